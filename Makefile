@@ -1,0 +1,40 @@
+# One word for each job; CI uses the same words.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.ready
+ARGS ?=
+
+# UCI Adult lies beside the project on some machines; elsewhere SHOAL_DATA points at it, or its tests skip.
+ifneq ($(wildcard ../shared/data),)
+export SHOAL_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: setup demo test lint bench docs clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/shoal demo $(ARGS)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(STAMP)
+	$(BIN)/python -m pytest -p no:randomly tests/test_docs.py $(ARGS)
+
+clean:
+	rm -rf .venv .bench-venv build dist site shoal-demo shoal-demo.owner

@@ -1,0 +1,1 @@
+"""How fast Shoal is and how much it keeps, beside the other packages of its field."""

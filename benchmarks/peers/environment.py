@@ -1,0 +1,96 @@
+"""The peers' own environment, `.bench-venv`, made on first use: their pins conflict with ours."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+HOME = HERE.parents[1] / ".bench-venv"
+REQUIREMENTS = HERE / "requirements.txt"
+INSTALL_LIMIT = 900.0  # seconds
+
+
+@cache
+def python() -> Path | None:
+    """The Python of the peers' environment; None, with the reason on stderr, where it cannot be made.
+
+    The environment is made anew when `requirements.txt` differs from what was installed. A failure is tried
+    once in a run.
+    """
+    executable = HOME / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    stamp = HOME / "installed.txt"  # a copy of the requirements, written last
+    if stamp.exists() and executable.exists() and stamp.read_text() == REQUIREMENTS.read_text():
+        return executable
+    log = HOME / "install.log"
+    pip = [str(executable), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    try:
+        make = [sys.executable, "-m", "venv", "--clear", str(HOME)]
+        subprocess.run(make, check=True, capture_output=True, timeout=INSTALL_LIMIT)
+        with log.open("w") as output:
+            install = [*pip, "--requirement", str(REQUIREMENTS)]
+            subprocess.run(install, check=True, stdout=output, stderr=output, timeout=INSTALL_LIMIT)
+    except (OSError, subprocess.SubprocessError) as error:
+        where = f"; see {log.relative_to(HOME.parent)}" if log.exists() else ""
+        _say(f"the peers' environment could not be made ({_reason(error)}){where}")
+        return None
+    stamp.write_text(REQUIREMENTS.read_text())
+    return executable
+
+
+def run(
+    case: str,
+    csv: Path | str,
+    *,
+    k: int | None = None,
+    quasi: Sequence[str] | None = None,
+    timeout: float = 300.0,
+) -> dict[str, Any] | None:
+    """What one case of `run.py` prints; None, with the reason on stderr, where it fails or takes too long.
+
+    Parameters
+    ----------
+    case: `anonypy-mondrian`, `anonypyx-mondrian` or `pycanon-k`.
+    csv: a file without missing values; with the column `income` for the Mondrian cases.
+    k: the least group of a Mondrian case.
+    quasi: the quasi-identifiers; eight columns of Adult unless given.
+    timeout: seconds for the whole script, import and reading included.
+    """
+    executable = python()
+    if executable is None:
+        return None
+    command = [str(executable), str(HERE / "run.py"), case, str(csv)]
+    if k is not None:
+        command += ["--k", str(k)]
+    if quasi is not None:
+        command += ["--quasi", *quasi]
+    try:
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout)
+        result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+        _say(f"{case} gave no result: {_reason(error)}")
+        return None
+    return result
+
+
+def _reason(error: Exception) -> str:
+    """One line for a reader: the time limit, or the last line the process wrote, or the error itself."""
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"not done after {error.timeout:g} s"
+    if isinstance(error, subprocess.CalledProcessError):
+        lines = _text(error.stderr).strip().splitlines()
+        return lines[-1] if lines else f"exit status {error.returncode}"
+    if isinstance(error, (ValueError, IndexError)):
+        return "no JSON on its last line"
+    return str(error)
+
+
+def _text(output: str | bytes | None) -> str:
+    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
+
+
+def _say(reason: str) -> None:
+    print(f"benchmarks: {reason}", file=sys.stderr)

@@ -1,0 +1,190 @@
+"""Run one peer on one clean CSV file and print what it took as one JSON object.
+
+This script stands alone: it runs in the peers' environment, where Shoal is not installed. A column that reads
+as numbers is numeric, any other is categorical. The time is that of the peer's call, after import and
+reading; the peak is that of the whole process, so `read_mb`, the peak just before the call, stands beside it.
+"""
+
+import argparse
+import importlib
+import importlib.metadata
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+ADULT = (
+    "age",
+    "workclass",
+    "education-num",
+    "marital-status",
+    "occupation",
+    "race",
+    "sex",
+    "native-country",
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a peer is asked to do; the module is the peer's own."""
+
+    module: Any
+    frame: pd.DataFrame
+    quasi: list[str]
+    sensitive: str
+    k: int
+
+
+Outcome = dict[str, Any]
+Stage = Callable[[], Any]
+
+
+class Clock:
+    """CPU and wall seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._cpu, self._wall = time.process_time(), time.perf_counter()
+
+    def read(self) -> tuple[float, float]:
+        """Seconds of this process's CPU, and of the wall clock."""
+        return time.process_time() - self._cpu, time.perf_counter() - self._wall
+
+
+def peak_mb() -> float:
+    """Peak resident memory of this process, in megabytes.
+
+    On Linux the kernel's own mark is read, since `ru_maxrss` starts at the peak of the parent process.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024 / 1e6
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def anonypy_mondrian(task: Task) -> Outcome:
+    """What `Preserver.anonymize_k_anonymity` does, in its two steps, so that the groups can be seen."""
+    frame = typed(task)
+    preserver = task.module.Preserver(frame, task.quasi, task.sensitive)
+    publish = importlib.import_module("anonypy.anonypy").anonymize
+    return mondrian(
+        frame,
+        task.quasi,
+        lambda: preserver.modrian.partition(task.k),
+        lambda groups: publish(frame, groups, task.quasi, task.sensitive),
+    )
+
+
+def anonypyx_mondrian(task: Task) -> Outcome:
+    """What `Anonymiser.anonymise` does, in its two steps, so that the groups can be seen."""
+    frame = typed(task)
+    peer = task.module.Anonymiser(
+        frame, k=task.k, feature_columns=task.quasi, sensitive_column=task.sensitive, algorithm="Mondrian"
+    )
+
+    def publish(groups: list[pd.Index]) -> None:
+        strategy = peer.generalisation_strategy_type.create_for_data(frame, peer.quasi_identifiers)
+        strategy.generalise(frame, groups)
+
+    return mondrian(frame, task.quasi, lambda: peer.algorithm.partition(peer.parameters), publish)
+
+
+def pycanon_k(task: Task) -> Outcome:
+    """The k that a table has."""
+    anonymity = importlib.import_module("pycanon.anonymity")
+    clock = Clock()
+    k = anonymity.k_anonymity(task.frame, task.quasi)
+    cpu, wall = clock.read()
+    return {"cpu": cpu, "wall": wall, "k_found": int(k)}
+
+
+def mondrian(frame: pd.DataFrame, quasi: list[str], search: Stage, publish: Callable[[Any], Any]) -> Outcome:
+    """Time a search for groups and the making of the table from them, then measure the groups."""
+    clock = Clock()
+    groups = search()
+    search_cpu, search_wall = clock.read()
+    publish(groups)
+    cpu, wall = clock.read()
+    peak = peak_mb()  # before the groups are measured
+    return {
+        "cpu": cpu,
+        "wall": wall,
+        "search_cpu": search_cpu,
+        "search_wall": search_wall,
+        "peak_mb": peak,
+        "groups": len(groups),
+        "smallest": min(len(group) for group in groups),
+        "ncp": tight_ncp(frame[quasi], groups),
+    }
+
+
+def typed(task: Task) -> pd.DataFrame:
+    """The columns a Mondrian peer needs; text becomes categories, by which these peers tell the kinds."""
+    frame = task.frame[[*task.quasi, task.sensitive]].copy()
+    for name in task.quasi:
+        if not pd.api.types.is_numeric_dtype(frame[name]):
+            frame[name] = frame[name].astype("category")
+    return frame
+
+
+def tight_ncp(frame: pd.DataFrame, groups: Sequence[pd.Index]) -> float:
+    """Percent of certainty lost, mean over records and attributes, for the tightest labels the groups allow.
+
+    A number loses (max - min) / range of the table; a category nothing where a group holds one value, else
+    the group's distinct values / the table's.
+    """
+    rows = np.concatenate(groups)
+    if not np.array_equal(np.sort(rows), np.arange(len(frame))):
+        raise ValueError("The groups do not hold every row of the table once.")
+    of = np.empty(len(frame), dtype=np.int64)
+    of[rows] = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    return 100 * float(np.mean([column_loss(frame[name], of)[of].mean() for name in frame]))
+
+
+def column_loss(column: pd.Series, of: np.ndarray) -> np.ndarray:
+    """The loss of one attribute in each group; `of` is each row's group."""
+    by_group = column.groupby(of)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        distinct = by_group.nunique().to_numpy()
+        return np.where(distinct > 1, distinct / column.nunique(), 0.0)
+    width = (by_group.max() - by_group.min()).to_numpy()
+    return width / max(column.max() - column.min(), 1e-300)  # a constant column loses nothing
+
+
+CASES: dict[str, Callable[[Task], Outcome]] = {
+    "anonypy-mondrian": anonypy_mondrian,
+    "anonypyx-mondrian": anonypyx_mondrian,
+    "pycanon-k": pycanon_k,
+}
+
+
+def main() -> None:
+    """Read the arguments and the file, run the case, print the JSON."""
+    parser = argparse.ArgumentParser(description="Run one peer on a clean CSV file; print one JSON object.")
+    parser.add_argument("case", choices=sorted(CASES))
+    parser.add_argument("csv", type=Path)
+    parser.add_argument("--k", type=int, default=10, help="for Mondrian (default: %(default)s)")
+    parser.add_argument("--quasi", nargs="+", default=list(ADULT), help="default: eight columns of Adult")
+    parser.add_argument("--sensitive", default="income", help="for Mondrian (default: %(default)s)")
+    options = parser.parse_args()
+
+    peer = options.case.partition("-")[0]
+    module = importlib.import_module(peer)
+    frame = pd.read_csv(options.csv, keep_default_na=False)
+    read = peak_mb()
+    outcome = CASES[options.case](Task(module, frame, options.quasi, options.sensitive, options.k))
+    facts = {"name": options.case, "version": importlib.metadata.version(peer), "rows": len(frame)}
+    print(json.dumps({**facts, "read_mb": read, "peak_mb": peak_mb(), **outcome}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Release what personal data teaches, so that every person in it hides in a crowd."""
+
+from __future__ import annotations
+
+from shoal import datasets, tables
+from shoal.api import anonymize, check
+from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet, ShoalError
+from shoal.policy import Policy
+from shoal.recoding import load_recoding
+from shoal.release import Release
+from shoal.requirements import Certificate, KAnonymity, LDiversity, TCloseness
+from shoal.taxonomy import Taxonomy
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Certificate",
+    "DataError",
+    "EngineError",
+    "KAnonymity",
+    "LDiversity",
+    "Policy",
+    "PolicyError",
+    "Release",
+    "RequirementNotMet",
+    "ShoalError",
+    "TCloseness",
+    "Taxonomy",
+    "anonymize",
+    "check",
+    "datasets",
+    "load_recoding",
+    "tables",
+]

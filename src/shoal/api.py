@@ -1,0 +1,73 @@
+"""The functions that users call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shoal.method import Progress, make
+from shoal.policy import Policy
+from shoal.release import Release, examine
+from shoal.requirements import Certificate
+from shoal.tables import find_method
+
+
+def anonymize(
+    data: Any,
+    policy: Policy,
+    *,
+    method: str = "mondrian",
+    seed: int | None = None,
+    progress: Progress | None = None,
+    **parameters: Any,
+) -> Release:
+    """Make a release of a table that meets the policy.
+
+    Parameters
+    ----------
+    data : a pandas, polars or pyarrow frame, or the path of a CSV or Parquet file
+    policy : the roles of the columns and what must hold
+    method : the short name of a method; `shoal methods` lists them with their parameters
+    seed : for randomized methods; a secret, from the operating system unless given
+    progress : called with a stage, what is done and how much there is
+
+    Returns
+    -------
+    A `Release`: the table, its certificate, its measures, and the recoding for later data.
+
+    Guarantee
+    ---------
+    The release was tested from the outside, by what stands in it, and holds; otherwise `RequirementNotMet` is raised.
+
+    Examples
+    --------
+    >>> from shoal.datasets import hospital, hospital_policy
+    >>> release = anonymize(hospital(500, seed=1), hospital_policy(k=5))
+    >>> release.certificate.holds, release.measures["smallest"] >= 5
+    (True, True)
+    """
+    return make(find_method(method), policy, parameters).release(data, seed=seed, progress=progress)
+
+
+def check(data: Any, policy: Policy) -> Certificate:
+    """Test any table against a policy by what stands in it, whoever made it.
+
+    Parameters
+    ----------
+    data : a pandas, polars or pyarrow frame, or the path of a CSV or Parquet file
+    policy : its quasi-identifiers form the groups, its requirements are tested; taxonomies are not needed
+
+    Returns
+    -------
+    A `Certificate`: whether every requirement holds, the worst group of each, and the fingerprint of the rows.
+
+    Notes
+    -----
+    A missing value is a value of its own: records that lack a quasi-identifier are counted, in groups of their own.
+
+    Examples
+    --------
+    >>> from shoal.datasets import hospital, hospital_policy
+    >>> check(hospital(500, seed=1), hospital_policy(k=5)).smallest
+    1
+    """
+    return examine(data, policy)

@@ -1,0 +1,309 @@
+"""Attributes as ordered integer codes, and tables as counted cells of them.
+
+The one representation every method decides on: a numeric or date value is its rank among the distinct ones, a categorical
+value its leaf's place in depth-first order, a missing value the last code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.engines import Counts, Dictionary, Distinct, Engine, Reading, number_text
+from shoal.errors import DataError, some
+from shoal.groups import Groups
+from shoal.policy import Policy, Quasi
+from shoal.taxonomy import Taxonomy
+
+I4 = NDArray[np.int32]
+I8 = NDArray[np.int64]
+F8 = NDArray[np.float64]
+
+NUMBER, TREE, FLAT = 0, 1, 2  # how the kernels measure the loss of an interval
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A quasi-identifier as the methods see it.
+
+    ``position[code]`` is where a code lies: the value of a number or date (dates in seconds since 1970-01-01), the leaf
+    code of a categorical value, infinity for missing. Codes ascend with their positions. Trees hold the missing leaf.
+    """
+
+    name: str
+    kind: Literal["numeric", "categorical", "date"]
+    position: F8
+    taxonomy: Taxonomy | None
+    span: float
+    flat: bool = False
+    parts: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The number of codes."""
+        return len(self.position)
+
+    @property
+    def missing(self) -> int:
+        """The code of a missing value, or -1."""
+        return self.size - 1 if self.size and np.isinf(self.position[-1]) else -1
+
+    def loss(self, lo: I4, hi: I4) -> F8:
+        """The normalized certainty penalty of intervals of codes: 0 for one value, 1 for everything."""
+        if self.taxonomy is not None:
+            return self.taxonomy.share[self.taxonomy.covers(lo, hi)]
+        with np.errstate(invalid="ignore"):
+            width = (self.position[hi] - self.position[lo]) / self.span
+        return np.where(lo == hi, 0.0, np.where(np.isinf(self.position[hi]), 1.0, width))
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """All attributes as arrays for the kernels, one behind the other from ``offset``."""
+
+    kind: I4
+    offset: I8
+    size: I4
+    span: F8
+    missing: I4
+    position: F8
+    node_offset: I8
+    leaf: I4
+    node_hi: I4
+    node_parent: I4
+    node_share: F8
+
+    @classmethod
+    def of(cls, attributes: Sequence[Attribute]) -> Geometry:
+        """Lower attributes to arrays."""
+        trees = [a.taxonomy for a in attributes]
+        nodes = [len(t.label) if t else 0 for t in trees]
+        sizes = [a.size for a in attributes]
+        return cls(
+            np.array([NUMBER if a.taxonomy is None else FLAT if a.flat else TREE for a in attributes], np.int32),
+            np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.int64),
+            np.array(sizes, np.int32),
+            np.array([a.span for a in attributes], np.float64),
+            np.array([a.missing for a in attributes], np.int32),
+            np.concatenate([a.position for a in attributes]),
+            np.concatenate(([0], np.cumsum(nodes)[:-1])).astype(np.int64),
+            np.concatenate(
+                [t.leaf if t else np.zeros(a.size, np.int32) for a, t in zip(attributes, trees, strict=True)]
+            ),
+            _joined([t.hi for t in trees if t], np.int32),
+            _joined([t.parent for t in trees if t], np.int32),
+            _joined([t.share for t in trees if t], np.float64),
+        )
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """In the order that the kernels take them."""
+        return tuple(getattr(self, name) for name in self.__dataclass_fields__)
+
+
+def _joined(parts: Sequence[NDArray[Any]], kind: Any) -> NDArray[Any]:
+    return np.concatenate(parts).astype(kind) if parts else np.zeros(1, kind)
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A confidential attribute: its values in ascending order; a missing one is the last code."""
+
+    name: str
+    labels: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Codes:
+    """A table as counted cells of codes; ``counts.quasi[u, j]`` is combination u's code of attribute j."""
+
+    attributes: tuple[Attribute, ...]
+    secrets: tuple[Secret, ...]
+    counts: Counts
+
+    @property
+    def quasi(self) -> I4:
+        """The codes of every distinct combination."""
+        return self.counts.quasi
+
+    @cached_property
+    def weight(self) -> I8:
+        """The number of records of every combination."""
+        if len(self.counts.weight) == len(self.quasi):
+            return self.counts.weight
+        return np.add.reduceat(self.counts.weight, self.counts.start[:-1])
+
+    @property
+    def records(self) -> int:
+        """The number of records."""
+        return int(self.counts.weight.sum())
+
+    @cached_property
+    def geometry(self) -> Geometry:
+        """The attributes as arrays."""
+        return Geometry.of(self.attributes)
+
+    @cached_property
+    def table(self) -> Groups:
+        """The whole table as groups by its raw codes."""
+        return groups_of(self.counts, [a.name for a in self.attributes], self.secrets)
+
+
+def groups_of(counts: Counts, names: Sequence[str], secrets: Sequence[Secret]) -> Groups:
+    """Counted cells seen as groups."""
+    return Groups(
+        tuple(names),
+        tuple(s.name for s in secrets),
+        counts.quasi,
+        counts.start,
+        counts.secret,
+        counts.weight,
+        tuple(len(s.labels) for s in secrets),
+    )
+
+
+def encode(engine: Engine, policy: Policy) -> tuple[Codes, Engine]:
+    """The codes of a table, and the engine that can apply what is decided on them."""
+    readings = {c: policy.reading(c) for c in (*policy.quasi, *policy.confidential)}
+    engine.prepare(readings)
+    dictionaries: dict[str, Dictionary] = {}
+    attributes = []
+    for name, quasi in policy.quasi.items():
+        attribute, dictionaries[name] = attribute_of(name, quasi, engine.distinct(name, readings[name]), readings[name])
+        attributes.append(attribute)
+    secrets = [_secret(engine, c, readings[c], dictionaries) for c in policy.confidential if c not in policy.quasi]
+    coded = engine.encode(dictionaries)
+    counts = coded.count([a.name for a in attributes], [s.name for s in secrets])
+    return Codes(tuple(attributes), tuple(secrets), counts), coded
+
+
+def published(
+    engine: Engine, policy: Policy, *, also: Sequence[str] = ()
+) -> tuple[Groups, Mapping[str, Sequence[str | None]]]:
+    """The groups of a finished table by what stands in it, and the label of every code: a stranger's view.
+
+    A quasi-identifier that was written as two columns, ``age_lo`` and ``age_hi``, counts as both. The confidential
+    columns that a requirement names are counted within the groups, and those of ``also``.
+    """
+    confidential = tuple(dict.fromkeys((*policy.confidential, *also)))
+    present = engine.schema().names
+    parts = {name: (name,) if name in present else (f"{name}_lo", f"{name}_hi") for name in policy.quasi}
+    columns = [part for name in policy.quasi for part in parts[name]]
+    reading = Reading("text", policy.missing)
+    engine.prepare(dict.fromkeys((*columns, *confidential), reading))
+    dictionaries: dict[str, Dictionary] = {}
+    secrets = [_secret(engine, c, reading, dictionaries) for c in (*columns, *confidential)]
+    coded = engine.encode(dictionaries)
+    counts = coded.count(columns, confidential)
+    by_name = {s.name: s for s in secrets}
+    groups = groups_of(counts, columns, [by_name[c] for c in confidential])
+    return groups, {s.name: s.labels for s in secrets}
+
+
+def _secret(engine: Engine, column: str, reading: Reading, dictionaries: dict[str, Dictionary]) -> Secret:
+    """Encode a column by its distinct values, in the order of numbers where all of them are."""
+    distinct = engine.distinct(column, reading)
+    values = [str(v) for v in distinct.values]
+    order = np.arange(len(values))
+    with suppress(ValueError):
+        order = np.argsort(np.array([float(v) for v in values]), kind="stable")
+    codes = np.empty(len(values), np.int32)
+    codes[order] = np.arange(len(values), dtype=np.int32)
+    dictionaries[column] = Dictionary(reading, distinct, codes, len(values))
+    return Secret(column, (*(values[i] for i in order), None))
+
+
+def attribute_of(name: str, quasi: Quasi, distinct: Distinct, reading: Reading) -> tuple[Attribute, Dictionary]:
+    """An attribute and its dictionary, from the distinct values of its column."""
+    absent = distinct.missing > 0
+    if quasi.kind != "categorical" and quasi.date is None:
+        position = np.append(distinct.values, np.inf) if absent else np.asarray(distinct.values, np.float64)
+        codes = np.arange(len(distinct.values), dtype=np.int32)
+        attribute = Attribute(name, quasi.kind, position, None, _span(name, quasi, distinct.values))
+    else:
+        tree, codes, flat = _tree(name, quasi, distinct)
+        position = np.arange(tree.size, dtype=np.float64)
+        if absent:
+            tree, position = tree.with_missing(), np.append(position, np.inf)
+        attribute = Attribute(name, quasi.kind, position, tree, 1.0, flat, quasi.date or ())
+    return attribute, Dictionary(reading, distinct, codes, attribute.size - 1 if absent else -1)
+
+
+def _span(name: str, quasi: Quasi, values: F8) -> float:
+    if quasi.bounds is not None:
+        low, high = quasi.bounds
+        outside = [number_text(v) for v in values if not low <= v <= high]
+        if outside:
+            raise DataError(
+                f"column {name!r} holds values outside its bounds {low:g} to {high:g}: {some(outside)}; "
+                "mend them or widen the bounds"
+            )
+        return high - low
+    return float(values[-1] - values[0]) if len(values) > 1 else 1.0
+
+
+def _tree(name: str, quasi: Quasi, distinct: Distinct) -> tuple[Taxonomy, I4, bool]:
+    """The tree of a categorical attribute, and the code of every distinct value."""
+    if quasi.date is not None:
+        paths = [date_path(float(v), quasi.date) for v in distinct.values]
+        leaves = [p[0] for p in paths]
+        tree = (
+            Taxonomy.from_paths(dict(zip(leaves, paths, strict=True)).values(), made=True)
+            if paths
+            else Taxonomy.flat([])
+        )
+        return tree, tree.code_of(leaves, column=name), False
+    texts = [str(v) for v in distinct.values]
+    if quasi.taxonomy is not None:
+        return quasi.taxonomy, quasi.taxonomy.code_of(texts, column=name), False
+    if quasi.mask is not None:
+        paths = [mask_path(text, quasi.mask) for text in sorted(texts, key=lambda t: mask_key(t, quasi.mask))]
+        tree = Taxonomy.from_paths(paths, made=True) if paths else Taxonomy.flat([])
+        return tree, tree.code_of(texts, column=name), False
+    # No tree given: the most frequent value first, so that cuts in the order of codes part what is common from what is rare.
+    order = np.argsort(-distinct.counts, kind="stable")
+    tree = Taxonomy.flat([texts[i] for i in order])
+    return tree, tree.code_of(texts, column=name), True
+
+
+def mask_path(text: str, side: str) -> list[str]:
+    """A code with more and more of it masked, itself first.
+
+    >>> mask_path("479", "right")
+    ['479', '47*', '4**']
+    """
+    size = len(text)
+    if side == "right":
+        return [text[: size - i] + "*" * i for i in range(max(size, 1))]
+    return ["*" * i + text[i:] for i in range(max(size, 1))]
+
+
+def mask_key(text: str, side: str | None) -> tuple[int, str]:
+    """The order of masked codes: shorter ones first, then by the end that is masked last."""
+    return len(text), text[::-1] if side == "left" else text
+
+
+def date_path(seconds: float, parts: Sequence[str]) -> list[str]:
+    """A date in coarser and coarser parts.
+
+    >>> date_path(486259200.0, ["day", "month", "year", "decade"])
+    ['1985-05-30', '1985-05', '1985', '1980s']
+    """
+    day = np.datetime64(int(seconds // 86400), "D")
+    text = str(day)
+    year, month = text[:-6], text[:-3]
+    iso = day.astype(object).isocalendar()
+    write = {
+        "day": text,
+        "week": f"{iso[0]}-W{iso[1]:02d}",
+        "month": month,
+        "quarter": f"{year}-Q{(int(month[-2:]) + 2) // 3}",
+        "year": str(iso[0]) if "week" in parts else year,
+        "decade": f"{(iso[0] if 'week' in parts else int(year)) // 10 * 10}s",
+    }
+    return [write[part] for part in parts]

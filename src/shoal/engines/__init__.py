@@ -1,0 +1,47 @@
+"""Where the data live. The only room that imports a frame library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shoal.engines.base import (
+    Column,
+    Counts,
+    Dictionary,
+    Distinct,
+    Engine,
+    Format,
+    Kept,
+    Plan,
+    Reading,
+    Schema,
+    Written,
+)
+from shoal.engines.files import format_of
+from shoal.engines.frames import frame_of
+from shoal.engines.memory import MemoryEngine
+from shoal.engines.values import date_text, number_text
+
+__all__ = [
+    "Column",
+    "Counts",
+    "Dictionary",
+    "Distinct",
+    "Engine",
+    "Format",
+    "Kept",
+    "Plan",
+    "Reading",
+    "Schema",
+    "Written",
+    "date_text",
+    "format_of",
+    "frame_of",
+    "number_text",
+    "open_data",
+]
+
+
+def open_data(data: Any) -> MemoryEngine:
+    """The engine for what the user passed: a frame, or the path of a file."""
+    return data if isinstance(data, MemoryEngine) else MemoryEngine.open(data)

@@ -1,0 +1,158 @@
+"""The seam between the methods and wherever the data live.
+
+Above this room nobody knows a frame library. What crosses the seam is small: dictionaries of distinct values,
+counted cells of integer codes, and a plan that says which group each cell goes to and what is written for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+I4 = NDArray[np.int32]
+I8 = NDArray[np.int64]
+F8 = NDArray[np.float64]
+
+ReadingKind = Literal["number", "date", "text"]
+Format = Literal["csv", "parquet"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a column is to be understood: its kind, and the texts that stand for a missing value."""
+
+    kind: ReadingKind = "text"
+    missing: tuple[str, ...] = ("",)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column made in memory: numbers, dates (datetime64[D]), or codes into ``categories`` (-1 is missing)."""
+
+    values: NDArray[Any]
+    categories: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The names of the columns in their order, and the number of records."""
+
+    names: tuple[str, ...]
+    rows: int
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """The distinct values of a column in ascending order, how often each occurs, and how many are missing.
+
+    ``values`` are float64 for numbers and dates (seconds since 1970-01-01), texts otherwise.
+    """
+
+    values: NDArray[Any]
+    counts: I8
+    missing: int
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """The code of every distinct value, in the order of ``distinct.values``, and of a missing one."""
+
+    reading: Reading
+    distinct: Distinct
+    codes: I4
+    missing: int
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Distinct combinations of codes, sorted, each with the counts of its confidential values.
+
+    Combination ``u`` owns the cells ``start[u]:start[u + 1]``. ``row`` gives the cell of every record where the
+    engine can address records, and belongs to the engine that made it.
+    """
+
+    quasi: I4
+    start: I8
+    secret: I4
+    weight: I8
+    row: I4 | None = None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A released column that is the source's own, untouched."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Written:
+    """A released column that is written per group: ``values[index[group]]``, where -1 is missing."""
+
+    name: str
+    values: NDArray[Any]
+    index: I4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where every counted cell goes: entry ``p`` sends ``weight[p]`` records of cell ``cell[p]`` to ``group[p]``.
+
+    Entries are sorted by cell; group -1 is left out of the release. A cell with several entries is divided among them
+    in the order of the other released columns, so that the result does not follow the order of the source.
+    """
+
+    counts: Counts
+    cell: I8
+    group: I4
+    weight: I8
+    columns: tuple[Kept | Written, ...]
+
+
+class Engine(Protocol):
+    """What every home of data must offer; see ``memory.py`` for the plainest one."""
+
+    def schema(self) -> Schema:
+        """Names and number of records."""
+        ...
+
+    def distinct(self, column: str, reading: Reading) -> Distinct:
+        """The distinct values of one column."""
+        ...
+
+    def prepare(self, readings: Mapping[str, Reading]) -> None:
+        """Get ready to answer `distinct` for several columns, all at once."""
+        ...
+
+    def encode(self, dictionaries: Mapping[str, Dictionary]) -> Engine:
+        """The same data with codes beside the named columns."""
+        ...
+
+    def count(self, quasi: Sequence[str], secret: Sequence[str] = ()) -> Counts:
+        """Counted cells over columns that were encoded."""
+        ...
+
+    def batches(self, columns: Sequence[str], *, part: int | None = None) -> Iterator[Mapping[str, Any]]:
+        """The columns as they stand, some records at a time, as Arrow arrays by name."""
+        ...
+
+    def apply(self, plan: Plan) -> Engine:
+        """The released data."""
+        ...
+
+    def write(self, path: Path, format: Format) -> None:
+        """Write the data, in an order that depends on the content of the rows alone."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A digest of the rows as a multiset: the same for every order, engine and file format."""
+        ...
+
+    def frame(self) -> Any:
+        """The data as the user's kind of frame."""
+        ...

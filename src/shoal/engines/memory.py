@@ -1,0 +1,173 @@
+"""The engine for what fits in memory: pandas, polars and pyarrow frames, CSV and Parquet files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from shoal import kernels
+from shoal.engines import files, frames, values
+from shoal.engines.base import I4, Counts, Dictionary, Distinct, Format, Kept, Plan, Reading, Schema, Written
+from shoal.errors import PolicyError, choices
+
+LIMIT = 2**63
+
+
+@dataclass(frozen=True)
+class MemoryEngine:
+    """A frame in memory, with the codes of the columns that were encoded."""
+
+    data: nw.DataFrame[Any]
+    from_file: bool = False
+    codes: Mapping[str, I4] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    _seen: dict[tuple[str, Reading], values.Coded] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def open(cls, data: Any) -> MemoryEngine:
+        """A frame, or the path of a CSV or Parquet file."""
+        if isinstance(data, (str, Path)):
+            return cls(nw.from_native(files.read_table(Path(data)), eager_only=True), from_file=True)
+        return cls(frames.opened(data))
+
+    def schema(self) -> Schema:
+        """Names and number of records."""
+        return Schema(tuple(self.data.columns), len(self.data))
+
+    def distinct(self, column: str, reading: Reading) -> Distinct:
+        """The distinct values of one column; the work is kept for `encode`."""
+        return self._coded(column, reading).distinct
+
+    def prepare(self, readings: Mapping[str, Reading]) -> None:
+        """Settle several columns at once, on both cores."""
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            list(pool.map(self._coded, readings.keys(), readings.values()))
+
+    def _coded(self, column: str, reading: Reading) -> values.Coded:
+        if column not in self.data.columns:
+            raise PolicyError(f"column {column!r} is not in the table; {choices(column, self.data.columns)}")
+        if (column, reading) not in self._seen:
+            self._seen[column, reading] = values.read(frames.arrow(self.data.get_column(column)), column, reading)
+        return self._seen[column, reading]
+
+    def encode(self, dictionaries: Mapping[str, Dictionary]) -> MemoryEngine:
+        """The same data with codes beside the named columns."""
+        codes, sizes = dict(self.codes), dict(self.sizes)
+        for column, dictionary in dictionaries.items():
+            coded = self._coded(column, dictionary.reading)
+            target = np.append(dictionary.codes, np.int32(dictionary.missing)).astype(np.int32)
+            codes[column] = target[coded.index]
+            sizes[column] = int(target.max(initial=0)) + 1
+        return replace(self, codes=codes, sizes=sizes, _seen={})
+
+    def count(self, quasi: Sequence[str], secret: Sequence[str] = ()) -> Counts:
+        """Counted cells over columns that were encoded, sorted by their codes."""
+        names = [*quasi, *secret]
+        keys = np.zeros(len(self.data), np.uint64)
+        bound = 1
+        for name in names:
+            if bound * self.sizes[name] >= LIMIT:  # make the keys dense before they overflow
+                rank = np.empty(len(keys), np.int32)
+                bound = kernels.order.number(keys, kernels.order.argsort(keys), rank)
+                keys = rank.astype(np.uint64)
+            kernels.order.extend(keys, self.codes[name], self.sizes[name])
+            bound *= self.sizes[name]
+        order = kernels.order.argsort(keys)
+        row = np.empty(len(keys), np.int32)
+        cells = kernels.order.number(keys, order, row)
+        del keys
+        weight = np.bincount(row, minlength=cells).astype(np.int64)
+        first = order[np.concatenate(([0], np.cumsum(weight)[:-1]))] if cells else order
+        del order
+        cell = np.empty((cells, len(names)), np.int32)
+        for j, name in enumerate(names):
+            cell[:, j] = self.codes[name][first]
+        m = len(quasi)
+        fresh = np.ones(cells, bool)
+        if cells:
+            fresh[1:] = (cell[1:, :m] != cell[:-1, :m]).any(axis=1)
+        begin = np.flatnonzero(fresh)
+        start = np.append(begin, cells).astype(np.int64)
+        combinations = cell[:, :m] if len(begin) == cells else cell[begin, :m]
+        return Counts(np.ascontiguousarray(combinations), start, np.ascontiguousarray(cell[:, m:]), weight, row)
+
+    def batches(self, columns: Sequence[str], *, part: int | None = None) -> Iterator[Mapping[str, Any]]:
+        """The columns as they stand, ``part`` records at a time, as Arrow arrays by name."""
+        size = len(self.data) if part is None else part
+        arrays = {name: frames.arrow(self.data.get_column(name)) for name in columns}
+        for begin in range(0, len(self.data), max(size, 1)):
+            yield {name: array.slice(begin, size) for name, array in arrays.items()}
+
+    def apply(self, plan: Plan) -> MemoryEngine:
+        """The released data: kept columns untouched, written ones by group, left-out records gone."""
+        group = self._groups(plan)
+        present = group >= 0
+        data = nw.maybe_reset_index(self.data.select([c.name for c in plan.columns if isinstance(c, Kept)]))
+        if not present.all():
+            data, group = nw.maybe_reset_index(data.filter(present.tolist())), group[present]
+        made = {c.name: _written(c, group) for c in plan.columns if isinstance(c, Written)}
+        kind = nw.get_native_namespace(self.data).__name__
+        beside = nw.from_native(frames.native(pa.table(made), kind), eager_only=True)
+        parts = [p for p in (data, beside) if p.columns]
+        released = nw.concat(parts, how="horizontal").select([c.name for c in plan.columns])
+        return MemoryEngine(released, self.from_file)
+
+    def _groups(self, plan: Plan) -> I4:
+        """The group of every record."""
+        row = plan.counts.row
+        assert row is not None  # noqa: S101  counts come from this engine
+        entries = np.bincount(plan.cell, minlength=len(plan.counts.weight))
+        first = np.concatenate(([0], np.cumsum(entries)[:-1]))
+        group = plan.group[first[row]] if len(row) else plan.group[:0]
+        divided = np.flatnonzero(entries > 1)
+        if len(divided):
+            rows = np.flatnonzero(entries[row] > 1)
+            others = [c.name for c in plan.columns if isinstance(c, Kept)]
+            ordered = rows[np.lexsort((self._row_hashes(others)[rows], row[rows]))]
+            inside = np.isin(plan.cell, divided)
+            group[ordered] = np.repeat(plan.group[inside], plan.weight[inside])
+        return group.astype(np.int32, copy=False)
+
+    def write(self, path: Path, format: Format) -> None:
+        """Write the rows in the order of their hashes, which tells nothing of the order they came in."""
+        order = kernels.order.argsort(self._row_hashes(self.data.columns))
+        files.write_table(self._table().take(pa.array(order)), path, format)
+
+    def fingerprint(self) -> str:
+        """A digest of the rows as a multiset."""
+        words = kernels.hashing.digest(self._row_hashes(self.data.columns))
+        content = [sorted(self.data.columns), len(self.data), [int(w) for w in words]]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    def frame(self) -> Any:
+        """The kind of frame that came in; for a file, the richest one installed."""
+        return frames.native(self._table(), None) if self.from_file else self.data.to_native()
+
+    def _table(self) -> pa.Table:
+        return pa.table({name: frames.arrow(self.data.get_column(name)) for name in self.data.columns})
+
+    def _row_hashes(self, columns: Sequence[str]) -> NDArray[np.uint64]:
+        rows = np.zeros(len(self.data), np.uint64)
+        for name in columns:
+            salt = np.uint64(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little"))
+            hashes, place = values.hashes(frames.arrow(self.data.get_column(name)))
+            kernels.hashing.add(rows, hashes, place, salt)
+        return rows
+
+
+def _written(column: Written, group: I4) -> pa.Array:
+    place = column.index[group]
+    kind = pa.string() if column.values.dtype == object else None
+    dictionary = pa.array(column.values, kind)
+    coded = pa.DictionaryArray.from_arrays(pa.array(place, mask=place < 0), dictionary)
+    return coded if kind is not None else coded.cast(dictionary.type)

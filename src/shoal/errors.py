@@ -1,0 +1,73 @@
+"""The errors a user can meet: one tree, each text naming the column, the value and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing import Self
+
+SHOWN = 5
+
+
+class ShoalError(Exception):
+    """Everything Shoal raises on purpose."""
+
+
+class PolicyError(ShoalError, ValueError):
+    """The policy is wrong in itself, or does not fit the table; ``place`` is the key at fault, where it is known."""
+
+    def __init__(self, text: str, *, place: tuple[str | int, ...] = ()) -> None:
+        super().__init__(text)
+        self.place = place
+
+
+class DataError(ShoalError, ValueError):
+    """The table, a taxonomy or a file holds something that cannot be used as it is."""
+
+
+class EngineError(ShoalError):
+    """The machinery that holds the data failed: a library is absent, a file cannot be written."""
+
+
+class RequirementNotMet(ShoalError):
+    """No release within the allowance meets the policy; nothing was written.
+
+    ``certificate`` says how far the best attempt got, where there was one.
+    """
+
+    certificate: Any = None
+
+    def reached(self, certificate: Any) -> Self:
+        """Attach the certificate of the failed attempt."""
+        self.certificate = certificate
+        return self
+
+
+def some(values: Iterable[object], total: int | None = None) -> str:
+    """The first five values and how many more there are.
+
+    >>> some(["a", "b"])
+    "'a', 'b'"
+    >>> some(range(9))
+    '0, 1, 2, 3, 4 and 4 more'
+    """
+    shown = list(values)
+    count = len(shown) if total is None else total
+    text = ", ".join(repr(v) for v in shown[:SHOWN])
+    more = count - min(len(shown), SHOWN)
+    return f"{text} and {more} more" if more > 0 else text
+
+
+def choices(wrong: str, allowed: Sequence[str]) -> str:
+    """What may be said instead, with a guess at what was meant.
+
+    >>> choices("agee", ["age", "sex"])
+    "choose from 'age', 'sex' (did you mean 'age'?)"
+    """
+    close = difflib.get_close_matches(wrong, allowed, n=1)
+    guess = f" (did you mean {close[0]!r}?)" if close else ""
+    listed = ", ".join(repr(a) for a in allowed[:30]) + (" …" if len(allowed) > 30 else "")
+    return f"choose from {listed}{guess}"

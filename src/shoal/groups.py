@@ -1,0 +1,114 @@
+"""Groups of records that share their published quasi-identifier values, and what lies in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal import kernels
+
+I4 = NDArray[np.int32]
+I8 = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups by one set of attributes, with the counts of their confidential values as compressed rows.
+
+    Group ``g`` has the published codes ``quasi[g]`` and owns the cells ``start[g]:start[g + 1]``; a cell is a combination
+    of confidential codes with its number of records. ``domains`` is the number of codes of each confidential attribute.
+    """
+
+    names: tuple[str, ...]
+    secrets: tuple[str, ...]
+    quasi: I4
+    start: I8
+    secret: I4
+    weight: I8
+    domains: tuple[int, ...] = ()
+
+    @cached_property
+    def size(self) -> I8:
+        """The number of records of every group."""
+        return self._per_group(self.weight)
+
+    @property
+    def records(self) -> int:
+        """The number of records of all groups."""
+        return int(self.weight.sum())
+
+    def histogram(self, of: str) -> tuple[I4, I4, I8]:
+        """Group, confidential code and number of records, wherever there are any; sorted by group."""
+        column = self.secret[:, self.secrets.index(of)].astype(np.int64)
+        domain = self.domains[self.secrets.index(of)]
+        key = self.group_of_cell.astype(np.int64) * domain + column
+        kept, place = np.unique(key, return_inverse=True)
+        weight = np.bincount(place, self.weight, minlength=len(kept)).astype(np.int64)
+        return (kept // domain).astype(np.int32), (kept % domain).astype(np.int32), weight
+
+    @cached_property
+    def group_of_cell(self) -> I4:
+        """The group that each cell lies in."""
+        return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
+
+    def onto(self, names: Sequence[str] | None) -> tuple[Groups, I4]:
+        """The groups by fewer attributes, and for each of ours which of those it lies in."""
+        if names is None or tuple(names) == self.names:
+            return self, np.arange(len(self.start) - 1, dtype=np.int32)
+        columns = [self.names.index(n) for n in names]
+        whole = dense([self.quasi[:, c] for c in columns], len(self.quasi))
+        order = np.argsort(whole, kind="stable")
+        count = int(whole.max(initial=-1)) + 1
+        first = np.full(count, -1, np.int64)
+        first[whole[order[::-1]]] = order[::-1]
+        target = whole[self.group_of_cell]
+        cells = np.argsort(target, kind="stable")
+        start = np.concatenate(([0], np.cumsum(np.bincount(target, minlength=count)))).astype(np.int64)
+        merged = Groups(
+            tuple(names),
+            self.secrets,
+            self.quasi[first][:, columns],
+            start,
+            self.secret[cells],
+            self.weight[cells],
+            self.domains,
+        )
+        return merged, whole
+
+    def keep(self, kept: NDArray[np.bool_]) -> Groups:
+        """Only the groups that are marked."""
+        inside = kept[self.group_of_cell]
+        counts = np.diff(self.start)[kept]
+        return Groups(
+            self.names,
+            self.secrets,
+            self.quasi[kept],
+            np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            self.secret[inside],
+            self.weight[inside],
+            self.domains,
+        )
+
+    def _per_group(self, values: I8) -> I8:
+        total = np.concatenate(([0], np.cumsum(values)))
+        return (total[self.start[1:]] - total[self.start[:-1]]).astype(np.int64)
+
+
+def dense(columns: Sequence[NDArray[np.integer]], rows: int) -> I4:
+    """Number the distinct combinations of the columns' codes, in their order, never past 2^63."""
+    keys = np.zeros(rows, np.uint64)
+    rank = np.zeros(rows, np.int32)
+    bound = 1
+    for column in columns:
+        size = int(column.max(initial=0)) + 1
+        if bound * size >= 2**63:
+            bound = kernels.order.number(keys, kernels.order.argsort(keys), rank)
+            keys = rank.astype(np.uint64)
+        kernels.order.extend(keys, np.ascontiguousarray(column, np.int32), size)
+        bound *= size
+    kernels.order.number(keys, kernels.order.argsort(keys), rank)
+    return rank

@@ -1,0 +1,24 @@
+"""Loops over arrays, compiled at their first call: arrays in, arrays out, nothing of ours imported.
+
+The submodules are loaded on first use, so that `import shoal` does not pay for the compiler.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shoal.kernels import boxes as boxes
+    from shoal.kernels import hashing as hashing
+    from shoal.kernels import limits as limits
+    from shoal.kernels import mondrian as mondrian
+    from shoal.kernels import order as order
+
+_MODULES = frozenset({"boxes", "hashing", "limits", "mondrian", "order"})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(name)

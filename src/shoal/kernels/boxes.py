@@ -1,0 +1,103 @@
+"""Boxes: the loss of an interval, the box of each group, the box a record falls into."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+NUMBER, TREE, FLAT = 0, 1, 2
+
+
+@njit(cache=True, nogil=True)
+def interval_loss(a, lo, hi, geometry):  # type: ignore[no-untyped-def]
+    """The normalized certainty penalty of the codes ``lo`` to ``hi`` of attribute ``a``.
+
+    Numbers: the width of the values over the width of all. A tree: the leaves under the lowest node over the interval,
+    over all leaves. No tree: the codes spanned over all codes. One code costs nothing; numbers with missing cost 1.
+    """
+    if lo == hi:
+        return 0.0
+    kind, offset, size, span, missing, position, node_offset, leaf, node_hi, node_parent, node_share = geometry
+    if kind[a] == NUMBER:
+        if hi == missing[a]:
+            return 1.0
+        return (position[offset[a] + hi] - position[offset[a] + lo]) / span[a]
+    if kind[a] == FLAT:
+        return (hi - lo + 1) / size[a]
+    base = node_offset[a]
+    node = leaf[offset[a] + lo]
+    while node_hi[base + node] < hi:
+        node = node_parent[base + node]
+    return node_share[base + node]
+
+
+@njit(cache=True, nogil=True)
+def bounds(quasi, cell, group, groups):  # type: ignore[no-untyped-def]
+    """The smallest and largest code of every group in every attribute."""
+    m = quasi.shape[1]
+    lo = np.full((groups, m), np.iinfo(np.int32).max, np.int32)
+    hi = np.full((groups, m), -1, np.int32)
+    for p in range(cell.shape[0]):
+        g = group[p]
+        if g >= 0:
+            for j in range(m):
+                x = quasi[cell[p], j]
+                lo[g, j] = min(lo[g, j], x)
+                hi[g, j] = max(hi[g, j], x)
+    return lo, hi
+
+
+@njit(cache=True, nogil=True)
+def descend(quasi, attribute, at, left, right, group):  # type: ignore[no-untyped-def]
+    """The group of every combination by a tree of cuts: codes up to ``at`` go left."""
+    out = np.empty(quasi.shape[0], np.int32)
+    for u in range(quasi.shape[0]):
+        node = 0
+        while attribute[node] >= 0:
+            node = left[node] if quasi[u, attribute[node]] <= at[node] else right[node]
+        out[u] = group[node]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def inside(quasi, group, lo, hi):  # type: ignore[no-untyped-def]
+    """Whether every combination lies in the box of its group."""
+    out = np.ones(quasi.shape[0], np.bool_)
+    for u in range(quasi.shape[0]):
+        for j in range(quasi.shape[1]):
+            x = quasi[u, j]
+            if x < lo[group[u], j] or x > hi[group[u], j]:
+                out[u] = False
+    return out
+
+
+@njit(cache=True, nogil=True)
+def nearest(points, categorical, span, lo, hi, whole):  # type: ignore[no-untyped-def]
+    """The box nearest to each point and its distance, summed over attributes; the earlier box where several are.
+
+    Points and boxes are positions, infinite where missing, NaN where a category is unknown: such a coordinate is 1 away
+    from every box but those that hold the whole attribute (``whole``). Numbers are as far as the gap over ``span``.
+    """
+    best = np.zeros(points.shape[0], np.int32)
+    least = np.full(points.shape[0], np.inf)
+    for p in range(points.shape[0]):
+        for g in range(lo.shape[0]):
+            far = 0.0
+            for j in range(points.shape[1]):
+                x = points[p, j]
+                if whole[g, j] or lo[g, j] <= x <= hi[g, j]:
+                    continue
+                if categorical[j] or np.isnan(x) or np.isinf(x) or np.isinf(lo[g, j]):
+                    far += 1.0
+                elif x < lo[g, j]:
+                    far += min(1.0, (lo[g, j] - x) / span[j])
+                else:
+                    far += min(1.0, (x - hi[g, j]) / span[j])
+                if far >= least[p]:
+                    break
+            if far < least[p]:
+                least[p] = far
+                best[p] = g
+                if far == 0.0:
+                    break
+    return best, least

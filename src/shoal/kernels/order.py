@@ -1,0 +1,78 @@
+"""Sorting and numbering of 64-bit keys: a stable radix sort, which is what grouping by codes costs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+BITS = 11
+BUCKETS = 1 << BITS
+
+
+@njit(cache=True, nogil=True)
+def argsort(keys: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """The stable order of the keys; digits that all keys share cost only their counting."""
+    n = keys.shape[0]
+    order = np.arange(n, dtype=np.int32)
+    if n < 2:
+        return order
+    top = np.uint64(0)
+    for i in range(n):
+        top |= keys[i]
+    spare = np.empty(n, np.int32)
+    source = keys.copy()
+    moved = np.empty(n, np.uint64)
+    count = np.empty(BUCKETS + 1, np.int64)
+    shift = np.uint64(0)
+    while shift < 64 and (top >> shift) > 0:
+        count[:] = 0
+        for i in range(n):
+            count[np.int64((source[i] >> shift) & np.uint64(BUCKETS - 1)) + 1] += 1
+        single = False
+        for b in range(BUCKETS):
+            single = single or count[b + 1] == n
+            count[b + 1] += count[b]
+        if not single:
+            for i in range(n):
+                digit = np.int64((source[i] >> shift) & np.uint64(BUCKETS - 1))
+                place = count[digit]
+                count[digit] += 1
+                spare[place] = order[i]
+                moved[place] = source[i]
+            order, spare = spare, order
+            source, moved = moved, source
+        shift += np.uint64(BITS)
+    return order
+
+
+@njit(cache=True, nogil=True)
+def number(keys: NDArray[np.uint64], order: NDArray[np.int32], rank: NDArray[np.int32]) -> int:
+    """Write into ``rank`` the place of every key among the distinct keys; return how many there are."""
+    n = keys.shape[0]
+    if n == 0:
+        return 0
+    seen = 0
+    rank[order[0]] = 0
+    for i in range(1, n):
+        if keys[order[i]] != keys[order[i - 1]]:
+            seen += 1
+        rank[order[i]] = seen
+    return seen + 1
+
+
+@njit(cache=True, nogil=True)
+def extend(keys: NDArray[np.uint64], codes: NDArray[np.int32], size: int) -> None:
+    """Append a digit to every key: ``key * size + code``."""
+    factor = np.uint64(size)
+    for i in range(keys.shape[0]):
+        keys[i] = keys[i] * factor + np.uint64(codes[i])
+
+
+@njit(cache=True, nogil=True)
+def totals(rank: NDArray[np.int32], weight: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """The sum of the weights of every number."""
+    total = np.zeros(size, np.int64)
+    for i in range(rank.shape[0]):
+        total[rank[i]] += weight[i]
+    return total

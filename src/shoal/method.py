@@ -1,0 +1,266 @@
+"""What every method is: parameters in the constructor, a decision on codes, and the way from data to a release."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.codes import Codes, encode, published
+from shoal.engines import Format, Plan, Written, format_of, open_data
+from shoal.errors import PolicyError, RequirementNotMet, choices
+from shoal.groups import Groups, dense
+from shoal.measures import Published, kept_by_attribute, measures_of
+from shoal.policy import Policy
+from shoal.recoding import Assignment, Boxes, Field, Output, Placement, Recoding, style_of, write_boxes
+from shoal.release import Release, examine
+from shoal.requirements import describe, settle
+
+I4 = NDArray[np.int32]
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """A tree of cuts in codes: node n sends codes up to ``at[n]`` left; a leaf (-1) is the group ``group[n]``."""
+
+    attribute: I4
+    at: I4
+    left: I4
+    right: I4
+    group: I4
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a method decided: where each cell goes, the box of every group, the cuts that led there, figures."""
+
+    placement: Placement
+    lo: I4
+    hi: I4
+    cuts: Cuts | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    def size(self) -> NDArray[np.int64]:
+        """The records of every group."""
+        present = self.placement.group >= 0
+        return np.bincount(
+            self.placement.group[present], self.placement.weight[present], minlength=len(self.lo)
+        ).astype(np.int64)
+
+
+class Method(ABC):
+    """A method that makes a release. Subclasses decide; applying, checking and measuring are the same for all.
+
+    Parameters
+    ----------
+    policy : the policy
+    write : how generalized values are written: ``label``, ``lo-hi`` (two columns per number), ``midpoint``, ``set``
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    def __init__(self, policy: Policy, *, write: str = "label") -> None:
+        self.policy = policy
+        self.write = write
+
+    @abstractmethod
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+        """From codes and counts to groups; reads no file, prints nothing, applies nothing."""
+
+    def release(self, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:
+        """Anonymize a table, check the result from the outside, and measure it.
+
+        Raises `RequirementNotMet` where no release within the policy's allowance was found.
+        """
+        tell = progress or _silent
+        style = style_of(self.write)
+        engine = open_data(data)
+        schema = engine.schema()
+        self.policy.fit(schema)
+        tell("reading", 0, 1)
+        codes, coded = encode(engine, self.policy)
+        tell("reading", 1, 1)
+        decision = self.decide(codes, rng=np.random.default_rng(seed), progress=tell)
+        written = write_boxes(codes.attributes, decision.lo, decision.hi, style, _members(codes, decision))
+        _refuse_clash([w.name for _, w in written], self.policy)
+        decision, written = self._suppress(codes, decision, written)
+        suppressed = codes.records - int(decision.size().sum())
+        tell("writing", 0, 2)
+        output = Output(self.policy.kept, self.policy.missing)
+        columns = output.columns(schema.names, written)
+        place = decision.placement
+        released = coded.apply(Plan(codes.counts, place.cell, place.group, place.weight, columns))
+        tell("checking", 1, 2)
+        certificate = examine(released, self.policy, suppressed=suppressed)
+        if not certificate.holds:
+            raise RequirementNotMet(f"the release fails its check; nothing was written\n{certificate}").reached(
+                certificate
+            )
+        boxes = self._published(codes, decision, style, suppressed)
+        target = self.policy.target
+        seen, _ = published(released, self.policy, also=(target,) if target and target not in self.policy.quasi else ())
+        measures = {
+            **measures_of(boxes, seen, target if target in seen.secrets else None),
+            **decision.figures,
+        }
+        tell("checking", 2, 2)
+        return Release(
+            self.policy,
+            certificate,
+            measures,
+            kept_by_attribute(boxes),
+            self._recoding(codes, decision, written, output),
+            self.name,
+            self.parameters(),
+            tuple(n for n in schema.names if n not in self.policy.quasi and n not in output.kept),
+            _format(data),
+            released,
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of this method, by name."""
+        return {name: getattr(self, name) for name in constructor(type(self)) if name != "policy"}
+
+    def _suppress(
+        self, codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...]
+    ) -> tuple[Decision, tuple[tuple[str, Written], ...]]:
+        """Leave out the groups that fail, as far as the policy allows."""
+        groups = _as_published(codes, decision, written, self.policy)
+        kept = settle(groups, self.policy.require)
+        if kept.all():
+            return decision, written
+        size = decision.size()
+        lost, allowed = int(size[~kept].sum()), int(self.policy.suppress * codes.records + 1e-9)
+        if lost > allowed or not kept.any():
+            wanted = "; ".join(describe(r) for r in self.policy.require)
+            raise RequirementNotMet(
+                f"{self.name} cannot meet {wanted}: {lost} of {codes.records} records would have to be suppressed, "
+                f"and the policy allows {allowed}; relax the requirement or raise 'suppress'"
+            )
+        number = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+        place = decision.placement
+        group = np.where(place.group >= 0, number[place.group], -1).astype(np.int32)
+        cuts = decision.cuts
+        if cuts is not None:
+            cuts = replace(cuts, group=np.where(cuts.group >= 0, number[cuts.group], -1).astype(np.int32))
+        left = tuple((source, replace(w, index=w.index[kept])) for source, w in written)
+        return replace(
+            decision,
+            placement=replace(place, group=group),
+            lo=decision.lo[kept],
+            hi=decision.hi[kept],
+            cuts=cuts,
+        ), left
+
+    def _recoding(
+        self, codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...], output: Output
+    ) -> Recoding:
+        fields = tuple(Field.of(a, self.policy) for a in codes.attributes)
+        lo, hi = (_positions(codes, box) for box in (decision.lo, decision.hi))
+        cuts, place = decision.cuts, decision.placement
+        if cuts is None:
+            combination = np.repeat(np.arange(len(codes.quasi)), np.diff(codes.counts.start))[place.cell]
+            cells = _positions(codes, codes.quasi[combination])
+            return Assignment(fields, output, cells, place.group, place.weight, lo, hi, written)
+        at = np.zeros(len(cuts.at))
+        for j, attribute in enumerate(codes.attributes):
+            mine = cuts.attribute == j
+            at[mine] = attribute.position[cuts.at[mine]]
+        return Boxes(fields, output, cuts.attribute, at, cuts.left, cuts.right, cuts.group, lo, hi, written)
+
+    def _published(self, codes: Codes, decision: Decision, style: str, suppressed: int) -> Published:
+        members = _members(codes, decision)
+        distinct: list[NDArray[np.int64] | None] = [None] * len(codes.attributes)
+        if style == "set":
+            for j, attribute in enumerate(codes.attributes):
+                if attribute.taxonomy is not None:
+                    distinct[j] = np.bincount(members(j)[0], minlength=len(decision.lo))
+        return Published(codes.attributes, decision.lo, decision.hi, decision.size(), suppressed, distinct)
+
+
+def constructor(method: type[Method]) -> dict[str, inspect.Parameter]:
+    """The parameters that a method takes, those of its bases included, in the order they are written."""
+    found: dict[str, inspect.Parameter] = {}
+    for kind in reversed(method.__mro__):
+        if "__init__" in vars(kind) and kind is not object:
+            signature = inspect.signature(vars(kind)["__init__"])
+            found |= {n: p for n, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY or n == "policy"}
+    return found
+
+
+def make(method: type[Method], policy: Policy, parameters: Mapping[str, Any]) -> Method:
+    """A method with parameters by name; unknown ones are an error that lists the known."""
+    known = [n for n in constructor(method) if n != "policy"]
+    for name in parameters:
+        if name not in known:
+            raise PolicyError(f"{method.name} has no parameter {name!r}; {choices(name, known)}")
+    return method(policy, **parameters)
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+def _format(data: Any) -> Format:
+    return format_of(Path(data)) if isinstance(data, (str, Path)) else "csv"
+
+
+def _positions(codes: Codes, box: I4) -> NDArray[np.float64]:
+    columns = [a.position[box[:, j]] for j, a in enumerate(codes.attributes)]
+    return np.stack(columns, axis=1) if columns else np.zeros(box.shape)
+
+
+def _members(codes: Codes, decision: Decision) -> Callable[[int], tuple[I4, I4]]:
+    """For each attribute the distinct pairs of group and code, sorted."""
+
+    def members(j: int) -> tuple[I4, I4]:
+        place = decision.placement
+        combination = np.repeat(np.arange(len(codes.quasi)), np.diff(codes.counts.start))[place.cell]
+        present = place.group >= 0
+        size = codes.attributes[j].size
+        pair = np.unique(place.group[present].astype(np.int64) * size + codes.quasi[combination[present], j])
+        return (pair // size).astype(np.int32), (pair % size).astype(np.int32)
+
+    return members
+
+
+def _as_published(codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...], policy: Policy) -> Groups:
+    """The groups as a stranger will see them: by what is written, not by what was decided."""
+    place = decision.placement
+    order = np.argsort(place.group, kind="stable")
+    order = order[place.group[order] >= 0]
+    start = np.searchsorted(place.group[order], np.arange(len(decision.lo) + 1)).astype(np.int64)
+    sources = [source for source, _ in written]
+    quasi = np.stack([w.index for _, w in written], axis=1) + 1
+    names = tuple(policy.quasi)
+    if len(sources) > len(names):  # two columns for one attribute: number their pairs
+        quasi = np.stack(
+            [dense([quasi[:, c] for c, s in enumerate(sources) if s == name], len(quasi)) for name in names],
+            axis=1,
+        )
+    return Groups(
+        names,
+        tuple(s.name for s in codes.secrets),
+        quasi.astype(np.int32),
+        start,
+        codes.counts.secret[place.cell[order]],
+        place.weight[order],
+        tuple(len(s.labels) for s in codes.secrets),
+    )
+
+
+def _refuse_clash(written: list[str], policy: Policy) -> None:
+    twice = [name for name in written if written.count(name) > 1 or name in policy.kept]
+    if twice:
+        raise PolicyError(
+            f"the released column {twice[0]!r} would stand beside another of that name; rename the column"
+        )

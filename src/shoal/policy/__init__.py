@@ -1,0 +1,319 @@
+"""The policy: the roles of the columns, their taxonomies, and what must hold.
+
+The same words in Python and in a YAML file. A policy is checked in itself when it is made, and against the table
+when it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PrivateAttr,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+
+from shoal.engines import Reading, Schema
+from shoal.errors import DataError, PolicyError, choices
+from shoal.policy.quasi import KINDS, Quasi
+from shoal.policy.reading import Place, read_text, read_yaml
+from shoal.requirements import REQUIREMENTS, Requirement, parameters
+
+READ_AS = {"numeric": "number", "date": "date", "categorical": "text"}
+
+
+def _requirement(value: Any) -> Any:
+    if isinstance(value, Requirement):
+        return value
+    if not isinstance(value, Mapping) or len(value) != 1:
+        raise PolicyError(f"a requirement is written as 'k-anonymity: 10'; {choices(str(value), list(REQUIREMENTS))}")
+    ((name, given),) = value.items()
+    if name not in REQUIREMENTS:
+        raise PolicyError(f"unknown requirement {name!r}; {choices(str(name), list(REQUIREMENTS))}")
+    kind = REQUIREMENTS[name]
+    known = list(kind.__dataclass_fields__)
+    if not isinstance(given, Mapping):
+        given = {known[0]: given}
+    for key in given:
+        if key not in known:
+            raise PolicyError(f"{name} has no parameter {key!r}; {choices(str(key), known)}")
+    missing = [k for k in known if k not in given and kind.__dataclass_fields__[k].default is _NOTHING]
+    if missing:
+        raise PolicyError(f"{name} needs {' and '.join(map(repr, missing))}")
+    return kind(**given)
+
+
+_NOTHING = next(iter(REQUIREMENTS.values())).__dataclass_fields__["k"].default
+
+
+def _written(requirement: Requirement) -> dict[str, Any]:
+    given = parameters(requirement)
+    return {requirement.name: next(iter(given.values())) if len(given) == 1 else given}
+
+
+def _names(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Rule = Annotated[
+    Requirement,
+    BeforeValidator(_requirement),
+    PlainSerializer(_written, return_type=dict[str, Any]),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "properties": {name: {"type": ["object", "number"]} for name in REQUIREMENTS},
+            "additionalProperties": False,
+        }
+    ),
+]
+
+
+class Policy(BaseModel):
+    """What each column is, how it may be generalized, and what must hold for every group.
+
+    Parameters
+    ----------
+    identifiers : columns that name a person; dropped
+    quasi : columns by which a person could be found elsewhere, with their kind: ``numeric``, ``categorical``, ``date``, or
+        a mapping with ``taxonomy``, ``mask``, ``date`` or ``bounds``
+    sensitive : confidential columns; released as they are
+    target : the class to be predicted; released as it is unless it is also quasi
+    keep : other columns that are released as they are
+    missing : texts that stand for a missing value
+    require : the requirements
+    suppress : at most this share of the records may be left out
+
+    A column without a role is dropped.
+
+    Examples
+    --------
+    >>> from shoal.requirements import KAnonymity
+    >>> policy = Policy(quasi={"age": "numeric", "sex": "categorical"}, sensitive="disease", require=[KAnonymity(5)])
+    >>> print(policy.to_yaml(), end="")
+    quasi:
+      age: numeric
+      sex: categorical
+    sensitive: [disease]
+    require:
+    - k-anonymity: 5
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    identifiers: Names = ()
+    quasi: dict[str, Quasi] = Field(default_factory=dict)
+    sensitive: Names = ()
+    target: str | None = None
+    keep: Names = ()
+    missing: Names = ("",)
+    require: tuple[Rule, ...] = ()
+    suppress: float = Field(default=0.0, ge=0.0, le=1.0)
+    _file: str = PrivateAttr(default="")
+    _lines: dict[Place, int] = PrivateAttr(default_factory=dict)
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise _first_fault(error) from None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists(cls, value: Any) -> Any:
+        quasi = value.get("quasi") if isinstance(value, dict) else None
+        if quasi is not None and not isinstance(quasi, Mapping):
+            raise PolicyError("'quasi' maps each column to its kind, as in 'age: numeric'; " + choices("", KINDS))
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Policy:
+        roles: dict[str, str] = {}
+        for role in ("identifiers", "quasi", "sensitive", "keep"):
+            for place, column in enumerate(getattr(self, role)):
+                if column in roles:
+                    raise PolicyError(
+                        f"column {column!r} has two roles, {roles[column]!r} and {role!r}; keep one of them",
+                        place=(role, column if role == "quasi" else place),
+                    )
+                roles[column] = role
+        if self.target in self.identifiers:
+            raise PolicyError(
+                f"the target {self.target!r} is an identifier, which is dropped; a target is released",
+                place=("target",),
+            )
+        for number, requirement in enumerate(self.require):
+            for column in requirement.on or ():
+                if column not in self.quasi:
+                    raise PolicyError(
+                        f"{requirement.name} is on {column!r}, which is no quasi-identifier; "
+                        f"{choices(column, list(self.quasi))}",
+                        place=("require", number),
+                    )
+            allowed = [*self.sensitive, *([self.target] if self.target else [])]
+            if requirement.of is not None and requirement.of not in allowed:
+                raise PolicyError(
+                    f"{requirement.name} is of {requirement.of!r}, which is no sensitive column; "
+                    f"{choices(requirement.of, allowed)}",
+                    place=("require", number),
+                )
+        return self
+
+    @classmethod
+    def load(cls, path: str | Path) -> Policy:
+        """A policy file; a taxonomy's path in it is taken from the file's own folder."""
+        file = Path(path)
+        return cls.parse(read_text(file), name=file.name, folder=file.parent)
+
+    @classmethod
+    def parse(cls, text: str, *, name: str = "policy", folder: Path | None = None) -> Policy:
+        """A policy from YAML text; errors name the key and the line."""
+        content, lines = read_yaml(text, name)
+        if not isinstance(content, dict):
+            raise PolicyError(f"{name}: a policy is a mapping; {choices('', list(cls.model_fields))}")
+        given = {key: value for key, value in content.items() if value is not None}
+        _resolve(given, folder or Path())
+        try:
+            policy = cls(**given)
+        except PolicyError as error:
+            raise _located(str(error), error.place, name, lines) from None
+        policy._file, policy._lines = name, lines
+        return policy
+
+    def to_dict(self, *, public: bool = False) -> dict[str, Any]:
+        """What a policy file says, without what is left at its default."""
+        found: dict[str, Any] = {}
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if name == "quasi":
+                found[name] = {column: quasi.written(public=public) for column, quasi in value.items()}
+            elif name == "require":
+                found[name] = [_written(requirement) for requirement in value]
+            elif value != field.default:
+                found[name] = list(value) if isinstance(value, tuple) else value
+        return found
+
+    def to_yaml(self, *, public: bool = False) -> str:
+        """The policy as YAML text that `load` and `parse` read back."""
+        return str(
+            yaml.dump(self.to_dict(public=public), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy as YAML."""
+        Path(path).write_text(self.to_yaml(), encoding="utf-8")
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The columns that are released as they are."""
+        target = (self.target,) if self.target and self.target not in (*self.quasi, *self.sensitive, *self.keep) else ()
+        return (*self.sensitive, *self.keep, *target)
+
+    @property
+    def confidential(self) -> tuple[str, ...]:
+        """The columns whose values inside a group some requirement looks at."""
+        return tuple(dict.fromkeys(r.of for r in self.require if r.of is not None))
+
+    def reading(self, column: str) -> Reading:
+        """How a column's raw values are to be understood."""
+        kind = self.quasi[column].kind if column in self.quasi else "categorical"
+        return Reading(READ_AS[kind], self.missing)  # type: ignore[arg-type]
+
+    def fit(self, schema: Schema, *, check: bool = False) -> None:
+        """Refuse a table that this policy cannot be used on: no such column, no records, more asked than there are.
+
+        With ``check``, only what a finished table must have is asked for.
+        """
+        if not self.require:
+            raise self._fault(f"the policy has no requirement; {choices('', list(REQUIREMENTS))} under 'require:'")
+        if not self.quasi:
+            raise self._fault(
+                "the policy names no quasi-identifier; list under 'quasi:' by what a person could be found"
+            )
+        roles = {"quasi": tuple(self.quasi), "sensitive": self.confidential}
+        if not check:
+            roles = {"identifiers": self.identifiers, "quasi": tuple(self.quasi), "sensitive": self.sensitive}
+            roles |= {"keep": self.keep, "target": (self.target,) if self.target else ()}
+        for role, columns in roles.items():
+            for column in columns:
+                if not any(name in schema.names for name in (column, f"{column}_lo" if check else column)):
+                    raise self._fault(
+                        f"column {column!r} is not in the table; {choices(column, schema.names)}",
+                        role,
+                        column,
+                    )
+        if schema.rows == 0:
+            raise DataError("the table is empty: there is no record to hide or to check")
+        for number, requirement in enumerate(self.require):
+            if requirement.least > schema.rows and not check:
+                raise self._fault(
+                    f"{requirement.name} asks for groups of at least {requirement.least} records, "
+                    f"but the table has {schema.rows}",
+                    "require",
+                    number,
+                )
+
+    def _fault(self, text: str, *place: str | int) -> PolicyError:
+        """An error of this policy, with the line of its file where there is one."""
+        if len(place) == 2 and place[0] in ("identifiers", "sensitive", "keep"):  # lists are numbered
+            place = (place[0], getattr(self, place[0]).index(place[1]))
+        return _located(text, place, self._file, self._lines)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Policy) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class _Dumper(yaml.SafeDumper):
+    """Plain lists on one line, mappings on several; text that would be read as something else is quoted."""
+
+    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> yaml.SequenceNode:
+        plain = all(not isinstance(v, (dict, list)) for v in sequence)
+        return super().represent_sequence(tag, sequence, flow_style=plain)
+
+
+def _resolve(given: dict[str, Any], folder: Path) -> None:
+    """Turn the paths of taxonomies into paths from here."""
+    quasi = given.get("quasi")
+    for body in quasi.values() if isinstance(quasi, dict) else ():
+        if isinstance(body, dict) and isinstance(body.get("taxonomy"), str):
+            body["taxonomy"] = folder / body["taxonomy"]
+
+
+def _first_fault(error: ValidationError) -> PolicyError:
+    """The first thing that is wrong, in words: the key, what is wrong, what is allowed."""
+    first = error.errors()[0]
+    cause = first.get("ctx", {}).get("error")
+    place = (*first["loc"], *(cause.place if isinstance(cause, PolicyError) else ()))
+    reason = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        known = list(Quasi.model_fields if place[0] == "quasi" else Policy.model_fields)
+        reason = f"unknown key; {choices(str(place[-1]), known)}"
+    key = ".".join(str(p) for p in place)
+    return PolicyError(f"{key!r}: {reason}" if key else reason, place=place)
+
+
+def _located(text: str, place: Place, file: str, lines: Mapping[Place, int]) -> PolicyError:
+    if lines:
+        where = place
+        while where not in lines:
+            where = where[:-1]
+        text = f"{file}, line {lines[where]}: {text}"
+    return PolicyError(text, place=place)
+
+
+__all__ = ["Policy", "Quasi"]

@@ -1,0 +1,243 @@
+"""What all recodings share: the fields they were learned on, what they publish, and how they meet later data."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.codes import Attribute, date_path, mask_key
+from shoal.engines import Counts, Dictionary, Distinct, Kept, Plan, Reading, Written, open_data
+from shoal.errors import DataError, PolicyError, choices, some
+from shoal.labels import date_text, number_text
+from shoal.policy import READ_AS, Policy
+from shoal.taxonomy import Taxonomy
+
+I4 = NDArray[np.int32]
+I8 = NDArray[np.int64]
+F8 = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One quasi-identifier as a recoding remembers it: enough to place a value that it has never seen.
+
+    A place is a value's position (see `codes.Attribute`): a number, or the leaf code in the remembered tree; infinity for
+    missing, NaN for a category that cannot be placed.
+    """
+
+    name: str
+    kind: Literal["numeric", "categorical", "date"]
+    span: float
+    taxonomy: Taxonomy | None = None
+    parts: tuple[str, ...] = ()
+    mask: str | None = None
+
+    @classmethod
+    def of(cls, attribute: Attribute, policy: Policy) -> Field:
+        """What to remember of an attribute."""
+        return cls(
+            attribute.name,
+            attribute.kind,
+            attribute.span,
+            attribute.taxonomy,
+            attribute.parts,
+            policy.quasi[attribute.name].mask,
+        )
+
+    def locate(self, distinct: Distinct) -> F8:
+        """The position of each distinct value of later data."""
+        if self.taxonomy is None:
+            return np.asarray(distinct.values, np.float64)
+        if self.parts:
+            texts = [date_path(float(v), self.parts)[0] for v in distinct.values]
+        else:
+            texts = [str(v) for v in distinct.values]
+        place = {label: float(code) for code, label in enumerate(self.taxonomy.leaves)}
+        if not self.parts and not self.mask:
+            return np.array([place.get(t, np.nan) for t in texts], np.float64)
+        # Masked codes and dates lie in their own order: a new one stands between its neighbours.
+        keys = [self._key(label) for label in self.taxonomy.leaves if label is not None]
+        return np.array([place.get(t, bisect_left(keys, self._key(t)) - 0.5) for t in texts], np.float64)
+
+    def _key(self, text: str) -> Any:
+        return mask_key(text, self.mask) if self.mask else text
+
+    def text(self, position: float) -> str | None:
+        """The value at a position, as it is written."""
+        if np.isinf(position):
+            return None
+        if self.taxonomy is not None:
+            return self.taxonomy.leaves[int(position)]
+        return date_text(position) if self.kind == "date" else number_text(position)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        found: dict[str, Any] = {"name": self.name, "kind": self.kind, "span": self.span}
+        if self.taxonomy is not None:
+            found["taxonomy"] = self.taxonomy.to_nested() if len(self.taxonomy.label) > 1 else {"*": []}
+            found["missing"] = self.taxonomy.label[-1] is None
+            found["made"] = self.taxonomy.made
+        if self.parts:
+            found["parts"] = list(self.parts)
+        if self.mask:
+            found["mask"] = self.mask
+        return found
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Field:
+        """Back from JSON."""
+        tree = None
+        if "taxonomy" in found:
+            ((_, body),) = found["taxonomy"].items()
+            tree = Taxonomy.from_nested(found["taxonomy"], made=found["made"]) if body else Taxonomy.flat([])
+            tree = tree.with_missing() if found["missing"] else tree
+        return cls(
+            found["name"],
+            found["kind"],
+            found["span"],
+            tree,
+            tuple(found.get("parts", ())),
+            found.get("mask"),
+        )
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where every counted cell goes: entry ``p`` sends ``weight[p]`` records of cell ``cell[p]`` to ``group[p]``."""
+
+    cell: I8
+    group: I4
+    weight: I8
+
+    @classmethod
+    def whole(cls, counts: Counts, group: I4) -> Placement:
+        """Every combination goes to one group with all its cells."""
+        cells = np.repeat(group, np.diff(counts.start)).astype(np.int32)
+        return cls(np.arange(len(cells), dtype=np.int64), cells, counts.weight)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What leaves the house beside the generalized columns, and what stands for a missing value in later data."""
+
+    kept: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    def columns(self, names: Sequence[str], written: Sequence[tuple[str, Written]]) -> tuple[Kept | Written, ...]:
+        """The released columns in the order of the source."""
+        found: list[Kept | Written] = []
+        for name in names:
+            found += [w for source, w in written if source == name]
+            if name in self.kept:
+                found.append(Kept(name))
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Later:
+    """Later data as a recoding sees them: their own codes, and the position of each code."""
+
+    counts: Counts
+    positions: tuple[F8, ...]
+
+
+class Recoding(Protocol):
+    """What a method learned, ready to be applied."""
+
+    kind: ClassVar[str]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The quasi-identifiers."""
+        ...
+
+    @property
+    def output(self) -> Output:
+        """What else leaves the house."""
+        ...
+
+    def place(self, later: Later, *, nearest: bool) -> tuple[Placement, tuple[tuple[str, Written], ...]]:
+        """Where the cells of later data go, and what is written for the groups."""
+        ...
+
+    def apply(self, data: Any, *, nearest: bool = False) -> Any:
+        """The same recoding on later data."""
+        ...
+
+    def to_json(self) -> str:
+        """The recoding as JSON text."""
+        ...
+
+
+def apply(recoding: Recoding, data: Any, *, nearest: bool) -> Any:
+    """Recode later data as the first were; see `Boxes.apply`."""
+    engine = open_data(data)
+    names = engine.schema().names
+    for name in (*(f.name for f in recoding.fields), *recoding.output.kept):
+        if name not in names:
+            raise PolicyError(f"column {name!r} is not in the table; {choices(name, names)}")
+    readings = {f.name: Reading(READ_AS[f.kind], recoding.output.missing) for f in recoding.fields}  # type: ignore[arg-type]
+    engine.prepare(readings)
+    dictionaries, positions = {}, []
+    for field in recoding.fields:
+        distinct = engine.distinct(field.name, readings[field.name])
+        found = field.locate(distinct)
+        if not nearest and np.isnan(found).any():
+            lost = [str(v) for v in distinct.values[np.isnan(found)]]
+            raise DataError(
+                f"column {field.name!r} holds values that the recoding has never seen: {some(lost)}; learn it anew, or "
+                "ask for the nearest box"
+            )
+        ascending = np.unique(np.append(found, np.inf))  # NaN comes last, behind the missing value
+        codes = np.searchsorted(ascending, found).astype(np.int32)
+        missing = int(np.searchsorted(ascending, np.inf))
+        dictionaries[field.name] = Dictionary(readings[field.name], distinct, codes, missing)
+        positions.append(ascending)
+    coded = engine.encode(dictionaries)
+    counts = coded.count([f.name for f in recoding.fields])
+    placement, written = recoding.place(Later(counts, tuple(positions)), nearest=nearest)
+    plan = Plan(counts, placement.cell, placement.group, placement.weight, recoding.output.columns(names, written))
+    return coded.apply(plan).frame()
+
+
+def refuse_outside(recoding: Recoding, later: Later, outside: NDArray[np.bool_]) -> None:
+    """An error that counts the records no box holds and names one attribute's value to look at."""
+    records = int(later.counts.weight[np.repeat(outside, np.diff(later.counts.start))].sum())
+    raise DataError(
+        f"{records} records lie outside every box of the recoding; learn it anew on all records, or ask for the nearest box"
+    )
+
+
+def to_numbers(values: NDArray[np.float64]) -> list[Any]:
+    """Positions for JSON: None for infinity, whole numbers as such."""
+    if values.ndim == 2:
+        return [to_numbers(row) for row in values]
+    return [None if np.isinf(v) else int(v) if v == int(v) else float(v) for v in values]
+
+
+def from_numbers(values: Sequence[Any]) -> F8:
+    """Back from JSON."""
+    return np.array([[np.inf if v is None else v for v in row] for row in values], np.float64)
+
+
+def written_to_dict(written: Sequence[tuple[str, Written]]) -> list[dict[str, Any]]:
+    """What is published per group, for JSON."""
+    return [
+        {"source": source, "name": w.name, "values": w.values.tolist(), "index": w.index.tolist()}
+        for source, w in written
+    ]
+
+
+def written_from_dict(found: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, Written], ...]:
+    """Back from JSON."""
+    made = []
+    for entry in found:
+        numeric = bool(entry["values"]) and not isinstance(entry["values"][0], str)
+        values = np.array(entry["values"], np.float64 if numeric else object)
+        made.append((entry["source"], Written(entry["name"], values, np.array(entry["index"], np.int32))))
+    return tuple(made)

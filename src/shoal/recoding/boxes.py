@@ -1,0 +1,130 @@
+"""`Boxes`: a tree of cuts with a box per leaf. Strict Mondrian learns it; later data fall through the cuts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal import kernels
+from shoal.engines import Written
+from shoal.recoding.base import (
+    F8,
+    I4,
+    Field,
+    Later,
+    Output,
+    Placement,
+    apply,
+    from_numbers,
+    refuse_outside,
+    to_numbers,
+    written_from_dict,
+    written_to_dict,
+)
+from shoal.recoding.nearest import nearest_boxes
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Node n sends positions up to ``at[n]`` of field ``field[n]`` left, others right; where ``field[n]`` is -1 it is
+    the leaf of group ``group[n]`` (-1: suppressed). Box ``g`` goes from ``lo[g]`` to ``hi[g]``, both taken by records.
+    """
+
+    fields: tuple[Field, ...]
+    output: Output
+    field: I4
+    at: F8
+    left: I4
+    right: I4
+    group: I4
+    lo: F8
+    hi: F8
+    written: tuple[tuple[str, Written], ...]
+
+    kind: ClassVar[str] = "boxes"
+
+    def apply(self, data: Any, *, nearest: bool = False) -> Any:
+        """Recode later data by the same cuts.
+
+        Parameters
+        ----------
+        data : a frame or a file with the same columns
+        nearest : give a record that no box holds the label of the nearest box, instead of raising `DataError`
+
+        Guarantee
+        ---------
+        A record gets a label that was published before, and one that holds its values unless ``nearest`` is asked for.
+        Records that fall where the first data were suppressed are left out. Groups may be smaller than the requirement
+        asks: check the result before it leaves.
+        """
+        return apply(self, data, nearest=nearest)
+
+    def place(self, later: Later, *, nearest: bool) -> tuple[Placement, tuple[tuple[str, Written], ...]]:
+        """Let every combination fall through the cuts."""
+        quasi = later.counts.quasi
+        at = np.zeros(len(self.field), np.int32)
+        for j, positions in enumerate(later.positions):
+            mine = self.field == j
+            at[mine] = np.searchsorted(positions, self.at[mine], side="right") - 1
+        group = kernels.boxes.descend(quasi, self.field, at, self.left, self.right, self.group)
+        lo = np.empty(self.lo.shape, np.int32)
+        hi = np.empty(self.hi.shape, np.int32)
+        for j, positions in enumerate(later.positions):
+            lo[:, j] = np.searchsorted(positions, self.lo[:, j], side="left")
+            hi[:, j] = np.searchsorted(positions, self.hi[:, j], side="right") - 1
+        present = group >= 0
+        outside = np.zeros(len(group), bool)
+        outside[present] = ~kernels.boxes.inside(quasi[present], group[present], lo, hi)
+        if outside.any():
+            if not nearest:
+                refuse_outside(self, later, outside)
+            group[outside] = nearest_boxes(self.fields, later, outside, self.lo, self.hi)
+        return Placement.whole(later.counts, group), self.written
+
+    def to_json(self) -> str:
+        """The recoding as JSON text."""
+        return json.dumps(
+            {
+                "kind": self.kind,
+                "fields": [f.to_dict() for f in self.fields],
+                "kept": list(self.output.kept),
+                "missing": list(self.output.missing),
+                "tree": {
+                    "field": self.field.tolist(),
+                    "at": to_numbers(self.at),
+                    "left": self.left.tolist(),
+                    "right": self.right.tolist(),
+                    "group": self.group.tolist(),
+                },
+                "lo": to_numbers(self.lo),
+                "hi": to_numbers(self.hi),
+                "written": written_to_dict(self.written),
+            },
+            ensure_ascii=False,
+        )
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Boxes:
+        """Back from JSON."""
+        tree = found["tree"]
+
+        def whole(name: str) -> NDArray[np.int32]:
+            return np.array(tree[name], np.int32)
+
+        return cls(
+            tuple(Field.from_dict(f) for f in found["fields"]),
+            Output(tuple(found["kept"]), tuple(found["missing"])),
+            whole("field"),
+            np.array(tree["at"], np.float64),
+            whole("left"),
+            whole("right"),
+            whole("group"),
+            from_numbers(found["lo"]),
+            from_numbers(found["hi"]),
+            written_from_dict(found["written"]),
+        )

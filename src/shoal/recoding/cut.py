@@ -1,0 +1,208 @@
+"""`Cut`: one node per value of each attribute, the same everywhere in the table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from shoal.engines import Written
+from shoal.errors import PolicyError, choices, some
+from shoal.groups import dense
+from shoal.labels import ROOT, cut_text, date_text, number_text
+from shoal.recoding.base import F8, I4, Field, Later, Output, Placement, apply, refuse_outside
+
+
+@dataclass(frozen=True)
+class FieldCut:
+    """The cut of one field: interval i goes from ``begin[i]`` up to but not with ``end[i]``, as positions.
+
+    Numbers are cut into half-open intervals; a taxonomy into nodes, whose intervals are of leaf codes. A missing value is
+    published as missing where ``missing`` is None, else by that label.
+    """
+
+    begin: F8
+    end: F8
+    labels: tuple[str, ...]
+    missing: str | None = None
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A cut through every field; ``suppressed`` lists the published combinations that are left out.
+
+    Make one with `Cut.of`:
+
+    >>> from shoal.policy import Policy
+    >>> age = Field("age", "numeric", 80.0)
+    >>> cut = Cut.of([age], {"age": [20, 40, 60]}, Output((), ("",)))
+    >>> cut.cuts[0].labels
+    ('[20, 40)', '[40, 60)')
+    """
+
+    fields: tuple[Field, ...]
+    output: Output
+    cuts: tuple[FieldCut, ...]
+    suppressed: tuple[tuple[str | None, ...], ...] = ()
+
+    kind: ClassVar[str] = "cut"
+
+    @classmethod
+    def of(cls, fields: Sequence[Field], given: Mapping[str, Sequence[Any]], output: Output) -> Cut:
+        """A cut from the boundaries of numeric fields and the node labels of the others; ``["*"]`` is the root.
+
+        A field that is not given stays as it is where it has a taxonomy (every leaf), and is an error for numbers.
+        """
+        cuts = []
+        for field in fields:
+            if field.taxonomy is not None:
+                leaves = [label for label in field.taxonomy.leaves if label is not None]
+                cuts.append(_nodes(field, list(given.get(field.name, leaves))))
+            elif field.name in given:
+                cuts.append(_intervals(field, given[field.name]))
+            else:
+                raise PolicyError(f"the cut of {field.name!r} is not given; list its boundaries, or ['*']")
+        return cls(tuple(fields), output, tuple(cuts))
+
+    def apply(self, data: Any, *, nearest: bool = False) -> Any:
+        """Recode later data by the same cut.
+
+        A number outside every interval raises `DataError`, or goes to the nearest interval where asked. Groups may be
+        smaller than the requirement asks: check the result before it leaves.
+        """
+        return apply(self, data, nearest=nearest)
+
+    def place(self, later: Later, *, nearest: bool) -> tuple[Placement, tuple[tuple[str, Written], ...]]:
+        """Every code to its interval; a group is a combination of intervals that occurs."""
+        quasi = later.counts.quasi
+        parts = np.empty(quasi.shape, np.int32)
+        outside = np.zeros(len(quasi), bool)
+        for j, (cut, positions) in enumerate(zip(self.cuts, later.positions, strict=True)):
+            place, lost = _intervals_of(cut, positions)
+            parts[:, j] = place[quasi[:, j]]
+            outside |= lost[quasi[:, j]]
+        if outside.any() and not nearest:
+            refuse_outside(self, later, outside)
+        group = dense(list(parts.T), len(parts))
+        first = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
+        first[group] = np.arange(len(group))
+        written = tuple(
+            (field.name, _written(field.name, cut, parts[first, j]))
+            for j, (field, cut) in enumerate(zip(self.fields, self.cuts, strict=True))
+        )
+        if self.suppressed:
+            gone = set(self.suppressed)
+            labels = [_listed(w) for _, w in written]
+            out = np.array([tuple(part[g] for part in labels) in gone for g in range(len(first))], bool)
+            group = np.where(out[group], -1, group).astype(np.int32)
+        return Placement.whole(later.counts, group), written
+
+    def to_json(self) -> str:
+        """The recoding as JSON text."""
+        return json.dumps(
+            {
+                "kind": self.kind,
+                "fields": [f.to_dict() for f in self.fields],
+                "kept": list(self.output.kept),
+                "missing": list(self.output.missing),
+                "cuts": [
+                    {
+                        "begin": [None if np.isinf(v) else v for v in c.begin.tolist()],
+                        "end": [None if np.isinf(v) else v for v in c.end.tolist()],
+                        "labels": list(c.labels),
+                        "missing": c.missing,
+                    }
+                    for c in self.cuts
+                ],
+                "suppressed": [list(row) for row in self.suppressed],
+            },
+            ensure_ascii=False,
+        )
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Cut:
+        """Back from JSON."""
+        cuts = tuple(
+            FieldCut(
+                np.array([-np.inf if v is None else v for v in c["begin"]], np.float64),
+                np.array([np.inf if v is None else v for v in c["end"]], np.float64),
+                tuple(c["labels"]),
+                c["missing"],
+            )
+            for c in found["cuts"]
+        )
+        return cls(
+            tuple(Field.from_dict(f) for f in found["fields"]),
+            Output(tuple(found["kept"]), tuple(found["missing"])),
+            cuts,
+            tuple(tuple(row) for row in found["suppressed"]),
+        )
+
+
+def _intervals(field: Field, given: Sequence[Any]) -> FieldCut:
+    if list(given) == [ROOT]:
+        return FieldCut(np.array([-np.inf]), np.array([np.inf]), (ROOT,), ROOT)
+    ends = np.array(given, np.float64)
+    if len(ends) < 2 or not (np.diff(ends) > 0).all():
+        raise PolicyError(f"the cut of {field.name!r} needs at least two boundaries in ascending order")
+    text = date_text if field.kind == "date" else number_text
+    labels = tuple(cut_text(a, b, text) for a, b in pairwise(ends))
+    return FieldCut(ends[:-1], ends[1:], labels)
+
+
+def _nodes(field: Field, labels: list[str]) -> FieldCut:
+    tree = field.taxonomy
+    assert tree is not None  # noqa: S101
+    if labels == [ROOT]:
+        return FieldCut(np.array([-np.inf]), np.array([np.inf]), (ROOT,), ROOT)
+    place = {label: node for node, label in reversed(list(enumerate(tree.label))) if label is not None}
+    unknown = [label for label in labels if label not in place]
+    if unknown:
+        raise PolicyError(
+            f"the taxonomy of {field.name!r} has no node {some(unknown)}; {choices(str(unknown[0]), list(place))}"
+        )
+    nodes = sorted((place[label] for label in labels), key=lambda n: int(tree.lo[n]))
+    covered = np.concatenate([np.arange(tree.lo[n], tree.hi[n] + 1) for n in nodes])
+    size = tree.size - (tree.leaves[-1] is None)
+    if not np.array_equal(covered, np.arange(size)):
+        raise PolicyError(f"the cut of {field.name!r} must hold exactly one node on every way from the root to a leaf")
+    return FieldCut(
+        (tree.lo[nodes] - 0.5).astype(np.float64),
+        (tree.hi[nodes] + 0.5).astype(np.float64),
+        tuple(str(tree.text(n)) for n in nodes),
+    )
+
+
+def _intervals_of(cut: FieldCut, positions: F8) -> tuple[I4, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """The interval of every position, len(labels) for missing, and which positions lie outside all of them."""
+    place = np.clip(np.searchsorted(cut.begin, positions, side="right") - 1, 0, len(cut.begin) - 1)
+    lost = (positions < cut.begin[place]) | (positions >= cut.end[place]) | np.isnan(positions)
+    gap = np.searchsorted(cut.begin, positions, side="right") - 1
+    beyond = lost & (gap >= 0) & (gap < len(cut.begin) - 1)
+    nearer = beyond & (positions - cut.end[place] > cut.begin[np.minimum(place + 1, len(cut.begin) - 1)] - positions)
+    place = np.where(nearer, place + 1, place)
+    missing = np.isinf(positions)
+    return np.where(missing, len(cut.labels), place).astype(np.int32), lost & ~missing
+
+
+def _written(name: str, cut: FieldCut, part: I4) -> Written:
+    if cut.missing is None:
+        return Written(
+            name,
+            np.array(cut.labels, dtype=object),
+            np.where(part == len(cut.labels), -1, part).astype(np.int32),
+        )
+    labels = list(dict.fromkeys((*cut.labels, cut.missing)))
+    return Written(
+        name,
+        np.array(labels, dtype=object),
+        np.where(part == len(cut.labels), labels.index(cut.missing), part).astype(np.int32),
+    )
+
+
+def _listed(written: Written) -> list[str | None]:
+    return [None if i < 0 else written.values[i] for i in written.index]

@@ -1,0 +1,112 @@
+"""What is published for a group: the label of its box, its ends, its midpoint, or the set of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.codes import Attribute
+from shoal.engines import Written
+from shoal.errors import PolicyError, choices
+from shoal.groups import dense
+from shoal.labels import ROOT, date_text, number_text, range_text, set_text
+
+I4 = NDArray[np.int32]
+
+Style = Literal["label", "lo-hi", "midpoint", "set"]
+STYLES: tuple[str, ...] = get_args(Style)
+
+
+def style_of(text: str) -> Style:
+    """A way of writing by its name, or an error that lists them."""
+    if text not in STYLES:
+        raise PolicyError(f"unknown way of writing {text!r}; {choices(text, STYLES)}")
+    return text  # type: ignore[return-value]
+
+
+def write_boxes(
+    attributes: Sequence[Attribute],
+    lo: I4,
+    hi: I4,
+    style: Style,
+    members: Callable[[int], tuple[I4, I4]],
+) -> tuple[tuple[str, Written], ...]:
+    """The released columns for boxes ``lo`` to ``hi`` [group, attribute], each with the attribute it comes from.
+
+    ``members(j)`` gives the distinct pairs of group and code of attribute j, sorted by group; asked for by sets alone.
+    """
+    found: list[tuple[str, Written]] = []
+    for j, attribute in enumerate(attributes):
+        if attribute.taxonomy is None and style in ("lo-hi", "midpoint"):
+            columns = _numbers(attribute, lo[:, j], hi[:, j], style)
+        elif attribute.taxonomy is not None and style == "set":
+            columns = [_sets(attribute, *members(j), len(lo))]
+        else:
+            columns = [_labels(attribute, lo[:, j], hi[:, j])]
+        found += [(attribute.name, column) for column in columns]
+    return tuple(found)
+
+
+def _labels(attribute: Attribute, lo: I4, hi: I4) -> Written:
+    if attribute.taxonomy is not None:
+        node = attribute.taxonomy.covers(lo, hi)
+        kept, index = np.unique(node, return_inverse=True)
+        return _texts(attribute.name, [attribute.taxonomy.text(int(n)) for n in kept], index)
+    pair = dense([lo, hi], len(lo))
+    first = np.zeros(int(pair.max(initial=-1)) + 1, np.int64)
+    first[pair] = np.arange(len(lo))
+    return _texts(attribute.name, [_range(attribute, int(lo[g]), int(hi[g])) for g in first], pair)
+
+
+def _range(attribute: Attribute, lo: int, hi: int) -> str | None:
+    low, high = attribute.position[lo], attribute.position[hi]
+    if np.isinf(high):
+        return None if lo == hi else ROOT
+    return range_text(low, high, date_text if attribute.kind == "date" else number_text)
+
+
+def _texts(name: str, labels: Sequence[str | None], index: NDArray[np.integer]) -> Written:
+    """Texts by index, equal ones joined; a missing one is -1."""
+    place: dict[str, int] = {}
+    target = [-1 if label is None else place.setdefault(label, len(place)) for label in labels]
+    return Written(name, np.array(list(place), dtype=object), np.array(target, np.int32)[index])
+
+
+def _sets(attribute: Attribute, group: I4, code: I4, groups: int) -> Written:
+    assert attribute.taxonomy is not None  # noqa: S101
+    leaves = attribute.taxonomy.leaves
+    begin = np.searchsorted(group, np.arange(groups + 1))
+    seen: dict[bytes, int] = {}
+    labels: list[str | None] = []
+    index = np.empty(groups, np.int32)
+    for g in range(groups):
+        codes = code[begin[g] : begin[g + 1]]
+        place = seen.setdefault(codes.tobytes(), len(labels))
+        if place == len(labels):
+            labels.append(set_text(leaves[c] for c in codes))
+        index[g] = place
+    return _texts(attribute.name, labels, index)
+
+
+def _numbers(attribute: Attribute, lo: I4, hi: I4, style: Style) -> list[Written]:
+    """Numeric columns; a box with a missing value in it has no ends and no middle."""
+    low, high = attribute.position[lo], attribute.position[hi]
+    gone = np.isinf(high)
+    low, high = np.where(gone, 0.0, low), np.where(gone, 0.0, high)
+    if style == "midpoint":
+        return [_column(attribute, attribute.name, (low + high) / 2, gone)]
+    return [
+        _column(attribute, f"{attribute.name}_lo", low, gone),
+        _column(attribute, f"{attribute.name}_hi", high, gone),
+    ]
+
+
+def _column(attribute: Attribute, name: str, values: NDArray[np.float64], gone: NDArray[np.bool_]) -> Written:
+    kept, index = np.unique(values, return_inverse=True)
+    place = np.where(gone, -1, index).astype(np.int32)
+    if attribute.kind == "date":
+        return Written(name, np.array([date_text(v) for v in kept], dtype=object), place)
+    return Written(name, kept, place)

@@ -1,0 +1,47 @@
+"""The facts of a release in words, the same for the terminal and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.requirements import Certificate
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A release's certificate and figures."""
+
+    certificate: Certificate
+    measures: Mapping[str, float]
+    kept: Mapping[str, float]
+    method: str
+    parameters: Mapping[str, Any]
+
+    def requirements(self) -> list[tuple[str, str, str]]:
+        """Requirement, what the worst group reaches, holds or not."""
+        return [
+            (f.text, f"{f.reached:g}", "holds" if f.holds else f"fails for {f.failing_records} records")
+            for f in self.certificate.findings
+        ]
+
+    def risks(self) -> list[tuple[str, str]]:
+        """What is at risk, in words and figures."""
+        m = self.measures
+        return [
+            ("records released", f"{m['records']:,.0f}"),
+            ("records suppressed", f"{m['suppressed']:,.0f}"),
+            ("groups", f"{m['classes']:,.0f}"),
+            ("smallest group", f"{m['smallest']:,.0f}"),
+            ("highest risk of being found", f"{m['risk_max']:.1%}"),
+            ("mean risk of being found", f"{m['risk_mean']:.1%}"),
+        ]
+
+    def knowledge(self) -> list[tuple[str, str]]:
+        """What was kept, overall and by attribute: 100 % is the raw value, 0 % is '*'."""
+        overall = 1 - self.measures["ncp"]
+        return [
+            ("all attributes", f"{overall:.1%}"),
+            *((name, f"{share:.1%}") for name, share in self.kept.items()),
+        ]

@@ -1,0 +1,81 @@
+"""The report as one page without scripts or outside parts, for the data-protection officer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from shoal.policy import Policy
+from shoal.report.facts import Facts
+
+STYLE = """
+:root { color-scheme: light dark; --line: #8885; --good: #2a7f62; --bad: #b3402a; --bar: #3b7ea1; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+table { border-collapse: collapse; width: 100%; } td, th { text-align: left; padding: .3rem .6rem .3rem 0;
+  border-bottom: 1px solid var(--line); vertical-align: top; } td.figure { text-align: right; white-space: nowrap; }
+.bar { background: #8883; height: .7rem; border-radius: .35rem; overflow: hidden; min-width: 8rem; }
+.bar span { display: block; height: 100%; background: var(--bar); }
+.holds { color: var(--good); font-weight: 600; } .fails { color: var(--bad); font-weight: 600; }
+code { font-size: .9em; overflow-wrap: anywhere; } footer { margin-top: 2rem; font-size: .9rem; opacity: .8; }
+"""
+
+
+def html(facts: Facts, policy: Policy) -> str:
+    """The page; it holds nothing that the released table does not show."""
+    certificate = facts.certificate
+    verdict = ("holds", "Every requirement holds.") if certificate.holds else ("fails", "A requirement does not hold.")
+    parameters = ", ".join(f"{k} = {v}" for k, v in facts.parameters.items())
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Release report</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>
+<h1>Release report</h1>
+<p><span class="{verdict[0]}">{verdict[1]}</span> The table was tested as a stranger sees it, after it was written.</p>
+<h2>Requirements</h2>
+{_table(("requirement", "worst group reaches", ""), facts.requirements())}
+<h2>What is at risk</h2>
+{_table(("", ""), facts.risks(), figures=True)}
+<p>The risk of being found is the chance to pick the right record of somebody who is known to be in the table and whose
+quasi-identifiers are known: one over the size of the group.</p>
+<h2>What was kept</h2>
+<table><tr><th>attribute</th><th>certainty kept</th><th></th></tr>
+{_bars(facts)}</table>
+<p>100 % means that every value is published as it was, 0 % that nothing but <code>*</code> is left (1 - NCP, the mean
+over records).</p>
+<h2>Columns</h2>
+{_table(("role", "columns"), _roles(policy))}
+<footer><p>Made by {escape(facts.method)} ({escape(parameters)}). Counting: a missing value is a value of its own;
+suppressed records are left out whole. What is not promised: that nobody can be found by columns which the policy leaves as
+they are, nor that a group's confidential values differ unless a requirement says so.</p>
+<p>Fingerprint of the rows: <code>{escape(certificate.fingerprint)}</code></p></footer>
+</body></html>
+"""
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, figures: bool = False) -> str:
+    top = "<tr>" + "".join(f"<th>{escape(h)}</th>" for h in head) + "</tr>" if any(head) else ""
+    body = []
+    for row in rows:
+        cells = [f"<td>{escape(row[0])}</td>"]
+        cells += [f'<td class="figure">{escape(c)}</td>' if figures else f"<td>{escape(c)}</td>" for c in row[1:]]
+        body.append("<tr>" + "".join(cells) + "</tr>")
+    return f"<table>{top}{''.join(body)}</table>"
+
+
+def _bars(facts: Facts) -> str:
+    shares = [("all attributes", 1 - facts.measures["ncp"]), *facts.kept.items()]
+    return "\n".join(
+        f'<tr><td>{escape(name)}</td><td class="figure">{share:.1%}</td>'
+        f'<td><div class="bar"><span style="width:{max(share, 0):.1%}"></span></div></td></tr>'
+        for name, share in shares
+    )
+
+
+def _roles(policy: Policy) -> list[tuple[str, str]]:
+    rows = [
+        ("quasi-identifiers, generalized", ", ".join(policy.quasi)),
+        ("sensitive, as they are", ", ".join(policy.sensitive)),
+        ("target", policy.target or ""),
+        ("kept as they are", ", ".join(policy.keep)),
+    ]
+    return [row for row in rows if row[1]]

@@ -1,0 +1,130 @@
+"""Testing finished groups: the certificate, and the records to leave out so that one can be given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.groups import Groups
+from shoal.requirements.base import Requirement, describe, parameters
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How one requirement fares: over all groups, and in the worst of them.
+
+    ``reached`` is the worst group's value (for k-anonymity its size, so the k that the table has); ``worst`` its
+    published values.
+    """
+
+    requirement: str
+    parameters: dict[str, Any]
+    text: str
+    on: list[str]
+    holds: bool
+    reached: float
+    groups: int
+    failing_groups: int
+    failing_records: int
+    worst: dict[str, str | None]
+    worst_size: int
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The requirements as re-tested on a table, by what the table alone shows.
+
+    Rule of counting: a missing value is a value of its own, so records that lack a quasi-identifier form groups of their
+    own and are counted; suppressed records are not in the table.
+    """
+
+    holds: bool
+    records: int
+    groups: int
+    smallest: int
+    findings: tuple[Finding, ...]
+    fingerprint: str
+    suppressed: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {**asdict(self), "findings": [asdict(f) for f in self.findings]}
+
+    def to_json(self) -> str:
+        """The certificate as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+
+    def __str__(self) -> str:
+        lines = [f"{'holds' if self.holds else 'DOES NOT HOLD'}: {self.records} records in {self.groups} groups"]
+        for f in self.findings:
+            failing = "" if f.holds else f"; {f.failing_groups} groups with {f.failing_records} records fail"
+            lines.append(f"  {'ok  ' if f.holds else 'FAIL'} {f.text}: worst group reaches {f.reached:g}{failing}")
+        return "\n".join(lines)
+
+
+def certify(
+    groups: Groups,
+    requirements: Iterable[Requirement],
+    *,
+    fingerprint: str,
+    label: Callable[[str, int], str | None],
+    suppressed: int = 0,
+) -> Certificate:
+    """Test groups against every requirement, each on its own set of attributes."""
+    findings = tuple(_finding(groups, requirement, label) for requirement in requirements)
+    size = groups.size
+    return Certificate(
+        all(f.holds for f in findings),
+        groups.records,
+        len(size),
+        int(size.min(initial=np.iinfo(np.int64).max)) if len(size) else 0,
+        findings,
+        fingerprint,
+        suppressed,
+    )
+
+
+def _finding(groups: Groups, requirement: Requirement, label: Callable[[str, int], str | None]) -> Finding:
+    merged, _ = groups.onto(requirement.on)
+    verdict = requirement.test(merged)
+    size = merged.size
+    worst = {n: label(n, int(merged.quasi[verdict.worst, j])) for j, n in enumerate(merged.names)} if len(size) else {}
+    return Finding(
+        requirement.name,
+        parameters(requirement),
+        describe(requirement),
+        list(merged.names),
+        bool(verdict.ok.all()),
+        verdict.reached,
+        len(size),
+        int((~verdict.ok).sum()),
+        int(size[~verdict.ok].sum()),
+        worst,
+        int(size[verdict.worst]) if len(size) else 0,
+    )
+
+
+def settle(groups: Groups, requirements: Iterable[Requirement]) -> NDArray[np.bool_]:
+    """Which groups may stay, once those that fail are left out, and those that fail for want of these, and so on.
+
+    Leaving out records shrinks the groups of other attribute sets and shifts the distribution of the whole table, so the
+    test is repeated until nothing changes. The result is a fixed point: what stays meets every requirement.
+    """
+    listed = list(requirements)
+    kept = np.ones(len(groups.start) - 1, bool)
+    changed = True
+    while changed and kept.any():
+        changed = False
+        for requirement in listed:
+            left = groups.keep(kept)
+            merged, place = left.onto(requirement.on)
+            ok = requirement.test(merged).ok
+            if not ok.all():
+                kept[np.flatnonzero(kept)[~ok[place]]] = False
+                changed = True
+    return kept

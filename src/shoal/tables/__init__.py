@@ -1,0 +1,19 @@
+"""Methods that release a table, and the one registry that knows them."""
+
+from __future__ import annotations
+
+from shoal.errors import PolicyError, choices
+from shoal.method import Method
+from shoal.tables.mondrian import Mondrian
+
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Mondrian,)}
+
+
+def find_method(name: str) -> type[Method]:
+    """A method by its short name, or an error that lists them."""
+    if name not in METHODS:
+        raise PolicyError(f"unknown method {name!r}; {choices(name, list(METHODS))}")
+    return METHODS[name]
+
+
+__all__ = ["METHODS", "Mondrian", "find_method"]

@@ -1,0 +1,241 @@
+"""Mondrian (LeFevre, DeWitt, Ramakrishnan: Mondrian multidimensional k-anonymity; survey in Byun et al., section 3.2).
+
+Records are cut in two, again and again, until no cut leaves two groups that meet the requirement. Each group is
+published as the smallest box around it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal import kernels
+from shoal.codes import Codes
+from shoal.errors import PolicyError, RequirementNotMet, choices
+from shoal.groups import Groups
+from shoal.method import Cuts, Decision, Method, Progress
+from shoal.policy import Policy
+from shoal.recoding import Placement
+from shoal.requirements import describe, layout_of, lower
+
+CUTS = ("gain", "median")
+MEDIAN, GAIN, RELAXED = 0, 1, 2
+PIECE = 16_384  # segments up to this many rows are finished by one task
+
+
+class Mondrian(Method):
+    """Cut the table into boxes, each of which meets the requirement.
+
+    Parameters
+    ----------
+    policy : the policy
+    cut : ``gain`` takes, among all cuts of all attributes that keep the requirement, the one with the largest fall of
+        records x NCP, summed over all attributes once both sides are drawn tight; ``median`` the most balanced cut of the
+        widest attribute, or of the next widest where that is not allowed
+    relaxed : with ``median``, divide records that share the median value, so that both halves are equally large
+    write : how generalized values are written: ``label``, ``lo-hi``, ``midpoint`` or ``set``
+
+    The loss of an interval is its width over the attribute's whole width for numbers, the leaves under the lowest node over
+    it for taxonomies, and the number of values it spans for categories without one. Ties: the earlier attribute in the
+    policy, then the smaller code.
+
+    Guarantee
+    ---------
+    Every box meets every requirement of the policy, also those on fewer attributes, since their groups are unions of
+    boxes. Deterministic: the same release for the same records in any order, on any number of threads.
+    """
+
+    name: ClassVar[str] = "mondrian"
+    summary: ClassVar[str] = "cuts the table into boxes by the cut that loses least, or by medians"
+
+    def __init__(self, policy: Policy, *, cut: str = "gain", relaxed: bool = False, write: str = "label") -> None:
+        super().__init__(policy, write=write)
+        self.cut = cut
+        self.relaxed = relaxed
+
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+        """The boxes; ``rng`` is not used."""
+        if self.cut not in CUTS:
+            raise PolicyError(f"unknown cut {self.cut!r}; {choices(self.cut, CUTS)}")
+        if self.relaxed and self.cut != "median":
+            raise PolicyError("relaxed cuts divide the records at the median; use cut='median'")
+        _refuse_hopeless(codes.table, self.policy)
+        forest = _Forest.of(codes, self.policy, RELAXED if self.relaxed else GAIN if self.cut == "gain" else MEDIAN)
+        tree = forest.grow(progress)
+        return _relaxed(codes, forest, tree) if self.relaxed else _strict(codes, forest, tree)
+
+
+def _refuse_hopeless(table: Groups, policy: Policy) -> None:
+    """The whole table as one group is the most that generalization can do."""
+    whole = Groups(
+        (),
+        table.secrets,
+        np.zeros((1, 0), np.int32),
+        np.array([0, len(table.weight)]),
+        table.secret,
+        table.weight,
+        table.domains,
+    )
+    for requirement in policy.require:
+        verdict = requirement.test(whole)
+        if not verdict.ok.all():
+            raise RequirementNotMet(
+                f"{describe(requirement)} cannot be met: the whole table as one group reaches {verdict.reached:g}"
+            )
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """The nodes of the cuts: attribute (-1: a group), cut, children, segment of rows."""
+
+    attribute: NDArray[np.int32]
+    cut: NDArray[np.int32]
+    child: NDArray[np.int32]
+    segment: NDArray[np.int64]
+
+    @property
+    def leaves(self) -> NDArray[np.int64]:
+        """The groups, in the order of their rows."""
+        leaf = np.flatnonzero(self.attribute < 0)
+        return leaf[np.argsort(self.segment[leaf, 0], kind="stable")]
+
+
+@dataclass(frozen=True)
+class _Forest:
+    """Rows of codes to be cut in place, with what the kernels need to judge a cut."""
+
+    rows: NDArray[np.int32]
+    weight: NDArray[np.int32]
+    ref: NDArray[np.int32]
+    mode: int
+    geometry: tuple[NDArray[Any], ...]
+    cells: tuple[NDArray[Any], ...]
+    limits: tuple[NDArray[Any], ...]
+    least: int
+    records: int
+
+    @classmethod
+    def of(cls, codes: Codes, policy: Policy, mode: int) -> _Forest:
+        counts = codes.counts
+        layout = layout_of(codes.table)
+        limits = lower(policy.require, layout)
+        offset = (
+            np.concatenate(([0], np.cumsum(layout.domains)[:-1])).astype(np.int64)
+            if layout.domains
+            else np.zeros(0, np.int64)
+        )
+        if mode == RELAXED:  # one row per record, told by its cell
+            cell = np.repeat(np.arange(len(counts.weight), dtype=np.int32), counts.weight)
+            combination = np.repeat(np.arange(len(codes.quasi)), np.diff(counts.start))
+            rows = codes.quasi[combination[cell]]
+            weight = np.ones(len(rows), np.int32)
+            start = np.arange(len(counts.weight) + 1, dtype=np.int64)
+            cells = (start, counts.secret, np.ones(len(counts.weight), np.int64), offset)
+        else:
+            cell = np.arange(len(codes.quasi), dtype=np.int32)
+            rows = codes.quasi.copy()
+            weight = codes.weight.astype(np.int32)
+            cells = (counts.start, counts.secret, counts.weight, offset)
+        arrays = (limits.rule, limits.first, limits.last, limits.a, limits.b, limits.base)
+        return cls(rows, weight, cell, mode, codes.geometry.arrays(), cells, arrays, limits.least, codes.records)
+
+    def grow(self, progress: Progress) -> _Tree:
+        """Cut everything. Large segments are cut once and their halves queued; small ones are finished by one task.
+
+        The tree does not depend on the number of threads: tasks work on disjoint rows, and the parts are joined in the
+        order of their segments.
+        """
+        done = 0
+        parts: dict[tuple[int, int], _Tree] = {}
+        progress("cutting", 0, self.records)
+        with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as pool:
+            waiting: set[Future[_Tree]] = {pool.submit(self._task, 0, len(self.rows))}
+            while waiting:
+                ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in ready:
+                    tree = future.result()
+                    begin, end = (int(v) for v in tree.segment[0])
+                    parts[begin, end] = tree
+                    if end - begin > PIECE and len(tree.attribute) > 1:
+                        waiting |= {pool.submit(self._task, int(b), int(e)) for b, e in tree.segment[1:]}
+                    else:
+                        done += int(self.weight[begin:end].sum())
+                        progress("cutting", done, self.records)
+        return _joined(parts, len(self.rows))
+
+    def _task(self, begin: int, end: int) -> _Tree:
+        once = end - begin > PIECE
+        grown = kernels.mondrian.grow(
+            self.rows,
+            self.weight,
+            self.ref,
+            begin,
+            end,
+            self.mode,
+            once,
+            self.geometry,
+            self.cells,
+            self.limits,
+            self.least,
+        )
+        return _Tree(*grown)
+
+
+def _joined(parts: Mapping[tuple[int, int], _Tree], rows: int) -> _Tree:
+    """One tree out of the parts: a part's root takes the place of the leaf with its segment."""
+    order = sorted(parts, key=lambda segment: (segment != (0, rows), segment))
+    shift = dict(zip(order, np.cumsum([0, *(len(parts[s].attribute) for s in order)]), strict=False))
+    child = np.concatenate([np.where(parts[s].child >= 0, parts[s].child + shift[s], -1) for s in order])
+    for segment in order:
+        below = [(int(b), int(e)) for b, e in parts[segment].segment[1:]]
+        if segment[1] - segment[0] > PIECE and below:
+            child[shift[segment]] = [shift[b] for b in below]
+    whole = _Tree(
+        np.concatenate([parts[s].attribute for s in order]),
+        np.concatenate([parts[s].cut for s in order]),
+        child,
+        np.concatenate([parts[s].segment for s in order]),
+    )
+    return _reached(whole)
+
+
+def _reached(tree: _Tree) -> _Tree:
+    """Only the nodes that hang on the root."""
+    seen = np.zeros(len(tree.attribute), bool)
+    seen[0] = True
+    seen[tree.child[tree.attribute >= 0].ravel()] = True
+    number = np.cumsum(seen) - 1
+    child = np.where(tree.child >= 0, number[tree.child], -1).astype(np.int32)
+    return _Tree(tree.attribute[seen], tree.cut[seen], child[seen], tree.segment[seen])
+
+
+def _groups(forest: _Forest, tree: _Tree) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    leaves = tree.leaves
+    sizes = tree.segment[leaves, 1] - tree.segment[leaves, 0]
+    return leaves, np.repeat(np.arange(len(leaves), dtype=np.int32), sizes)
+
+
+def _strict(codes: Codes, forest: _Forest, tree: _Tree) -> Decision:
+    leaves, by_row = _groups(forest, tree)
+    group = np.empty(len(codes.quasi), np.int32)
+    group[forest.ref] = by_row
+    lo, hi = kernels.boxes.bounds(codes.quasi, np.arange(len(group)), group, len(leaves))
+    number = np.full(len(tree.attribute), -1, np.int32)
+    number[leaves] = np.arange(len(leaves), dtype=np.int32)
+    cuts = Cuts(tree.attribute, tree.cut, tree.child[:, 0].copy(), tree.child[:, 1].copy(), number)
+    return Decision(Placement.whole(codes.counts, group), lo, hi, cuts)
+
+
+def _relaxed(codes: Codes, forest: _Forest, tree: _Tree) -> Decision:
+    leaves, by_row = _groups(forest, tree)
+    key, weight = np.unique(forest.ref.astype(np.int64) * len(leaves) + by_row, return_counts=True)
+    cell, group = key // len(leaves), (key % len(leaves)).astype(np.int32)
+    combination = np.repeat(np.arange(len(codes.quasi)), np.diff(codes.counts.start))
+    lo, hi = kernels.boxes.bounds(codes.quasi, combination[cell], group, len(leaves))
+    return Decision(Placement(cell, group, weight.astype(np.int64)), lo, hi)

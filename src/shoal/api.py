@@ -70,4 +70,4 @@ def check(data: Any, policy: Policy) -> Certificate:
     >>> check(hospital(500, seed=1), hospital_policy(k=5)).smallest
     1
     """
-    return examine(data, policy)
+    return examine(data, policy).certificate

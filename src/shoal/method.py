@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.codes import Codes, encode, published
+from shoal.codes import Codes, encode
 from shoal.engines import Format, Plan, Written, format_of, open_data
 from shoal.errors import PolicyError, RequirementNotMet, choices
 from shoal.groups import Groups, dense
@@ -100,18 +100,15 @@ class Method(ABC):
         place = decision.placement
         released = coded.apply(Plan(codes.counts, place.cell, place.group, place.weight, columns))
         tell("checking", 1, 2)
-        certificate = examine(released, self.policy, suppressed=suppressed)
+        target = self.policy.target if self.policy.target not in self.policy.quasi else None
+        examined = examine(released, self.policy, suppressed=suppressed, also=(target,) if target else ())
+        certificate = examined.certificate
         if not certificate.holds:
             raise RequirementNotMet(f"the release fails its check; nothing was written\n{certificate}").reached(
                 certificate
             )
         boxes = self._published(codes, decision, style, suppressed)
-        target = self.policy.target
-        seen, _ = published(released, self.policy, also=(target,) if target and target not in self.policy.quasi else ())
-        measures = {
-            **measures_of(boxes, seen, target if target in seen.secrets else None),
-            **decision.figures,
-        }
+        measures = {**measures_of(boxes, examined.groups, target), **decision.figures}
         tell("checking", 2, 2)
         return Release(
             self.policy,

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 from shoal.codes import published
 from shoal.engines import Engine, Format, open_data
 from shoal.errors import EngineError, RequirementNotMet
+from shoal.groups import Groups
 from shoal.policy import Policy
 from shoal.recoding import Recoding
 from shoal.report import Facts, html
@@ -23,19 +24,28 @@ from shoal.requirements import Certificate, certify
 OWNER = ".owner"
 
 
-def examine(data: Any, policy: Policy, *, suppressed: int = 0) -> Certificate:
-    """Test a table against a policy by what stands in it, whoever made it."""
+@dataclass(frozen=True)
+class Examined:
+    """A table as a stranger sees it: the certificate, and the groups it was made from."""
+
+    certificate: Certificate
+    groups: Groups
+
+
+def examine(data: Any, policy: Policy, *, suppressed: int = 0, also: Sequence[str] = ()) -> Examined:
+    """Test a table against a policy by what stands in it, whoever made it; columns of ``also`` are counted too."""
     engine = open_data(data)
     policy.fit(engine.schema(), check=True)
-    groups, labels = published(engine, policy)
+    groups, labels = published(engine, policy, also=also)
     requirements = [_spread(r, groups.names) for r in policy.require]
-    return certify(
+    certificate = certify(
         groups,
         requirements,
         fingerprint=engine.fingerprint(),
         label=lambda column, code: labels[column][code],
         suppressed=suppressed,
     )
+    return Examined(certificate, groups)
 
 
 def _spread(requirement: Any, names: tuple[str, ...]) -> Any:
@@ -104,7 +114,7 @@ class Release:
         folder.chmod(0o755)
         table = folder / f"table.{format}"
         self.engine.write(table, format)
-        certificate = examine(table, self.policy, suppressed=self.certificate.suppressed)
+        certificate = examine(table, self.policy, suppressed=self.certificate.suppressed).certificate
         if not certificate.holds or certificate.fingerprint != self.certificate.fingerprint:
             raise RequirementNotMet(
                 "the table that was written is not the table that was checked; nothing was released"

@@ -21,6 +21,7 @@ from shoal.engines.base import I4, Counts, Dictionary, Distinct, Format, Kept, P
 from shoal.errors import PolicyError, choices
 
 LIMIT = 2**63
+MANY = 50_000  # records from which threads pay
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,10 @@ class MemoryEngine:
         return self._coded(column, reading).distinct
 
     def prepare(self, readings: Mapping[str, Reading]) -> None:
-        """Settle several columns at once, on both cores."""
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            list(pool.map(self._coded, readings.keys(), readings.values()))
+        """Settle several columns at once, on several cores where it pays."""
+        if len(self.data) > MANY:
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(self._coded, readings.keys(), readings.values()))
 
     def _coded(self, column: str, reading: Reading) -> values.Coded:
         if column not in self.data.columns:
@@ -115,7 +117,7 @@ class MemoryEngine:
         data = nw.maybe_reset_index(self.data.select([c.name for c in plan.columns if isinstance(c, Kept)]))
         if not present.all():
             data, group = nw.maybe_reset_index(data.filter(present.tolist())), group[present]
-        made = {c.name: _written(c, group) for c in plan.columns if isinstance(c, Written)}
+        made = {c.name: _written(c, group, plain=not self.from_file) for c in plan.columns if isinstance(c, Written)}
         kind = nw.get_native_namespace(self.data).__name__
         beside = nw.from_native(frames.native(pa.table(made), kind), eager_only=True)
         parts = [p for p in (data, beside) if p.columns]
@@ -165,9 +167,9 @@ class MemoryEngine:
         return rows
 
 
-def _written(column: Written, group: I4) -> pa.Array:
+def _written(column: Written, group: I4, *, plain: bool) -> pa.Array:
     place = column.index[group]
     kind = pa.string() if column.values.dtype == object else None
     dictionary = pa.array(column.values, kind)
     coded = pa.DictionaryArray.from_arrays(pa.array(place, mask=place < 0), dictionary)
-    return coded if kind is not None else coded.cast(dictionary.type)
+    return coded.cast(dictionary.type) if plain or kind is None else coded

@@ -197,13 +197,19 @@ def date_text(seconds: float) -> str:
 
 
 def hashes(array: pa.ChunkedArray) -> tuple[NDArray[np.uint64], I4]:
-    """The hash of each distinct value, by its text, and the place of every record's; a missing value is empty text."""
-    raw, place = _dictionary(array, "")
-    texts = pa.array([""] if not len(raw) else [*map(_plain, texts_of(raw)), ""], pa.large_string())
-    offsets = np.frombuffer(texts.buffers()[1], np.int64)[: len(texts) + 1]
+    """The hash of each distinct value and the place of every record's, by the text that a CSV file would hold.
+
+    A missing value is the empty text, as it is there.
+    """
+    numeric = pa.types.is_floating(array.type) or pa.types.is_integer(array.type)
+    if numeric and len(array):  # few numbers repeat: write them all
+        raw, place = array.combine_chunks(), np.arange(len(array), dtype=np.int32)
+        raw = raw.chunk(0) if isinstance(raw, pa.ChunkedArray) else raw
+    else:
+        raw, place = _dictionary(array, "")
+    if pa.types.is_floating(raw.type):
+        raw = pc.if_else(pc.is_nan(raw), pa.scalar(None, raw.type), pc.add(raw, pa.scalar(0.0, raw.type)))
+    texts = pa.concat_arrays([raw.cast(pa.large_string()).fill_null(""), pa.array([""], pa.large_string())])
+    offsets = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
     data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     return kernels.hashing.texts(offsets, data), np.where(place < 0, len(texts) - 1, place).astype(np.int32)
-
-
-def _plain(text: str | None) -> str:
-    return "" if text is None else text

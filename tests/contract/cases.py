@@ -1,0 +1,120 @@
+"""Tables and policies for the contract: small, odd, with missing values, duplicate rows and any index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from hypothesis import strategies as st
+
+import shoal
+
+TREES = {
+    "job": {"ANY": {"Office": ["clerk", "manager"], "Field": {"Land": ["farmer", "miner"], "Sea": ["sailor"]}}},
+    "city": {"ANY": {"North": {"Far": ["Oulu"]}, "South": ["Rome", "Bari"]}},
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    frame: pd.DataFrame
+    policy: shoal.Policy
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, secrets: bool = True, least: int = 1, most: int = 40) -> Case:
+    rows = draw(st.integers(least, most))
+    holes = draw(st.booleans())
+    columns: dict[str, list[object]] = {}
+    quasi: dict[str, object] = {}
+
+    def column(values: st.SearchStrategy[object]) -> list[object]:
+        cell = st.one_of(values, st.none()) if holes else values
+        return draw(st.lists(cell, min_size=rows, max_size=rows))
+
+    kinds = draw(
+        st.lists(st.sampled_from(["age", "job", "city", "sex", "zip", "birth", "score"]), min_size=1, unique=True)
+    )
+    for kind in kinds:
+        if kind == "age":
+            columns[kind], quasi[kind] = column(st.integers(20, 30)), "numeric"
+        elif kind == "score":
+            columns[kind], quasi[kind] = column(st.sampled_from([-0.5, 0.0, -0.0, 0.1, 3.0, 1e6])), "numeric"
+        elif kind == "sex":
+            columns[kind], quasi[kind] = column(st.sampled_from(["f", "m", "x"])), "categorical"
+        elif kind == "zip":
+            columns[kind], quasi[kind] = column(st.sampled_from(["01234", "01235", "99", "47906"])), {"mask": "right"}
+        elif kind == "birth":
+            days = st.sampled_from(["1985-05-30", "1985-06-01", "1990-01-01", "2001-12-31"])
+            columns[kind] = column(days)
+            quasi[kind] = draw(st.sampled_from(["date", {"date": ["day", "month", "year"]}]))
+        else:
+            leaves = list(shoal.Taxonomy.from_nested(TREES[kind]).leaves)
+            columns[kind], quasi[kind] = column(st.sampled_from(leaves)), {"taxonomy": TREES[kind]}
+    columns["illness"] = column(st.sampled_from(["flu", "cold", "gout"]))
+    columns["note"] = [f"n{i}" for i in range(rows)]
+
+    frame = pd.DataFrame(columns)
+    frame.index = pd.Index(draw(st.permutations(range(rows))))
+    require: list[object] = [shoal.KAnonymity(draw(st.integers(1, min(5, rows))))]
+    if draw(st.booleans()):
+        on = draw(st.lists(st.sampled_from(kinds), min_size=1, unique=True))
+        require.append(shoal.KAnonymity(draw(st.integers(1, min(7, rows))), on=on))
+    if secrets and rows > 1 and draw(st.booleans()):
+        require.append(
+            draw(
+                st.sampled_from(
+                    [
+                        shoal.LDiversity(2, of="illness"),
+                        shoal.LDiversity(2, of="illness", kind="entropy"),
+                        shoal.LDiversity(2, of="illness", kind="recursive", c=2.0),
+                        shoal.TCloseness(0.3, of="illness"),
+                        shoal.TCloseness(0.3, of="illness", distance="ordered"),
+                    ]
+                )
+            )
+        )
+    policy = shoal.Policy(quasi=quasi, sensitive=["illness"], keep=["note"], require=require)
+    return Case(frame, policy)
+
+
+def recount(frame: pd.DataFrame, columns: list[str]) -> pd.Series:
+    """The size of every group, by plain pandas, missing values counted."""
+    if not columns:
+        return pd.Series([len(frame)])
+    return frame.groupby(columns, dropna=False, observed=True).size()
+
+
+def holds(frame: pd.DataFrame, policy: shoal.Policy) -> bool:
+    """Every requirement, recounted by plain pandas and loops, independent of the package's own code."""
+    return all(_holds(frame, list(policy.quasi), requirement) for requirement in policy.require)
+
+
+def _holds(frame: pd.DataFrame, quasi: list[str], requirement: object) -> bool:
+    columns = list(requirement.on or quasi)
+    if isinstance(requirement, shoal.KAnonymity):
+        return bool((recount(frame, columns) >= requirement.k).all())
+    secret = frame[requirement.of].astype(object).where(frame[requirement.of].notna(), "(missing)")
+    everyone = secret.value_counts(normalize=True)
+    order = sorted(v for v in everyone.index if v != "(missing)") + ["(missing)"]
+    for _, rows in frame.groupby(columns, dropna=False, observed=True):
+        share = secret.loc[rows.index].value_counts(normalize=True)
+        counts = secret.loc[rows.index].value_counts()
+        if isinstance(requirement, shoal.LDiversity):
+            if requirement.kind == "distinct" and len(counts) < requirement.l:
+                return False
+            if requirement.kind == "entropy" and -(share * np.log(share)).sum() < np.log(requirement.l) - 1e-9:
+                return False
+            tail = counts.sort_values(ascending=False).iloc[int(requirement.l) - 1 :].sum()
+            if requirement.kind == "recursive" and not counts.max() < requirement.c * tail:
+                return False
+        else:
+            gap = [share.get(v, 0.0) - everyone.get(v, 0.0) for v in order]
+            if requirement.distance == "equal":
+                distance = sum(map(abs, gap)) / 2
+            else:
+                distance = sum(abs(x) for x in np.cumsum(gap)) / (len(order) - 1)
+            if distance > requirement.t + 1e-9:
+                return False
+    return True

@@ -1,0 +1,133 @@
+"""Mondrian against its slow twin, record for record."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+
+import shoal
+from shoal.codes import Attribute, Codes, encode
+from shoal.engines import open_data
+from tests.contract.cases import Case, cases
+from tests.reference.mondrian import Record, mondrian
+
+
+def records_of(codes: Codes) -> list[Record]:
+    counts = codes.counts
+    found: list[Record] = []
+    for u in range(len(codes.quasi)):
+        for c in range(counts.start[u], counts.start[u + 1]):
+            record = (tuple(codes.quasi[u].tolist()), tuple(counts.secret[c].tolist()))
+            found += [record] * int(counts.weight[c])
+    return found
+
+
+def plain_loss(attribute: Attribute) -> Callable[[int, int], float]:
+    """The loss of an interval, from its definition."""
+
+    def loss(lo: int, hi: int) -> float:
+        if lo == hi:
+            return 0.0
+        tree = attribute.taxonomy
+        if tree is None:
+            if math.isinf(attribute.position[hi]):
+                return 1.0
+            return float((attribute.position[hi] - attribute.position[lo]) / attribute.span)
+        if attribute.flat:
+            return (hi - lo + 1) / attribute.size
+        over = [n for n in range(len(tree.label)) if tree.lo[n] <= lo and hi <= tree.hi[n]]
+        lowest = min(over, key=lambda n: tree.hi[n] - tree.lo[n])
+        return float((tree.hi[lowest] - tree.lo[lowest] + 1) / (tree.hi[0] + 1))
+
+    return loss
+
+
+def fits_of(policy: shoal.Policy, everyone: Sequence[Record], domain: int) -> Callable[[Sequence[Record]], bool]:
+    base = Counter(secret[0] for _, secret in everyone if secret)
+
+    def fits(group: Sequence[Record]) -> bool:
+        return all(_fits(r, group, base, len(everyone), domain) for r in policy.require)
+
+    return fits
+
+
+def _fits(requirement: object, group: Sequence[Record], base: Counter[int], total: int, domain: int) -> bool:
+    if isinstance(requirement, shoal.KAnonymity):
+        return len(group) >= requirement.k
+    if not group:
+        return False
+    counts = Counter(secret[0] for _, secret in group)
+    if isinstance(requirement, shoal.LDiversity):
+        if requirement.kind == "distinct":
+            return len(counts) >= requirement.l
+        if requirement.kind == "entropy":
+            entropy = -sum(n / len(group) * math.log(n / len(group)) for n in counts.values())
+            return entropy >= math.log(requirement.l) - 1e-9
+        ordered = sorted(counts.values(), reverse=True)
+        return ordered[0] < requirement.c * sum(ordered[int(requirement.l) - 1 :])
+    gap = [counts[v] / len(group) - base[v] / total for v in range(domain)]
+    if requirement.distance == "equal":
+        return sum(map(abs, gap)) / 2 <= requirement.t + 1e-9
+    return sum(abs(x) for x in np.cumsum(gap)) / (domain - 1) <= requirement.t + 1e-9
+
+
+def fast_groups(codes: Codes, policy: shoal.Policy, cut: str) -> list[list[Record]]:
+    method = shoal.tables.Mondrian(policy, cut="median" if cut == "relaxed" else cut, relaxed=cut == "relaxed")
+    decision = method.decide(codes, rng=np.random.default_rng(0), progress=lambda *_: None)
+    combination = np.repeat(np.arange(len(codes.quasi)), np.diff(codes.counts.start))
+    groups: list[list[Record]] = [[] for _ in range(len(decision.lo))]
+    place = decision.placement
+    for cell, group, weight in zip(place.cell, place.group, place.weight, strict=True):
+        record = (tuple(codes.quasi[combination[cell]].tolist()), tuple(codes.counts.secret[cell].tolist()))
+        groups[group] += [record] * int(weight)
+    return sorted(sorted(g) for g in groups)
+
+
+@pytest.mark.parametrize("cut", ["gain", "median", "relaxed"])
+@given(case=cases(least=2, most=60))
+def test_same_groups_as_the_slow_twin(case: Case, cut: str) -> None:
+    codes, _ = encode(open_data(case.frame), case.policy)
+    everyone = records_of(codes)
+    domain = len(codes.secrets[0].labels) if codes.secrets else 0
+    fits = fits_of(case.policy, everyone, domain)
+    if not fits(everyone):
+        with pytest.raises(shoal.RequirementNotMet):
+            fast_groups(codes, case.policy, cut)
+        return
+    slow = mondrian(everyone, [plain_loss(a) for a in codes.attributes], fits, cut)
+    assert fast_groups(codes, case.policy, cut) == sorted(slow)
+
+
+@pytest.mark.parametrize("cut", ["gain", "median", "relaxed"])
+def test_many_rows_are_cut_in_parts_with_the_same_result(cut: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shoal.tables.mondrian as module
+
+    frame = shoal.datasets.hospital(4_000, seed=3)
+    policy = shoal.datasets.hospital_policy(5)
+    codes, _ = encode(open_data(frame), policy)
+    whole = fast_groups(codes, policy, cut)
+    monkeypatch.setattr(module, "PIECE", 50)
+    assert fast_groups(codes, policy, cut) == whole
+
+
+@pytest.mark.parametrize("cut", ["gain", "median"])
+def test_wide_domains_are_sorted_not_tabled(cut: str) -> None:
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "y": rng.integers(0, 10, 300)})
+    policy = shoal.Policy(quasi={"x": "numeric", "y": "numeric"}, require=[shoal.KAnonymity(7)])
+    codes, _ = encode(open_data(frame), policy)
+    everyone = records_of(codes)
+    slow = mondrian(everyone, [plain_loss(a) for a in codes.attributes], lambda g: len(g) >= 7, cut)
+    assert fast_groups(codes, policy, cut) == sorted(slow)
+
+
+def test_unknown_cut_lists_the_choices() -> None:
+    policy = shoal.datasets.hospital_policy(5)
+    with pytest.raises(shoal.PolicyError, match="'gain', 'median'"):
+        shoal.anonymize(shoal.datasets.hospital(50), policy, cut="mode")

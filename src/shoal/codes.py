@@ -65,49 +65,37 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Geometry:
-    """All attributes as arrays for the kernels, one behind the other from ``offset``."""
+    """All attributes as two arrays, for `kernels.boxes.interval_loss`.
 
-    kind: I4
-    offset: I8
-    size: I4
-    span: F8
-    missing: I4
-    position: F8
-    node_offset: I8
-    leaf: I4
-    node_hi: I4
-    node_parent: I4
-    node_share: F8
+    ``ints`` begins with six facts per attribute: its kind, its number of codes, the code of missing, and where its leaves
+    (node by code), its nodes (pairs of last code and parent) and its floats (positions, or shares by node) begin.
+    ``floats`` begins with the span of every attribute.
+    """
+
+    ints: I4
+    floats: F8
 
     @classmethod
     def of(cls, attributes: Sequence[Attribute]) -> Geometry:
         """Lower attributes to arrays."""
-        trees = [a.taxonomy for a in attributes]
-        nodes = [len(t.label) if t else 0 for t in trees]
-        sizes = [a.size for a in attributes]
-        return cls(
-            np.array([NUMBER if a.taxonomy is None else FLAT if a.flat else TREE for a in attributes], np.int32),
-            np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.int64),
-            np.array(sizes, np.int32),
-            np.array([a.span for a in attributes], np.float64),
-            np.array([a.missing for a in attributes], np.int32),
-            np.concatenate([a.position for a in attributes]),
-            np.concatenate(([0], np.cumsum(nodes)[:-1])).astype(np.int64),
-            np.concatenate(
-                [t.leaf if t else np.zeros(a.size, np.int32) for a, t in zip(attributes, trees, strict=True)]
-            ),
-            _joined([t.hi for t in trees if t], np.int32),
-            _joined([t.parent for t in trees if t], np.int32),
-            _joined([t.share for t in trees if t], np.float64),
-        )
+        head = np.zeros((len(attributes), 6), np.int32)
+        ints: list[NDArray[Any]] = [head.ravel()]
+        floats: list[NDArray[Any]] = [np.array([a.span for a in attributes], np.float64)]
 
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        """In the order that the kernels take them."""
-        return tuple(getattr(self, name) for name in self.__dataclass_fields__)
+        def put(parts: list[NDArray[Any]], array: NDArray[Any]) -> int:
+            begin = sum(map(len, parts))
+            parts.append(array)
+            return begin
 
-
-def _joined(parts: Sequence[NDArray[Any]], kind: Any) -> NDArray[Any]:
-    return np.concatenate(parts).astype(kind) if parts else np.zeros(1, kind)
+        for j, attribute in enumerate(attributes):
+            tree = attribute.taxonomy
+            if tree is None:
+                head[j] = NUMBER, attribute.size, attribute.missing, 0, 0, put(floats, attribute.position)
+            else:
+                kind = FLAT if attribute.flat else TREE
+                leaves, nodes = put(ints, tree.leaf), put(ints, np.stack([tree.hi, tree.parent], axis=1).ravel())
+                head[j] = kind, attribute.size, attribute.missing, leaves, nodes, put(floats, tree.share)
+        return cls(np.concatenate(ints).astype(np.int32), np.concatenate(floats).astype(np.float64))
 
 
 @dataclass(frozen=True)

@@ -6,33 +6,45 @@ import numpy as np
 from numba import njit
 
 NUMBER, TREE, FLAT = 0, 1, 2
+KIND, SIZE, MISSING, LEAVES, NODES, FLOATS, HEAD = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+)  # where attribute a's facts lie: ints[HEAD * a + …]
 
 
-@njit(cache=True, nogil=True)
-def interval_loss(a, lo, hi, geometry):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, forceinline=True)
+def interval_loss(a, lo, hi, ints, floats):
     """The normalized certainty penalty of the codes ``lo`` to ``hi`` of attribute ``a``.
 
     Numbers: the width of the values over the width of all. A tree: the leaves under the lowest node over the interval,
     over all leaves. No tree: the codes spanned over all codes. One code costs nothing; numbers with missing cost 1.
+
+    All attributes lie in two arrays (see `codes.Geometry`): a handful of arrays here would cost more than the search.
     """
     if lo == hi:
         return 0.0
-    kind, offset, size, span, missing, position, node_offset, leaf, node_hi, node_parent, node_share = geometry
-    if kind[a] == NUMBER:
-        if hi == missing[a]:
+    head = HEAD * a
+    if ints[head + KIND] == NUMBER:
+        if hi == ints[head + MISSING]:
             return 1.0
-        return (position[offset[a] + hi] - position[offset[a] + lo]) / span[a]
-    if kind[a] == FLAT:
-        return (hi - lo + 1) / size[a]
-    base = node_offset[a]
-    node = leaf[offset[a] + lo]
-    while node_hi[base + node] < hi:
-        node = node_parent[base + node]
-    return node_share[base + node]
+        first = ints[head + FLOATS]
+        return (floats[first + hi] - floats[first + lo]) / floats[a]
+    if ints[head + KIND] == FLAT:
+        return (hi - lo + 1) / ints[head + SIZE]
+    node = ints[ints[head + LEAVES] + lo]
+    nodes = ints[head + NODES]
+    while ints[nodes + 2 * node] < hi:
+        node = ints[nodes + 2 * node + 1]
+    return floats[ints[head + FLOATS] + node]
 
 
 @njit(cache=True, nogil=True)
-def bounds(quasi, cell, group, groups):  # type: ignore[no-untyped-def]
+def bounds(quasi, cell, group, groups):
     """The smallest and largest code of every group in every attribute."""
     m = quasi.shape[1]
     lo = np.full((groups, m), np.iinfo(np.int32).max, np.int32)
@@ -48,7 +60,7 @@ def bounds(quasi, cell, group, groups):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def descend(quasi, attribute, at, left, right, group):  # type: ignore[no-untyped-def]
+def descend(quasi, attribute, at, left, right, group):
     """The group of every combination by a tree of cuts: codes up to ``at`` go left."""
     out = np.empty(quasi.shape[0], np.int32)
     for u in range(quasi.shape[0]):
@@ -60,7 +72,7 @@ def descend(quasi, attribute, at, left, right, group):  # type: ignore[no-untype
 
 
 @njit(cache=True, nogil=True)
-def inside(quasi, group, lo, hi):  # type: ignore[no-untyped-def]
+def inside(quasi, group, lo, hi):
     """Whether every combination lies in the box of its group."""
     out = np.ones(quasi.shape[0], np.bool_)
     for u in range(quasi.shape[0]):
@@ -72,7 +84,7 @@ def inside(quasi, group, lo, hi):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def nearest(points, categorical, span, lo, hi, whole):  # type: ignore[no-untyped-def]
+def nearest(points, categorical, span, lo, hi, whole):
     """The box nearest to each point and its distance, summed over attributes; the earlier box where several are.
 
     Points and boxes are positions, infinite where missing, NaN where a category is unknown: such a coordinate is 1 away

@@ -15,7 +15,7 @@ SECOND = np.uint64(0x94D049BB133111EB)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def mix(x):  # type: ignore[no-untyped-def]
+def mix(x):
     """Spread every bit of a word over all others."""
     x = (x ^ (x >> np.uint64(30))) * FIRST
     x = (x ^ (x >> np.uint64(27))) * SECOND

@@ -14,7 +14,7 @@ _EQUAL, _ORDERED = rules.EQUAL_DISTANCE, rules.ORDERED_DISTANCE
 
 
 @njit(cache=True, nogil=True)
-def holds(total, histogram, rule, first, last, a, b, base):  # type: ignore[no-untyped-def]
+def holds(total, histogram, rule, first, last, a, b, base):
     """Whether a group of ``total`` records meets every rule.
 
     ``histogram`` holds the counts of all confidential attributes one behind the other; rule ``r`` looks at the codes

@@ -11,18 +11,21 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shoal.kernels.boxes import interval_loss
+from shoal.kernels.boxes import HEAD, SIZE, interval_loss
 from shoal.kernels.limits import holds
 
 MEDIAN, GAIN, RELAXED = 0, 1, 2
 OPEN = -1
 FAR = np.int32(2**31 - 1)
 TABLE = 1 << 16  # codes up to this many are gathered in a table, more are sorted
+SHORT = 48  # rows up to this many are sorted by insertion
+LOW = np.int64(0xFFFFFFFF)
+ZERO, ONE, TWO, THREE, FOUR = (np.uint64(i) for i in range(5))
 LEAST_GAIN = 1e-9  # per record; below it is rounding
 
 
 @njit(cache=True, nogil=True)
-def weigh(ref, begin, end, cells, histogram):  # type: ignore[no-untyped-def]
+def weigh(ref, begin, end, cells, histogram):
     """Count the confidential values of a segment into ``histogram``."""
     start, secret, weight, offset = cells
     histogram[:] = 0
@@ -34,7 +37,7 @@ def weigh(ref, begin, end, cells, histogram):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def allowed(rows, weight, ref, begin, end, a, at, total, whole, cells, limits):  # type: ignore[no-untyped-def]
+def allowed(rows, weight, ref, begin, end, a, at, total, whole, cells, limits):
     """Whether both sides of a cut meet every rule; ``whole`` is the histogram of the segment, if one is needed."""
     rule, first, last, x, y, base = limits
     left = np.zeros(whole.shape[0], np.int64)
@@ -54,15 +57,12 @@ def allowed(rows, weight, ref, begin, end, a, at, total, whole, cells, limits): 
 
 
 @njit(cache=True, nogil=True)
-def balanced(rows, weight, begin, end, a, lo, hi, total, tally):  # type: ignore[no-untyped-def]
-    """The cut of attribute ``a`` that divides the records most evenly, and the records on its left; smaller code on ties."""
+def balanced(rows, weight, begin, end, a, lo, hi, total, tally, keys, spare):
+    """The cut of attribute ``a`` that divides the records most evenly, with the records left of it; on ties the first."""
     n = end - begin
     size = hi - lo + 1
-    best = -1
-    at = OPEN
-    taken = 0
-    left = 0
-    if size <= 4 * n + 64 and size <= TABLE:
+    best, at, taken, left = -1, OPEN, 0, 0
+    if size <= TABLE and size <= 4 * n + SHORT:
         tally[:size] = 0
         for i in range(begin, end):
             tally[rows[i, a] - lo] += weight[i]
@@ -73,25 +73,25 @@ def balanced(rows, weight, begin, end, a, lo, hi, total, tally):  # type: ignore
                 if best < 0 or gap < best:
                     best, at, taken = gap, lo + v, left
         return at, taken
-    order = begin + np.argsort(rows[begin:end, a])
+    order = sort_by_code(rows, begin, end, a, lo, size, keys, spare)
     for p in range(n - 1):
-        left += weight[order[p]]
-        code = rows[order[p], a]
-        if rows[order[p + 1], a] != code:
+        left += weight[begin + (order[p] & LOW)]
+        v = order[p] >> 32
+        if order[p + 1] >> 32 != v:
             gap = abs(2 * left - total)
             if best < 0 or gap < best:
-                best, at, taken = gap, code, left
+                best, at, taken = gap, lo + v, left
     return at, taken
 
 
 @njit(cache=True, nogil=True)
-def split_median(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, limits, least, scratch):  # type: ignore[no-untyped-def]
+def split_median(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, limits, least, scratch):
     """The widest attribute whose most balanced cut is allowed, and that cut; -1 if there is none."""
-    tally, whole = scratch[0], scratch[4]
-    m = rows.shape[1]
+    tally, keys, spare, whole = scratch[0], scratch[2], scratch[3], scratch[4]
+    m = lo.shape[0]
     width = np.empty(m)
     for j in range(m):
-        width[j] = interval_loss(j, lo[j], hi[j], geometry)
+        width[j] = interval_loss(j, lo[j], hi[j], geometry[0], geometry[1])
     if whole.shape[0] > 0:
         weigh(ref, begin, end, cells, whole)
     for _ in range(m):
@@ -102,7 +102,7 @@ def split_median(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, 
         if width[a] <= 0.0:
             return -1, OPEN
         width[a] = -1.0
-        at, left = balanced(rows, weight, begin, end, a, lo[a], hi[a], total, tally)
+        at, left = balanced(rows, weight, begin, end, a, lo[a], hi[a], total, tally, keys, spare)
         if at == OPEN or left < least or total - left < least:
             continue
         if whole.shape[0] == 0 or allowed(rows, weight, ref, begin, end, a, at, total, whole, cells, limits):
@@ -111,143 +111,184 @@ def split_median(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, 
 
 
 @njit(cache=True, nogil=True)
-def gather(rows, weight, begin, end, a, lo, size, tally, low, high):  # type: ignore[no-untyped-def]
-    """Per code of attribute ``a``: the records, and the box of all attributes."""
-    m = rows.shape[1]
-    tally[:size] = 0
-    low[: size * m] = FAR
-    high[: size * m] = -1
-    for i in range(begin, end):
-        v = rows[i, a] - lo
-        tally[v] += weight[i]
-        at = v * m
-        for j in range(m):
-            x = rows[i, j]
-            low[at + j] = min(low[at + j], x)
-            high[at + j] = max(high[at + j], x)
-
-
-@njit(cache=True, nogil=True)
-def gather_sorted(rows, weight, begin, end, a, tally, low, high, codes):  # type: ignore[no-untyped-def]
-    """As `gather`, over the codes that are present only; returns how many there are."""
-    m = rows.shape[1]
-    order = begin + np.argsort(rows[begin:end, a])
-    seen = -1
-    last = OPEN
-    for p in range(order.shape[0]):
-        i = order[p]
-        if rows[i, a] != last:
-            seen += 1
-            last = rows[i, a]
-            codes[seen] = last
-            tally[seen] = 0
-            for j in range(m):
-                low[seen * m + j] = FAR
-                high[seen * m + j] = -1
-        tally[seen] += weight[i]
-        for j in range(m):
-            x = rows[i, j]
-            low[seen * m + j] = min(low[seen * m + j], x)
-            high[seen * m + j] = max(high[seen * m + j], x)
-    return seen + 1
-
-
-@njit(cache=True, nogil=True)
-def widen(v, m, low, high, lo, hi, part, geometry):  # type: ignore[no-untyped-def]
-    """Take code ``v`` into a running box; the losses ``part`` are renewed where it grew. Returns their sum."""
-    total = 0.0
-    for j in range(m):
-        x, y = low[v * m + j], high[v * m + j]
-        if x < lo[j] or y > hi[j]:
-            lo[j] = min(lo[j], x)
-            hi[j] = max(hi[j], y)
-            part[j] = interval_loss(j, lo[j], hi[j], geometry)
-        total += part[j]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def split_gain(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, limits, least, scratch):  # type: ignore[no-untyped-def]
-    """The cut with the largest fall of records x loss; the earlier attribute, then the smaller code, on ties."""
-    tally, low, high, codes, whole, after = scratch
-    rule, first, last, x, y, base = limits
-    start, secret, cell_weight, offset = cells
-    m = rows.shape[1]
+def sort_by_code(rows, begin, end, a, lo, size, keys, spare):
+    """The rows of a segment in the order of attribute ``a``: (code - lo) << 32 | row - begin, in one of two buffers."""
     n = end - begin
+    for i in range(n):
+        keys[i] = (np.int64(rows[begin + i, a] - lo) << 32) | np.int64(i)
+    if n <= SHORT:
+        for i in range(1, n):
+            key = keys[i]
+            j = i - 1
+            while j >= 0 and keys[j] > key:
+                keys[j + 1] = keys[j]
+                j -= 1
+            keys[j + 1] = key
+        return keys
+    count = np.empty(257, np.int64)
+    shift = 32
+    while (size - 1) >> (shift - 32) > 0:
+        count[:] = 0
+        for i in range(n):
+            count[((keys[i] >> shift) & 255) + 1] += 1
+        for d in range(256):
+            count[d + 1] += count[d]
+        for i in range(n):
+            digit = (keys[i] >> shift) & 255
+            spare[count[digit]] = keys[i]
+            count[digit] += 1
+        keys, spare = spare, keys
+        shift += 8
+    return keys
+
+
+@njit(cache=True, nogil=True)
+def gather(rows, weight, begin, end, a, lo, size, tally, table):
+    """Per code of attribute ``a``: the records, and the box of all attributes (smallest codes, then largest).
+
+    The columns of ``rows`` come in fours, and each four is read before it is written, with unsigned places: then the
+    compiler compares four at once.
+    """
+    flat = rows.reshape(-1)
+    width = np.uint64(rows.shape[1])
+    tally[:size] = 0
+    for v in range(size):
+        at = 2 * rows.shape[1] * v
+        table[at : at + rows.shape[1]] = FAR
+        table[at + rows.shape[1] : at + 2 * rows.shape[1]] = -1
+    for i in range(np.uint64(begin), np.uint64(end)):
+        row = i * width
+        v = np.uint64(flat[row + np.uint64(a)] - lo)
+        tally[v] += weight[i]
+        at = TWO * width * v
+        for j in range(ZERO, width, FOUR):
+            r, low, high = row + j, at + j, at + width + j
+            x0, x1, x2, x3 = flat[r], flat[r + ONE], flat[r + TWO], flat[r + THREE]
+            l0, l1, l2, l3 = table[low], table[low + ONE], table[low + TWO], table[low + THREE]
+            h0, h1, h2, h3 = table[high], table[high + ONE], table[high + TWO], table[high + THREE]
+            table[low], table[low + ONE] = min(l0, x0), min(l1, x1)
+            table[low + TWO], table[low + THREE] = min(l2, x2), min(l3, x3)
+            table[high], table[high + ONE] = max(h0, x0), max(h1, x1)
+            table[high + TWO], table[high + THREE] = max(h2, x2), max(h3, x3)
+
+
+@njit(cache=True, nogil=True)
+def running_loss(source, place, gap, count, backward, out, lo, hi, part, ints, floats):
+    """The loss of the box around the first (or, backward, the last) entries, after each of them.
+
+    Entry p spans, in attribute j, the codes ``source[place[p] + j]`` to ``source[place[p] + gap + j]``.
+    """
+    m = lo.shape[0]
+    lo[:] = FAR
+    hi[:] = -1
+    loss = 0.0
+    for q in range(count):
+        p = count - 1 - q if backward else q
+        at = place[p]
+        grew = False
+        for j in range(m):
+            x, y = source[at + j], source[at + gap + j]
+            if x < lo[j] or y > hi[j]:
+                lo[j] = min(lo[j], x)
+                hi[j] = max(hi[j], y)
+                part[j] = interval_loss(j, lo[j], hi[j], ints, floats)
+                grew = True
+        if grew:
+            loss = 0.0
+            for j in range(m):
+                loss += part[j]
+        out[p] = loss
+
+
+@njit(cache=True, nogil=True)
+def split_gain(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, limits, least, scratch):
+    """The cut with the largest fall of records x loss; the earlier attribute, then the smaller code, on ties."""
+    tally, table, keys, spare, whole, place, before, after = scratch
+    ints, floats = geometry
+    m = lo.shape[0]
+    n = end - begin
+    width = rows.shape[1]
+    flat = rows.reshape(-1)
     now = 0.0
     for j in range(m):
-        now += interval_loss(j, lo[j], hi[j], geometry)
+        now += interval_loss(j, lo[j], hi[j], ints, floats)
     best = LEAST_GAIN * total
     best_a, best_at = -1, OPEN
-    box_lo = np.empty(m, np.int32)
-    box_hi = np.empty(m, np.int32)
-    part = np.empty(m)
+    box_lo, box_hi, part = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.float64)
     if whole.shape[0] > 0:
         weigh(ref, begin, end, cells, whole)
-    left_counts = np.zeros(whole.shape[0], np.int64)
-    right_counts = np.zeros(whole.shape[0], np.int64)
     for a in range(m):
         if lo[a] == hi[a]:
             continue
         size = hi[a] - lo[a] + 1
-        table = size <= 4 * n + 64 and size <= TABLE
-        if table:
-            gather(rows, weight, begin, end, a, lo[a], size, tally, low, high)
+        tabled = size <= TABLE and (size <= n or size <= SHORT)
+        order = keys[:0]
+        if not tabled or whole.shape[0] > 0:
+            order = sort_by_code(rows, begin, end, a, lo[a], size, keys, spare)
+        if tabled:
+            gather(rows, weight, begin, end, a, lo[a], size, tally, table)
+            count = 0
+            for v in range(size):
+                if tally[v] > 0:
+                    place[count] = 2 * width * v
+                    count += 1
+            source, gap = table, width
         else:
-            size = gather_sorted(rows, weight, begin, end, a, tally, low, high, codes)
-        box_lo[:] = FAR
-        box_hi[:] = -1
-        part[:] = 0.0
-        loss = 0.0
-        for v in range(size - 1, 0, -1):
-            if tally[v] > 0:
-                loss = widen(v, m, low, high, box_lo, box_hi, part, geometry)
-            after[v] = loss
-        by_code = order_by_code(rows, begin, end, a) if whole.shape[0] > 0 else np.empty(0, np.int64)
-        moved = 0
-        left_counts[:] = 0
-        right_counts[:] = whole
-        box_lo[:] = FAR
-        box_hi[:] = -1
-        part[:] = 0.0
-        left = 0
-        for v in range(size - 1):
-            if tally[v] == 0:
-                continue
-            left += tally[v]
-            loss = widen(v, m, low, high, box_lo, box_hi, part, geometry)
+            count = n
+            for p in range(n):
+                place[p] = (begin + (order[p] & LOW)) * width
+            source, gap = flat, 0
+        running_loss(source, place, gap, count, False, before, box_lo, box_hi, part, ints, floats)
+        running_loss(source, place, gap, count, True, after, box_lo, box_hi, part, ints, floats)
+        left, moved, v = np.int64(0), 0, np.int64(0)
+        left_counts = np.zeros(whole.shape[0], np.int64)
+        right_counts = whole.copy()
+        for p in range(count - 1):
+            if tabled:
+                v = np.int64(place[p] // (2 * width))
+                left += tally[v]
+            else:
+                v = order[p] >> 32
+                left += weight[place[p] // width]
             if total - left < least:
                 break
-            if left < least:
+            if left < least or (not tabled and order[p + 1] >> 32 == v):
                 continue
-            gain = total * now - (left * loss + (total - left) * after[v + 1])
+            gain = total * now - (left * before[p] + (total - left) * after[p + 1])
             if gain > best:
-                at = lo[a] + v if table else codes[v]
                 if whole.shape[0] > 0:
-                    while moved < n and rows[by_code[moved], a] <= at:
-                        u = ref[by_code[moved]]
-                        for c in range(start[u], start[u + 1]):
-                            for s in range(secret.shape[1]):
-                                left_counts[offset[s] + secret[c, s]] += cell_weight[c]
-                                right_counts[offset[s] + secret[c, s]] -= cell_weight[c]
-                        moved += 1
-                    if not (
-                        holds(left, left_counts, rule, first, last, x, y, base)
-                        and holds(total - left, right_counts, rule, first, last, x, y, base)
-                    ):
+                    moved = move(ref, begin, end, order, moved, v, cells, left_counts, right_counts)
+                    if not both(left, total - left, left_counts, right_counts, limits):
                         continue
-                best, best_a, best_at = gain, a, at
+                best, best_a, best_at = gain, a, lo[a] + v
     return best_a, best_at
 
 
 @njit(cache=True, nogil=True)
-def order_by_code(rows, begin, end, a):  # type: ignore[no-untyped-def]
-    """The rows of a segment in the order of one attribute."""
-    return begin + np.argsort(rows[begin:end, a])
+def move(ref, begin, end, order, moved, v, cells, left, right):
+    """Carry the confidential counts of all rows up to offset ``v`` from the right side to the left."""
+    start, secret, weight, offset = cells
+    while moved < end - begin and order[moved] >> 32 <= v:
+        u = ref[begin + (order[moved] & LOW)]
+        for c in range(start[u], start[u + 1]):
+            for s in range(secret.shape[1]):
+                left[offset[s] + secret[c, s]] += weight[c]
+                right[offset[s] + secret[c, s]] -= weight[c]
+        moved += 1
+    return moved
 
 
 @njit(cache=True, nogil=True)
-def partition(rows, weight, ref, begin, end, a, at):  # type: ignore[no-untyped-def]
+def both(left, right, left_counts, right_counts, limits):
+    """Whether both sides of a cut meet every rule."""
+    rule, first, last, x, y, base = limits
+    return holds(left, left_counts, rule, first, last, x, y, base) and holds(
+        right, right_counts, rule, first, last, x, y, base
+    )
+
+
+@njit(cache=True, nogil=True)
+def partition(rows, weight, ref, begin, end, a, at):
     """Move the rows with codes up to ``at`` to the front of the segment; returns where the others begin."""
     i, j = begin, end - 1
     while True:
@@ -266,17 +307,17 @@ def partition(rows, weight, ref, begin, end, a, at):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True)
-def split_relaxed(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, limits, least, scratch):  # type: ignore[no-untyped-def]
+def split_relaxed(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, limits, least, scratch):
     """Halve the segment by the widest attribute whose halves are allowed, dividing equal values; -1 if none is.
 
     Rows stand for one record each. They are left sorted by (code, combination); returns where the second half begins.
     """
     whole = scratch[4]
     rule, first, last, x, y, base = limits
-    m = rows.shape[1]
+    m = lo.shape[0]
     width = np.empty(m)
     for j in range(m):
-        width[j] = interval_loss(j, lo[j], hi[j], geometry)
+        width[j] = interval_loss(j, lo[j], hi[j], geometry[0], geometry[1])
     middle = begin + (end - begin) // 2
     if middle - begin < least:
         return -1
@@ -308,14 +349,12 @@ def split_relaxed(rows, weight, ref, begin, end, lo, hi, total, geometry, cells,
 
 
 @njit(cache=True, nogil=True)
-def grow(rows, weight, ref, begin, end, mode, once, geometry, cells, limits, least):  # type: ignore[no-untyped-def]
+def grow(rows, weight, ref, begin, end, m, mode, once, geometry, cells, limits, least):
     """Cut a segment until nothing may be cut, or ``once``; the rows end up ordered by group.
 
     Returns the nodes of the tree of cuts: attribute (-1: a group), cut, left child, right child, begin, end.
     """
-    rule, first, last, x, y, base = limits
-    start, secret, cell_weight, offset = cells
-    m = rows.shape[1]
+    rule, base = limits[0], limits[5]
     records = np.int64(0)
     for i in range(begin, end):
         records += weight[i]
@@ -331,20 +370,24 @@ def grow(rows, weight, ref, begin, end, mode, once, geometry, cells, limits, lea
 
     biggest = np.int64(1)
     for j in range(m):
-        biggest = max(biggest, np.int64(geometry[2][j]))
-    room = min(max(min(biggest, TABLE), end - begin if biggest > TABLE else 0), 4 * (end - begin) + 64)
+        biggest = max(biggest, np.int64(geometry[0][HEAD * j + SIZE]))
+    n = end - begin
+    codes = min(biggest, TABLE, 4 * n + SHORT)
+    sorted_rows = n if biggest > TABLE else min(n, biggest)  # fewer rows than codes, or too many codes for a table
+    entries = max(codes, sorted_rows) if mode == GAIN else 0
     counted = 0
     for r in range(rule.shape[0]):
         if rule[r] != 0:
-            counted = base.shape[0]
-    wide = room * m if mode == GAIN else 1
+            counted, sorted_rows = base.shape[0], n
     scratch = (
-        np.empty(room, np.int64),
-        np.empty(wide, np.int32),
-        np.empty(wide, np.int32),
-        np.empty(room, np.int32),
+        np.empty(codes, np.int64),
+        np.empty(2 * rows.shape[1] * codes if mode == GAIN else 0, np.int32),
+        np.empty(sorted_rows, np.int64),
+        np.empty(sorted_rows, np.int64),
         np.zeros(counted, np.int64),
-        np.empty(room + 1, np.float64),
+        np.empty(entries, np.int64),
+        np.empty(entries, np.float64),
+        np.empty(entries, np.float64),
     )
 
     stack = np.empty(most + 1, np.int32)

@@ -67,8 +67,9 @@ class Mondrian(Method):
             raise PolicyError("relaxed cuts divide the records at the median; use cut='median'")
         _refuse_hopeless(codes.table, self.policy)
         forest = _Forest.of(codes, self.policy, RELAXED if self.relaxed else GAIN if self.cut == "gain" else MEDIAN)
-        tree = forest.grow(progress)
-        return _relaxed(codes, forest, tree) if self.relaxed else _strict(codes, forest, tree)
+        tree, ref = forest.grow(progress), forest.ref
+        del forest  # its rows are as large as the codes
+        return _relaxed(codes, ref, tree) if self.relaxed else _strict(codes, ref, tree)
 
 
 def _refuse_hopeless(table: Groups, policy: Policy) -> None:
@@ -113,6 +114,7 @@ class _Forest:
     rows: NDArray[np.int32]
     weight: NDArray[np.int32]
     ref: NDArray[np.int32]
+    width: int
     mode: int
     geometry: tuple[NDArray[Any], ...]
     cells: tuple[NDArray[Any], ...]
@@ -133,17 +135,19 @@ class _Forest:
         if mode == RELAXED:  # one row per record, told by its cell
             cell = np.repeat(np.arange(len(counts.weight), dtype=np.int32), counts.weight)
             combination = np.repeat(np.arange(len(codes.quasi)), np.diff(counts.start))
-            rows = codes.quasi[combination[cell]]
+            rows = _padded(codes.quasi[combination[cell]])
             weight = np.ones(len(rows), np.int32)
             start = np.arange(len(counts.weight) + 1, dtype=np.int64)
             cells = (start, counts.secret, np.ones(len(counts.weight), np.int64), offset)
         else:
             cell = np.arange(len(codes.quasi), dtype=np.int32)
-            rows = codes.quasi.copy()
+            rows = _padded(codes.quasi)
             weight = codes.weight.astype(np.int32)
             cells = (counts.start, counts.secret, counts.weight, offset)
         arrays = (limits.rule, limits.first, limits.last, limits.a, limits.b, limits.base)
-        return cls(rows, weight, cell, mode, codes.geometry.arrays(), cells, arrays, limits.least, codes.records)
+        geometry = (codes.geometry.ints, codes.geometry.floats)
+        width = len(codes.attributes)
+        return cls(rows, weight, cell, width, mode, geometry, cells, arrays, limits.least, codes.records)
 
     def grow(self, progress: Progress) -> _Tree:
         """Cut everything. Large segments are cut once and their halves queued; small ones are finished by one task.
@@ -177,6 +181,7 @@ class _Forest:
             self.ref,
             begin,
             end,
+            self.width,
             self.mode,
             once,
             self.geometry,
@@ -185,6 +190,13 @@ class _Forest:
             self.least,
         )
         return _Tree(*grown)
+
+
+def _padded(quasi: NDArray[np.int32]) -> NDArray[np.int32]:
+    """A copy whose columns come in fours, as the kernels compare them."""
+    rows = np.zeros((len(quasi), -(-quasi.shape[1] // 4) * 4), np.int32)
+    rows[:, : quasi.shape[1]] = quasi
+    return rows
 
 
 def _joined(parts: Mapping[tuple[int, int], _Tree], rows: int) -> _Tree:
@@ -215,16 +227,16 @@ def _reached(tree: _Tree) -> _Tree:
     return _Tree(tree.attribute[seen], tree.cut[seen], child[seen], tree.segment[seen])
 
 
-def _groups(forest: _Forest, tree: _Tree) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _groups(tree: _Tree) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     leaves = tree.leaves
     sizes = tree.segment[leaves, 1] - tree.segment[leaves, 0]
     return leaves, np.repeat(np.arange(len(leaves), dtype=np.int32), sizes)
 
 
-def _strict(codes: Codes, forest: _Forest, tree: _Tree) -> Decision:
-    leaves, by_row = _groups(forest, tree)
+def _strict(codes: Codes, ref: NDArray[np.int32], tree: _Tree) -> Decision:
+    leaves, by_row = _groups(tree)
     group = np.empty(len(codes.quasi), np.int32)
-    group[forest.ref] = by_row
+    group[ref] = by_row
     lo, hi = kernels.boxes.bounds(codes.quasi, np.arange(len(group)), group, len(leaves))
     number = np.full(len(tree.attribute), -1, np.int32)
     number[leaves] = np.arange(len(leaves), dtype=np.int32)
@@ -232,9 +244,9 @@ def _strict(codes: Codes, forest: _Forest, tree: _Tree) -> Decision:
     return Decision(Placement.whole(codes.counts, group), lo, hi, cuts)
 
 
-def _relaxed(codes: Codes, forest: _Forest, tree: _Tree) -> Decision:
-    leaves, by_row = _groups(forest, tree)
-    key, weight = np.unique(forest.ref.astype(np.int64) * len(leaves) + by_row, return_counts=True)
+def _relaxed(codes: Codes, ref: NDArray[np.int32], tree: _Tree) -> Decision:
+    leaves, by_row = _groups(tree)
+    key, weight = np.unique(ref.astype(np.int64) * len(leaves) + by_row, return_counts=True)
     cell, group = key // len(leaves), (key % len(leaves)).astype(np.int32)
     combination = np.repeat(np.arange(len(codes.quasi)), np.diff(codes.counts.start))
     lo, hi = kernels.boxes.bounds(codes.quasi, combination[cell], group, len(leaves))

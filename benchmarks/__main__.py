@@ -1,0 +1,138 @@
+"""`make bench`: every figure in seconds, in yardsticks of this run, and beside the peers that can be installed.
+
+`make bench ARGS=quick` leaves out the ten million rows and the slow peers and ends in two minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import cases
+from benchmarks.peers import environment
+from benchmarks.yardstick import yardstick
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table: what was measured, its bound, and how a peer fares at the same."""
+
+    what: str
+    figure: float
+    unit: str
+    bound: float | None = None
+    peer: str = ""
+    peer_figure: float | None = None
+    note: str = ""
+
+    def verdict(self) -> str:
+        """Whether the bound is met and the peer beaten; a line that is lost says so."""
+        words = []
+        if self.bound is not None:
+            words.append("met" if self.figure <= self.bound else "LOST against its bound")
+        if self.peer_figure is not None:
+            words.append("first" if self.figure < self.peer_figure else "LOST against the peer")
+        return ", ".join(words) or "reported"
+
+
+def child(name: str, **options: Any) -> dict[str, Any]:
+    """One case in a process of its own."""
+    arguments = [f"--{key}={value}" for key, value in options.items()]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.cases", name, *arguments], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"the case {name} failed:\n{done.stderr}")
+    return dict(json.loads(done.stdout))
+
+
+def adult_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
+    """Mondrian on the clean Adult rows."""
+    csv = folder / "adult.csv"
+    cases.adult_rows().to_csv(csv, index=False)
+    for k, ncp in ((10, 6.1), (100, 20.5)):
+        peer = None if quick and k == 10 else environment.run("anonypy-mondrian", csv, k=k)
+        seconds, loss = (peer["search_wall"], peer["ncp"]) if peer else (None, None)
+        median = child("adult", k=k, cut="median")
+        gain = child("adult", k=k, cut="gain")
+        limit = 0.04 if k == 10 else None
+        beside = seconds / unit if seconds else None
+        note = f"{median['groups']} groups; encoding {median['encode']:.3f} s"
+        yield Line(f"Adult, k={k}, median: time", median["wall"] / unit, "yd", limit, "anonypy", beside, note)
+        yield Line(f"Adult, k={k}, gain: time", gain["wall"] / unit, "yd", None, "anonypy", beside)
+        note = f"{gain['groups']} groups, smallest {gain['smallest']}; median cut {median['ncp']:.2f} %"
+        yield Line(f"Adult, k={k}, gain: tight NCP", gain["ncp"], "%", ncp, "anonypy", loss, note)
+
+
+def million_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
+    """One million rows."""
+    for cut, bound in (("median", 1.0), ("gain", 2.5)):
+        found = child("million", cut=cut)
+        note = f"{found['rows']:,} rows; encoding {found['encode']:.2f} s, CPU {found['cpu']:.2f} s"
+        yield Line(f"blow-up 1M, k=10, {cut}: time", found["wall"] / unit, "yd", bound, note=note)
+    found = child("check", out=folder)
+    for kind in ("text", "coded"):
+        peer = environment.run("pycanon-k", folder / f"{'text' if kind == 'text' else 'codes'}.csv", quasi=cases.QUASI)
+        if peer and peer["k_found"] != found["k"]:
+            sys.exit(f"pycanon finds k = {peer['k_found']}, we find {found['k']}")
+        beside = peer["wall"] / unit if peer else None
+        note = f"{found['rows']:,} rows, {found['groups']:,} groups; ours with the fingerprint"
+        if kind == "coded":
+            note = "integers in, so no text is encoded; ours counts them"
+        yield Line(f"check k, 1M rows, {kind}: time", found[kind] / unit, "yd", None, "pycanon", beside, note)
+
+
+def hospital_lines(unit: float, rows: int) -> Iterator[Line]:
+    """Ten million hospital rows from Parquet."""
+    found = child("hospital", rows=rows)
+    size = f"hospital {rows // 1_000_000}M"
+    note = f"{found['cells']:,} distinct combinations; pyarrow reads dictionaries, without grouping"
+    yield Line(f"{size}: making the codes", found["encode"] / unit, "yd", None, "", None, note)
+    yield Line(f"{size}: pyarrow reads as dictionaries", found["pyarrow"] / unit, "yd")
+    scale = rows / 10_000_000
+    for cut, bound in (("median", 10.0), ("gain", 25.0)):
+        note = f"CPU {found[f'{cut}_cpu']:.1f} s"
+        yield Line(f"{size}, k=10, {cut}: time", found[f"{cut}_wall"] / unit, "yd", bound * scale, note=note)
+        yield Line(f"{size}, k=10, {cut}: peak memory", found[f"{cut}_memory"], "x codes", 3.0)
+
+
+def shown(line: Line, unit: float) -> str:
+    """One line of the table as text."""
+    seconds = f"{line.figure * unit:9.3f} s" if line.unit == "yd" else " " * 11
+    bound = f"{line.bound:g}" if line.bound is not None else "-"
+    peer = f"{line.peer} {line.peer_figure:.3g} ({line.peer_figure / line.figure:.1f}x)" if line.peer_figure else "-"
+    return f"{line.what:42} {line.figure:8.3f} {line.unit:8} {seconds}  {bound:>6}  {peer:28} {line.verdict():22} {line.note}"
+
+
+def main() -> None:
+    """Print the table."""
+    quick = "quick" in sys.argv[1:]
+    if not (Path(os.environ.get("SHOAL_DATA", "")) / "adult").is_dir():
+        print("SHOAL_DATA names no folder with adult/: the Adult lines need a download", file=sys.stderr)
+    unit = yardstick()
+    print(f"one yardstick (yd) is {unit:.3f} s in this run: a stable NumPy sort of 10M random int64\n")
+    print(
+        f"{'what':42} {'figure':>8} {'unit':8} {'seconds':>11}  {'bound':>6}  {'peer (ratio)':28} {'verdict':22} note"
+    )
+    lost = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        groups = [adult_lines(unit, folder, quick), million_lines(unit, folder, quick)]
+        if not quick:
+            groups.append(hospital_lines(unit, 10_000_000))
+        for group in groups:
+            for line in group:
+                lost += "LOST" in line.verdict()
+                print(shown(line, unit), flush=True)
+    print(f"\n{lost} lines lost" if lost else "\nevery line met or first")
+
+
+if __name__ == "__main__":
+    main()

@@ -106,7 +106,7 @@ def dense(columns: Sequence[NDArray[np.integer]], rows: int) -> I4:
     for column in columns:
         size = int(column.max(initial=0)) + 1
         if bound * size >= 2**63:
-            bound = kernels.order.number(keys, kernels.order.argsort(keys), rank)
+            bound = len(kernels.order.number(keys, kernels.order.argsort(keys), rank))
             keys = rank.astype(np.uint64)
         kernels.order.extend(keys, np.ascontiguousarray(column, np.int32), size)
         bound *= size

@@ -76,32 +76,31 @@ class MemoryEngine:
         """Counted cells over columns that were encoded, sorted by their codes."""
         names = [*quasi, *secret]
         keys = np.zeros(len(self.data), np.uint64)
-        bound = 1
+        row = np.empty(len(keys), np.int32)
+        bound, packed = 1, True
         for name in names:
             if bound * self.sizes[name] >= LIMIT:  # make the keys dense before they overflow
-                rank = np.empty(len(keys), np.int32)
-                bound = kernels.order.number(keys, kernels.order.argsort(keys), rank)
-                keys = rank.astype(np.uint64)
+                bound = len(kernels.order.number(keys, kernels.order.argsort(keys), row))
+                keys, packed = row.astype(np.uint64), False
             kernels.order.extend(keys, self.codes[name], self.sizes[name])
             bound *= self.sizes[name]
         order = kernels.order.argsort(keys)
-        row = np.empty(len(keys), np.int32)
-        cells = kernels.order.number(keys, order, row)
-        del keys
-        weight = np.bincount(row, minlength=cells).astype(np.int64)
-        first = order[np.concatenate(([0], np.cumsum(weight)[:-1]))] if cells else order
-        del order
-        cell = np.empty((cells, len(names)), np.int32)
-        for j, name in enumerate(names):
-            cell[:, j] = self.codes[name][first]
+        begin = kernels.order.number(keys, order, row)
+        weight = np.diff(begin, append=len(keys)).astype(np.int64)
+        first = order[begin]
+        del order, begin
+        if packed:
+            cell = kernels.order.unpack(keys[first], np.array([self.sizes[n] for n in names], np.uint64))
+        else:
+            cell = np.stack([self.codes[n][first] for n in names], axis=1)
+        del keys, first
         m = len(quasi)
-        fresh = np.ones(cells, bool)
-        if cells:
-            fresh[1:] = (cell[1:, :m] != cell[:-1, :m]).any(axis=1)
-        begin = np.flatnonzero(fresh)
-        start = np.append(begin, cells).astype(np.int64)
-        combinations = cell[:, :m] if len(begin) == cells else cell[begin, :m]
-        return Counts(np.ascontiguousarray(combinations), start, np.ascontiguousarray(cell[:, m:]), weight, row)
+        if not secret:
+            return Counts(cell, np.arange(len(cell) + 1, dtype=np.int64), cell[:, m:], weight, row)
+        fresh = np.ones(len(cell), bool)
+        fresh[1:] = (cell[1:, :m] != cell[:-1, :m]).any(axis=1)
+        start = np.append(np.flatnonzero(fresh), len(cell)).astype(np.int64)
+        return Counts(cell[start[:-1], :m], start, np.ascontiguousarray(cell[:, m:]), weight, row)
 
     def batches(self, columns: Sequence[str], *, part: int | None = None) -> Iterator[Mapping[str, Any]]:
         """The columns as they stand, ``part`` records at a time, as Arrow arrays by name."""

@@ -47,18 +47,20 @@ def argsort(keys: NDArray[np.uint64]) -> NDArray[np.int32]:
 
 
 @njit(cache=True, nogil=True)
-def number(keys: NDArray[np.uint64], order: NDArray[np.int32], rank: NDArray[np.int32]) -> int:
-    """Write into ``rank`` the place of every key among the distinct keys; return how many there are."""
+def number(keys: NDArray[np.uint64], order: NDArray[np.int32], rank: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Write into ``rank`` the place of every key among the distinct keys; return where each begins in ``order``."""
     n = keys.shape[0]
-    if n == 0:
-        return 0
-    seen = 0
-    rank[order[0]] = 0
-    for i in range(1, n):
-        if keys[order[i]] != keys[order[i - 1]]:
+    begin = np.empty(n, np.int64)
+    seen = -1
+    last = np.uint64(0)
+    for i in range(n):
+        key = keys[order[i]]
+        if seen < 0 or key != last:
             seen += 1
+            begin[seen] = i
+            last = key
         rank[order[i]] = seen
-    return seen + 1
+    return begin[: seen + 1].copy()
 
 
 @njit(cache=True, nogil=True)
@@ -70,9 +72,14 @@ def extend(keys: NDArray[np.uint64], codes: NDArray[np.int32], size: int) -> Non
 
 
 @njit(cache=True, nogil=True)
-def totals(rank: NDArray[np.int32], weight: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """The sum of the weights of every number."""
-    total = np.zeros(size, np.int64)
-    for i in range(rank.shape[0]):
-        total[rank[i]] += weight[i]
-    return total
+def unpack(keys: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """The digits that `extend` packed into each key, first to last."""
+    m = sizes.shape[0]
+    out = np.empty((keys.shape[0], m), np.int32)
+    for i in range(keys.shape[0]):
+        rest = keys[i]
+        for j in range(m - 1, -1, -1):
+            above = rest // sizes[j]
+            out[i, j] = rest - above * sizes[j]
+            rest = above
+    return out

@@ -25,6 +25,7 @@ I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
 
+LONGEST = 100  # characters of a value that can be masked
 NUMBER, TREE, FLAT = 0, 1, 2  # how the kernels measure the loss of an interval
 
 
@@ -250,8 +251,16 @@ def _tree(name: str, quasi: Quasi, distinct: Distinct) -> tuple[Taxonomy, I4, bo
     if quasi.taxonomy is not None:
         return quasi.taxonomy, quasi.taxonomy.code_of(texts, column=name), False
     if quasi.mask is not None:
+        long = [text for text in texts if len(text) > LONGEST]
+        if long:
+            raise DataError(
+                f"column {name!r} holds {len(long)} values of more than {LONGEST} characters, too long to mask"
+            )
         paths = [mask_path(text, quasi.mask) for text in sorted(texts, key=lambda t: mask_key(t, quasi.mask))]
-        tree = Taxonomy.from_paths(paths, made=True) if paths else Taxonomy.flat([])
+        try:
+            tree = Taxonomy.from_paths(paths, made=True) if paths else Taxonomy.flat([])
+        except DataError as error:
+            raise DataError(f"column {name!r} holds values that are masked already: {error}") from None
         return tree, tree.code_of(texts, column=name), False
     # No tree given: the most frequent value first, so that cuts in the order of codes part what is common from what is rare.
     order = np.argsort(-distinct.counts, kind="stable")

@@ -5,6 +5,10 @@ Trees may be unbalanced and a branch may have one child, so a node is told by it
 
 from __future__ import annotations
 
+import csv
+import io
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from shoal.errors import DataError, some
+from shoal.yamltext import read_yaml
 
 I4 = NDArray[np.int32]
 ROOT = "*"
+LEAF: Any = object()  # what stands below a leaf while a tree is built
 
 Nested = Mapping[str, Any] | Sequence[Any] | str
 
@@ -81,11 +86,11 @@ class Taxonomy:
             way = [label for i, label in enumerate(above) if label != (above[i - 1] if i else leaf)]
             for label in reversed(way):
                 branch = branch.setdefault(label, {})
-                if branch is None:
+                if branch is LEAF:
                     raise DataError(f"taxonomy: {label!r} is a leaf in one row and a branch in another")
             if leaf in branch:
                 raise DataError(f"taxonomy: the leaf {leaf!r} occurs more than once")
-            branch[leaf] = None
+            branch[leaf] = LEAF
         if not top:
             raise DataError("taxonomy: there are no values in it")
         build = _Builder()
@@ -100,24 +105,22 @@ class Taxonomy:
             text = file.read_text(encoding="utf-8-sig")
         except OSError as error:
             raise DataError(f"cannot read the taxonomy {str(path)!r}: {error.strerror}") from error
+        except UnicodeDecodeError:
+            raise DataError(f"cannot read the taxonomy {str(path)!r}: its text is not UTF-8") from None
         try:
             if file.suffix.lower() in (".csv", ".txt"):
                 return cls._from_csv(text)
-            return cls.from_nested(yaml.load(text, yaml.BaseLoader))  # noqa: S506  scalars stay text: NO, 007, 12:30
-        except yaml.YAMLError as error:
-            raise DataError(f"the taxonomy {file.name!r} is not valid YAML: {error}") from error
+            return cls.from_nested(read_yaml(text, "taxonomy", DataError)[0])
         except DataError as error:
             raise DataError(f"{error} (in {file.name!r})") from error
 
     @classmethod
     def _from_csv(cls, text: str) -> Taxonomy:
-        import csv
-
-        first = text.split("\n", 1)[0]
-        rows = list(csv.reader(text.splitlines(), delimiter=";" if first.count(";") >= first.count(",") else ","))
-        rows = [[cell.strip() for cell in row] for row in rows if any(cell.strip() for cell in row)]
-        tops = {row[-1] for row in rows if len(row) > 1}
-        if len(tops) == 1:  # the last column is the root
+        bare = re.sub(r'"[^"]*"', "", text)
+        delimiter = ";" if bare.count(";") >= bare.count(",") else ","
+        table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        rows = [way for row in table if (way := [cell.strip() for cell in row if cell.strip()])]
+        if len({row[-1] for row in rows}) == 1 and all(len(row) > 1 for row in rows):  # the last column is the root
             rows = [row[:-1] for row in rows]
         return cls.from_paths(rows)
 
@@ -245,23 +248,23 @@ class _Builder:
         if not items:
             raise DataError(f"taxonomy: the branch {label!r} is empty; give it values or take it out")
         for name, below in items:
-            if below is None:
+            if below is LEAF:
                 self.node(str(name), node, level + 1, leaf=True)
-            elif isinstance(below, (Mapping, list, tuple)) or isinstance(body, Mapping):
+            else:
                 self.add(str(name), below, node, level + 1)
 
     @staticmethod
     def _listed(body: Any) -> list[tuple[Any, Any]]:
         if not isinstance(body, (list, tuple)):
-            return [] if body in (None, "") else [(body, None)]
+            return [] if body in (None, "") else [(body, LEAF)]
         items: list[tuple[Any, Any]] = []
         for entry in body:
             if isinstance(entry, Mapping):
-                items.extend((k, v if v is not None else []) for k, v in entry.items())
+                items.extend(entry.items())
             elif isinstance(entry, (list, tuple)):
                 raise DataError("taxonomy: a list inside a list has no name; write it as a mapping, name: [values]")
             else:
-                items.append((entry, None))
+                items.append((entry, LEAF))
         return items
 
     def finish(self, made: bool) -> Taxonomy:
@@ -289,8 +292,10 @@ class _Builder:
             twice = [v for v in leaves if v in seen or seen.add(v)]  # type: ignore[func-returns-value]
             raise DataError(f"taxonomy: values occur more than once: {some(dict.fromkeys(twice))}")
         owner: dict[str, int] = {}
+        children = Counter(self.parent)
         for node, label in enumerate(self.label):
             other = owner.get(label)
-            if other is not None and self.parent[node] != other and node != 0 and other != 0:
+            padding = other is not None and self.parent[node] == other and children[other] == 1
+            if other and not padding:
                 raise DataError(f"taxonomy: the label {label!r} stands for two branches; rename one of them")
             owner[label] = node

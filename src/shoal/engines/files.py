@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from shoal.engines.base import Format
-from shoal.errors import DataError, EngineError, some
+from shoal.engines.frames import refuse_twice
+from shoal.engines.values import texts
+from shoal.errors import DataError, EngineError
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
+LOOK = 1 << 20  # bytes in which the header is looked for
+BOM = b"\xef\xbb\xbf"
 
 
 def format_of(path: Path) -> Format:
@@ -31,60 +39,108 @@ def read_table(path: Path) -> pa.Table:
     if path.is_dir():
         raise DataError(f"{str(path)!r} is a folder; pass one CSV or Parquet file")
     try:
-        table = _read_parquet(path) if format_of(path) == "parquet" else _read_csv(path)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0].split(" Row: ")[0]
-        raise DataError(f"cannot read {path.name!r}: {reason}") from error
-    names = table.column_names
-    twice = [n for n in dict.fromkeys(names) if names.count(n) > 1]
-    if twice:
-        raise DataError(f"column names occur more than once in {path.name!r}: {some(twice)}; rename or drop them")
-    return table
+        return _read_parquet(path) if format_of(path) == "parquet" else _read_csv(path)
+    except (pa.ArrowException, UnicodeDecodeError, csv.Error) as error:
+        if "UTF" in str(error) or isinstance(error, UnicodeDecodeError):
+            raise DataError(f"cannot read {path.name!r}: its text is not UTF-8; save it in that encoding") from None
+        raise DataError(f"cannot read {path.name!r}: {_harmless(str(error))}") from None
+    except OSError as error:
+        raise DataError(f"cannot read {path.name!r}: {error.strerror or _harmless(str(error))}") from None
+
+
+def _harmless(text: str) -> str:
+    """A parser's message without what it quotes from the file."""
+    return re.split(r"(?<=got \d)|(?<=got \d\d)|: (?=[^:]*$)", text.splitlines()[0].replace("CSV parse error: ", ""))[0]
 
 
 def _read_parquet(path: Path) -> pa.Table:
     schema = pq.read_schema(path)
-    texts = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)]
-    return pq.read_table(path, read_dictionary=texts, partitioning=None)
+    refuse_twice(schema.names)
+    listed = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)]
+    return pq.read_table(path, read_dictionary=listed, partitioning=None)
 
 
 def _read_csv(path: Path) -> pa.Table:
-    header = _header(path)
-    if header is None:
-        raise DataError(f"{path.name!r} is empty: there is not even a header line")
-    delimiter, names = header
-    return pc_csv.read_csv(
-        path,
-        parse_options=pc_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=pc_csv.ConvertOptions(
-            column_types=dict.fromkeys(names, TEXT),
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
+    delimiter, names, header_only = _header(path)
+    refuse_twice(names)
+    if header_only:
+        return pa.table({name: pa.array([], pa.string()).dictionary_encode() for name in names})
+    wrong: list[pc_csv.InvalidRow] = []
+
+    def note(row: pc_csv.InvalidRow) -> str:
+        wrong.append(row)
+        return "skip"
+
+    def parsed(**reading: Any) -> pa.Table:
+        return pc_csv.read_csv(
+            path,
+            read_options=pc_csv.ReadOptions(**reading),
+            parse_options=pc_csv.ParseOptions(
+                delimiter=delimiter,
+                newlines_in_values=True,
+                ignore_empty_lines=len(names) > 1,  # in a single column an empty line is a missing value
+                invalid_row_handler=note,
+            ),
+            convert_options=pc_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, TEXT),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+    table = parsed()
+    if wrong:
+        wrong.clear()
+        parsed(use_threads=False)  # rows are numbered only then
+        first = wrong[0]
+        raise DataError(
+            f"cannot read {path.name!r}: row {first.number} has {first.actual_columns} columns where the header has "
+            f"{first.expected_columns}; mend the row, or quote the fields that hold {delimiter!r}"
+        )
+    for column in table.columns:
+        for chunk in column.chunks:
+            chunk.dictionary.validate(full=True)  # text that is not UTF-8 is found here, not later
+    return table
 
 
-def _header(path: Path) -> tuple[str, list[str]] | None:
-    """The delimiter (comma, semicolon or tab, whichever the first line has most of) and the names."""
+def _header(path: Path) -> tuple[str, list[str], bool]:
+    """The delimiter (comma, semicolon or tab, whichever the header has most of), the names, and whether that is all."""
     with pa.input_stream(str(path)) as stream:
-        first = stream.read(1 << 20)
-    if not first.strip():
-        return None
-    line = first.decode("utf-8-sig", errors="replace").splitlines()[0]
-    delimiter = max(",;\t", key=line.count)
-    head = pa.BufferReader(first)
-    parse = pc_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip")
-    return delimiter, pc_csv.open_csv(head, parse_options=parse).schema.names
+        first = stream.read(LOOK).removeprefix(BOM)
+    text = first.decode("utf-8", errors="replace").lstrip("\r\n")
+    if not text.strip():
+        raise DataError(f"{path.name!r} is empty: there is not even a header line")
+    bare = re.sub(r'"[^"]*"', "", text).split("\n", 1)[0]
+    delimiter = max(",;\t", key=bare.count)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    names = next(rows)
+    more = len(first) >= LOOK or any(row or len(names) == 1 for row in rows)
+    return delimiter, names, not more
 
 
 def write_table(table: pa.Table, path: Path, format: Format) -> None:
-    """Write an Arrow table as CSV or Parquet."""
+    """Write an Arrow table: Parquet with its own types, CSV with the text of every value."""
+    plain = [
+        pa.chunked_array([texts(chunk, name) for chunk in column.chunks], pa.large_string())
+        if format == "csv"
+        else _storable(column)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    ready = pa.table(plain, names=table.column_names)
     try:
         if format == "parquet":
-            pq.write_table(table, path)
+            pq.write_table(ready, path)
         else:
-            plain = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
-            pc_csv.write_csv(pa.table(plain, names=table.column_names), path)
+            pc_csv.write_csv(ready, path)
     except OSError as error:
         raise EngineError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+
+
+def _storable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column as Parquet can hold it."""
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.large_string())
+    if pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
+        return column.cast(column.type.value_type)
+    return column

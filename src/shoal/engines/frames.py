@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -56,9 +57,7 @@ def opened(data: Any) -> nw.DataFrame[Any]:
     """A user's frame behind one face; anything else is an error that says what is accepted."""
     names = _names(data)
     if names is not None:
-        twice = [n for n in dict.fromkeys(names) if names.count(n) > 1]
-        if twice:
-            raise DataError(f"column names occur more than once: {some(twice)}; rename or drop them")
+        refuse_twice(names)
         odd = [n for n in names if not isinstance(n, str)]
         if odd:
             raise DataError(f"column names must be text, not {some(odd)}; rename them")
@@ -72,6 +71,13 @@ def opened(data: Any) -> nw.DataFrame[Any]:
     return frame.collect() if isinstance(frame, nw.LazyFrame) else frame
 
 
+def refuse_twice(names: Sequence[Any]) -> None:
+    """An error where a column name occurs more than once."""
+    twice = [n for n, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(f"column names occur more than once: {some(twice)}; rename or drop them")
+
+
 def _names(data: Any) -> list[Any] | None:
     if isinstance(data, pa.Table):
         return list(data.column_names)
@@ -81,9 +87,18 @@ def _names(data: Any) -> list[Any] | None:
 
 
 def arrow(series: nw.Series[Any]) -> pa.ChunkedArray:
-    """A column as Arrow; a column of mixed Python objects as text."""
+    """A column as Arrow; a column of Python objects of several kinds, or of a kind of its library's own, as text."""
     try:
-        array = series.to_arrow()
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        array = pa.array([None if v is None or v != v else str(v) for v in series.to_list()], pa.string())
+        array = series.to_arrow() if series.dtype != nw.Object else pa.array(series.to_list())
+    except (pa.ArrowException, OverflowError, TypeError):
+        array = None
+    if array is None or isinstance(array.type, pa.BaseExtensionType):
+        array = pa.array([_text(v) for v in series.to_list()], pa.string())
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+
+
+def _text(value: Any) -> str | None:
+    try:
+        return None if value is None or value != value else str(value)
+    except TypeError:  # pandas.NA: neither equal to itself nor not
+        return None

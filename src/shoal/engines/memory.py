@@ -113,15 +113,21 @@ class MemoryEngine:
         """The released data: kept columns untouched, written ones by group, left-out records gone."""
         group = self._groups(plan)
         present = group >= 0
-        data = nw.maybe_reset_index(self.data.select([c.name for c in plan.columns if isinstance(c, Kept)]))
+        data = nw.maybe_reset_index(self._only([c.name for c in plan.columns if isinstance(c, Kept)]))
         if not present.all():
-            data, group = nw.maybe_reset_index(data.filter(present.tolist())), group[present]
+            data = nw.maybe_reset_index(data.filter(present.tolist())) if data.columns else data
+            group = group[present]
         made = {c.name: _written(c, group, plain=not self.from_file) for c in plan.columns if isinstance(c, Written)}
         kind = nw.get_native_namespace(self.data).__name__
         beside = nw.from_native(frames.native(pa.table(made), kind), eager_only=True)
         parts = [p for p in (data, beside) if p.columns]
-        released = nw.concat(parts, how="horizontal").select([c.name for c in plan.columns])
-        return MemoryEngine(released, self.from_file)
+        released = MemoryEngine(nw.concat(parts, how="horizontal"), self.from_file)
+        return replace(released, data=released._only([c.name for c in plan.columns]))
+
+    def _only(self, columns: Sequence[str]) -> nw.DataFrame[Any]:
+        """Some columns, each by its very name: a library may take a name such as ``*`` in a list for a pattern."""
+        listed = [self.data.get_column(name).to_frame() for name in columns]
+        return nw.concat(listed, how="horizontal") if listed else self.data[:, :0]
 
     def _groups(self, plan: Plan) -> I4:
         """The group of every record."""
@@ -142,7 +148,11 @@ class MemoryEngine:
     def write(self, path: Path, format: Format) -> None:
         """Write the rows in the order of their hashes, which tells nothing of the order they came in."""
         order = kernels.order.argsort(self._row_hashes(self.data.columns))
-        files.write_table(self._table().take(pa.array(order)), path, format)
+        table = self._table()
+        for place, column in enumerate(table.columns):
+            if pa.types.is_string_view(column.type):  # Arrow cannot reorder these
+                table = table.set_column(place, table.column_names[place], column.cast(pa.large_string()))
+        files.write_table(table.take(pa.array(order)), path, format)
 
     def fingerprint(self) -> str:
         """A digest of the rows as a multiset."""
@@ -161,7 +171,7 @@ class MemoryEngine:
         rows = np.zeros(len(self.data), np.uint64)
         for name in columns:
             salt = np.uint64(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little"))
-            hashes, place = values.hashes(frames.arrow(self.data.get_column(name)))
+            hashes, place = values.hashes(frames.arrow(self.data.get_column(name)), name)
             kernels.hashing.add(rows, hashes, place, salt)
         return rows
 

@@ -1,11 +1,13 @@
 """What a value is: the one place where texts, numbers, dates and missing values are settled.
 
-Back ends disagree on NULL and NaN, on -0.0, on 36 and 36.0. Every column passes through here once, as its few
-distinct values; afterwards there are only codes.
+Back ends disagree on NULL and NaN, on -0.0, on 36 and 36.0. Every column passes through here once, as its few distinct
+values; afterwards there are only codes. Every value has one text (`texts`): categories are told apart by it, CSV files hold
+it, fingerprints are made of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +22,7 @@ from shoal.engines.base import I4, Distinct, Reading
 from shoal.errors import DataError, some
 
 EXACT = 2.0**53
+Settled = tuple[NDArray[Any], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -37,13 +40,10 @@ def read(array: pa.ChunkedArray, column: str, reading: Reading) -> Coded:
     >>> coded.distinct.values.tolist(), coded.index.tolist(), coded.distinct.missing
     ([3.0, 12.0], [0, -1, 1], 1)
     """
-    raw, place = _dictionary(array, column)
-    settle = {"number": _numbers, "date": _dates, "text": _texts}[reading.kind]
-    values, gone = settle(raw, column, reading.missing)
-    if len(values):
-        kept, inverse = np.unique(values, return_inverse=True)
-    else:
-        kept, inverse = values, np.empty(0, np.int64)
+    raw, place = dictionary(array, column)
+    settle = {"number": _numbers, "date": _dates, "text": _categories}[reading.kind]
+    values, gone = settle(raw, column, tuple(m.strip() for m in reading.missing))
+    kept, inverse = np.unique(values, return_inverse=True) if len(values) else (values, np.empty(0, np.int64))
     target = np.full(len(raw) + 1, -1, np.int32)  # the last entry serves index -1, a null
     target[:-1][~gone] = inverse
     index = target[place]
@@ -51,24 +51,33 @@ def read(array: pa.ChunkedArray, column: str, reading: Reading) -> Coded:
     return Coded(Distinct(kept, tally[1:].astype(np.int64), int(tally[0])), index)
 
 
-def _dictionary(array: pa.ChunkedArray, column: str) -> tuple[pa.Array, I4]:
-    """The raw distinct values (in the order of their first appearance) and the place of each record's."""
+def dictionary(array: pa.ChunkedArray, column: str) -> tuple[pa.Array, I4]:
+    """The distinct raw values that records have, in the order of first appearance, and the place of each record's.
+
+    Values are told apart as Arrow does; -1 is the place of a null.
+    """
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    if len(array) == 0:
+        return pa.array([], kind), np.empty(0, np.int32)
     if not pa.types.is_dictionary(array.type):
         try:
             array = array.dictionary_encode()
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
             raise DataError(
-                f"column {column!r} holds {array.type} values, which cannot be grouped; "
-                "turn it into text or numbers, or leave it out of the policy"
+                f"column {column!r} holds {kind} values, which cannot be grouped; turn it into text or numbers, or leave "
+                "it out of the policy"
             ) from error
-    array = array.unify_dictionaries()
-    whole = array.combine_chunks()
+    whole = array.unify_dictionaries().combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
-        whole = whole.chunk(0) if whole.num_chunks else pa.array([], array.type)
+        whole = whole.chunk(0)
     place = whole.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
     raw = whole.dictionary
+    present = np.bincount(place + 1, minlength=len(raw) + 1)[1:] > 0
     if raw.null_count:  # a null inside the dictionary is a missing value too
-        place = np.where(pc.is_null(raw).to_numpy(zero_copy_only=False)[place] & (place >= 0), -1, place)
+        present &= ~pc.is_null(raw).to_numpy(zero_copy_only=False)
+    if not present.all():
+        target = np.append(np.where(present, np.cumsum(present) - 1, -1), -1)
+        raw, place = raw.filter(pa.array(present)), target[place]
     return raw, np.asarray(place, np.int32)
 
 
@@ -76,100 +85,140 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _named(texts: list[str | None], missing: tuple[str, ...]) -> NDArray[np.bool_]:
-    names = {m.strip() for m in missing}
-    return np.array([t is None or t.strip() in names for t in texts], dtype=bool)
-
-
-def _numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
     if _is_text(raw.type) or pa.types.is_null(raw.type):
-        texts = raw.to_pylist()
-        gone = _named(texts, missing)
-        numbers = np.full(len(texts), np.nan)
-        wrong = []
-        for place in np.flatnonzero(~gone):
-            try:
-                numbers[place] = float(str(texts[place]).replace("_", "x"))
-            except ValueError:
-                wrong.append(texts[place])
+        numbers, wrong = _parsed(raw, missing, _number)
         if wrong:
             raise DataError(
                 f"column {column!r} is numeric in the policy but holds text: {some(wrong)}; mend the values, list them "
                 "under 'missing:', or make the column categorical"
             )
+        whole = np.array([str(t).strip().lstrip("+-").isdigit() for t in raw.to_pylist()], bool)
     elif pa.types.is_floating(raw.type) or pa.types.is_integer(raw.type) or pa.types.is_decimal(raw.type):
         numbers = np.asarray(raw.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
-        if pa.types.is_integer(raw.type) and len(numbers) and np.nanmax(np.abs(numbers)) > EXACT:
-            raise DataError(
-                f"column {column!r} holds whole numbers above 2^53, too large to be told apart as numbers; "
-                "make the column categorical"
-            )
-        gone = np.isnan(numbers)
-        if any(m.strip() for m in missing):
-            gone |= _named([number_text(v) for v in numbers], missing)
+        whole = np.full(len(numbers), not pa.types.is_floating(raw.type))
     elif pa.types.is_boolean(raw.type):
-        numbers = np.asarray(raw.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
-        gone = np.isnan(numbers)
+        numbers = np.asarray(raw.cast(pa.int8()).cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+        whole = np.zeros(len(numbers), bool)
     else:
         raise DataError(
             f"column {column!r} is numeric in the policy but holds {raw.type} values; "
             "declare it as a date or as categorical"
         )
-    gone |= np.isnan(numbers)
+    gone = np.isnan(numbers) | np.isin(numbers, _marks(missing, _number))
+    if (np.abs(numbers[whole & ~gone]) >= EXACT).any():
+        raise DataError(
+            f"column {column!r} holds whole numbers of 2^53 and above, too large to be told apart as numbers; "
+            "make the column categorical"
+        )
     if np.isinf(numbers[~gone]).any():
         raise DataError(f"column {column!r} holds infinite numbers; mend them or leave them empty")
     return numbers[~gone] + 0.0, gone  # + 0.0 makes -0.0 the same value as 0.0
 
 
-def _dates(raw: pa.Array, column: str, missing: tuple[str, ...]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _dates(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
     if _is_text(raw.type) or pa.types.is_null(raw.type):
-        texts = raw.to_pylist()
-        gone = _named(texts, missing)
-        seconds = np.full(len(texts), np.nan)
-        wrong = []
-        for place in np.flatnonzero(~gone):
-            try:
-                moment = datetime.fromisoformat(str(texts[place]).strip())
-            except ValueError:
-                wrong.append(texts[place])
-                continue
-            if moment.tzinfo is not None:
-                moment = moment.astimezone(UTC).replace(tzinfo=None)
-            seconds[place] = (moment - datetime(1970, 1, 1)).total_seconds()
+        seconds, wrong = _parsed(raw, missing, _moment)
         if wrong:
             raise DataError(
                 f"column {column!r} is a date in the policy but holds {some(wrong)}; write dates as 1985-06-14, list "
                 "the values under 'missing:', or make the column categorical"
             )
-        return seconds[~gone], gone
-    if pa.types.is_date(raw.type) or pa.types.is_timestamp(raw.type):
-        micro = raw.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-        gone = pc.is_null(micro).to_numpy(zero_copy_only=False)
-        return micro.fill_null(0).to_numpy()[~gone] / 1e6, gone
-    raise DataError(
-        f"column {column!r} is a date in the policy but holds {raw.type} values; "
-        "declare it as numeric or as categorical"
-    )
+    elif pa.types.is_date(raw.type) or pa.types.is_timestamp(raw.type):
+        micro = raw.cast(pa.timestamp("us", getattr(raw.type, "tz", None)), safe=False).cast(pa.int64())
+        seconds = micro.to_numpy(zero_copy_only=False) / 1e6
+    else:
+        raise DataError(
+            f"column {column!r} is a date in the policy but holds {raw.type} values; "
+            "declare it as numeric or as categorical"
+        )
+    gone = np.isnan(seconds) | np.isin(seconds, _marks(missing, _moment))
+    return seconds[~gone], gone
 
 
-def _texts(raw: pa.Array, column: str, missing: tuple[str, ...]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    texts = texts_of(raw)
-    gone = _named(texts, missing)
-    return np.array([t for t, g in zip(texts, gone, strict=True) if not g], dtype=object), gone
+def _parsed(
+    raw: pa.Array, missing: tuple[str, ...], parse: Callable[[str], float | None]
+) -> tuple[NDArray[np.float64], list[str]]:
+    """Each text as a number, NaN where it is missing, and the texts that are none."""
+    found = [np.nan if t is None or t.strip() in missing else parse(t) for t in raw.to_pylist()]
+    wrong = [t for t, number in zip(raw.to_pylist(), found, strict=True) if number is None]
+    return np.array([np.nan if number is None else number for number in found], np.float64), wrong
 
 
-def texts_of(raw: pa.Array) -> list[str | None]:
-    """Every value as people would write it: 36 for 36.0, True, 1985-06-14; None for a missing one."""
-    kind = raw.type
-    if _is_text(kind):
-        return list(raw.to_pylist())
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        numbers = raw.to_pylist()
-        return [None if v is None or v != v else number_text(float(v)) for v in numbers]
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        micro = raw.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_pylist()
-        return [None if v is None else date_text(v / 1e6) for v in micro]
-    return [None if v is None else str(v) for v in raw.to_pylist()]
+def _marks(missing: tuple[str, ...], parse: Callable[[str], float | None]) -> list[float]:
+    """The words for missing that are numbers or moments themselves: -9 stands for -9.0 too."""
+    return [number for number in map(parse, missing) if number is not None and not np.isnan(number)]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def _moment(text: str) -> float | None:
+    """Seconds since 1970-01-01; a moment with a zone is taken in UTC."""
+    text = text.strip()
+    if len(text) < 10 or text[4] != "-":  # no week dates, no dates without dashes
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
+    return (moment - datetime(1970, 1, 1)).total_seconds()
+
+
+def _categories(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
+    found = texts(raw, column).to_pylist()
+    numeric = pa.types.is_floating(raw.type) or pa.types.is_integer(raw.type) or pa.types.is_decimal(raw.type)
+    marks = _marks(missing, _number) if numeric else []
+    gone = np.array([t is None or t.strip() in missing or (numeric and float(t) in marks) for t in found], bool)
+    return np.array([t for t, g in zip(found, gone, strict=True) if not g], dtype=object), gone
+
+
+def texts(array: pa.Array, column: str) -> pa.Array:
+    """Every value as it is written: 36 for 36.0, True, 1985-06-14; null for a missing one, NaN included.
+
+    >>> texts(pa.array([36.0, -0.0, 0.25, None, float("nan")]), "x").to_pylist()
+    ['36', '0', '0.25', None, None]
+    """
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return texts(array.cast(kind.value_type), column)
+    if pa.types.is_float16(kind):
+        array, kind = array.cast(pa.float32()), pa.float32()
+    if pa.types.is_floating(kind):
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), pc.add(array, pa.scalar(0.0, kind)))
+    elif pa.types.is_boolean(kind):
+        return pc.if_else(array, pa.scalar("True", pa.large_string()), pa.scalar("False", pa.large_string()))
+    elif pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
+        return _moments(array)
+    try:
+        found = array.cast(pa.large_string())
+        if pa.types.is_decimal(kind) and kind.scale > 0:
+            return pc.replace_substring_regex(found, r"\.?0*$", "")
+        return pc.replace_substring_regex(found, r"\.0+$", "") if pa.types.is_time(kind) else found
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        raise DataError(
+            f"column {column!r} holds {kind} values, which have no text of their own; turn it into text or numbers, or "
+            "leave it out of the policy"
+        ) from None
+
+
+def _moments(array: pa.Array) -> pa.Array:
+    """The day where it is midnight, else the time too; moments with a zone in UTC."""
+    zone = getattr(array.type, "tz", None)
+    micro = array.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64()).cast(pa.timestamp("us"))
+    day = pc.strftime(micro, "%Y-%m-%d")
+    second = pc.strftime(micro.cast(pa.timestamp("s"), safe=False), "%Y-%m-%dT%H:%M:%S")
+    exact = pc.strftime(micro, "%Y-%m-%dT%H:%M:%S")
+    count = micro.cast(pa.int64())
+    whole = pc.equal(pc.multiply(pc.divide(count, 1_000_000), 1_000_000), count)
+    midnight = pc.equal(pc.multiply(pc.divide(count, 86_400_000_000), 86_400_000_000), count)
+    return pc.if_else(midnight, day, pc.if_else(whole, second, exact)).cast(pa.large_string())
 
 
 def number_text(value: float) -> str:
@@ -181,7 +230,7 @@ def number_text(value: float) -> str:
     value = float(value)
     if value.is_integer() and abs(value) < EXACT:
         return str(int(value))
-    return repr(value)
+    return str(pa.scalar(value).cast(pa.string()).as_py())  # as `texts` writes it
 
 
 def date_text(seconds: float) -> str:
@@ -196,20 +245,15 @@ def date_text(seconds: float) -> str:
     return str(moment.astype("datetime64[s]")) if seconds == int(seconds) else str(moment)
 
 
-def hashes(array: pa.ChunkedArray) -> tuple[NDArray[np.uint64], I4]:
-    """The hash of each distinct value and the place of every record's, by the text that a CSV file would hold.
-
-    A missing value is the empty text, as it is there.
-    """
-    numeric = pa.types.is_floating(array.type) or pa.types.is_integer(array.type)
-    if numeric and len(array):  # few numbers repeat: write them all
-        raw, place = array.combine_chunks(), np.arange(len(array), dtype=np.int32)
-        raw = raw.chunk(0) if isinstance(raw, pa.ChunkedArray) else raw
+def hashes(array: pa.ChunkedArray, column: str = "") -> tuple[NDArray[np.uint64], I4]:
+    """The hash of each value by its text, and the place of every record's; a missing value is the empty text."""
+    if pa.types.is_floating(array.type) or pa.types.is_integer(array.type):  # few numbers repeat: write them all
+        parts = [texts(chunk, column) for chunk in array.chunks]
+        place = np.arange(len(array), dtype=np.int32)
     else:
-        raw, place = _dictionary(array, "")
-    if pa.types.is_floating(raw.type):
-        raw = pc.if_else(pc.is_nan(raw), pa.scalar(None, raw.type), pc.add(raw, pa.scalar(0.0, raw.type)))
-    texts = pa.concat_arrays([raw.cast(pa.large_string()).fill_null(""), pa.array([""], pa.large_string())])
-    offsets = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
-    return kernels.hashing.texts(offsets, data), np.where(place < 0, len(texts) - 1, place).astype(np.int32)
+        raw, place = dictionary(array, column)
+        parts = [texts(raw, column)]
+    whole = pa.concat_arrays([*parts, pa.array([""], pa.large_string())]).fill_null("")
+    offsets = np.frombuffer(whole.buffers()[1], np.int64)[whole.offset : whole.offset + len(whole) + 1]
+    data = np.frombuffer(whole.buffers()[2] or b"", np.uint8)
+    return kernels.hashing.texts(offsets, data), np.where(place < 0, len(whole) - 1, place).astype(np.int32)

@@ -7,6 +7,7 @@ when it is used.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,8 +27,8 @@ from pydantic import (
 from shoal.engines import Reading, Schema
 from shoal.errors import DataError, PolicyError, choices
 from shoal.policy.quasi import KINDS, Quasi
-from shoal.policy.reading import Place, read_text, read_yaml
 from shoal.requirements import REQUIREMENTS, Requirement, parameters
+from shoal.yamltext import Place, read_yaml
 
 READ_AS = {"numeric": "number", "date": "date", "categorical": "text"}
 
@@ -41,19 +42,16 @@ def _requirement(value: Any) -> Any:
     if name not in REQUIREMENTS:
         raise PolicyError(f"unknown requirement {name!r}; {choices(str(name), list(REQUIREMENTS))}")
     kind = REQUIREMENTS[name]
-    known = list(kind.__dataclass_fields__)
+    known = {field.name: field.default for field in fields(kind)}
     if not isinstance(given, Mapping):
-        given = {known[0]: given}
+        given = {next(iter(known)): given}
     for key in given:
         if key not in known:
-            raise PolicyError(f"{name} has no parameter {key!r}; {choices(str(key), known)}")
-    missing = [k for k in known if k not in given and kind.__dataclass_fields__[k].default is _NOTHING]
+            raise PolicyError(f"{name} has no parameter {key!r}; {choices(str(key), list(known))}")
+    missing = [k for k, default in known.items() if k not in given and default is MISSING]
     if missing:
         raise PolicyError(f"{name} needs {' and '.join(map(repr, missing))}")
     return kind(**given)
-
-
-_NOTHING = next(iter(REQUIREMENTS.values())).__dataclass_fields__["k"].default
 
 
 def _written(requirement: Requirement) -> dict[str, Any]:
@@ -65,7 +63,11 @@ def _names(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Names = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_names),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
 Rule = Annotated[
     Requirement,
     BeforeValidator(_requirement),
@@ -145,8 +147,10 @@ class Policy(BaseModel):
         for role in ("identifiers", "quasi", "sensitive", "keep"):
             for place, column in enumerate(getattr(self, role)):
                 if column in roles:
+                    twice = f"stands twice under {role!r}"
+                    two = f"has two roles, {roles[column]!r} and {role!r}; keep one of them"
                     raise PolicyError(
-                        f"column {column!r} has two roles, {roles[column]!r} and {role!r}; keep one of them",
+                        f"column {column!r} {twice if roles[column] == role else two}",
                         place=(role, column if role == "quasi" else place),
                     )
                 roles[column] = role
@@ -163,7 +167,7 @@ class Policy(BaseModel):
                         f"{choices(column, list(self.quasi))}",
                         place=("require", number),
                     )
-            allowed = [*self.sensitive, *([self.target] if self.target else [])]
+            allowed = [*self.sensitive, *([self.target] if self.target and self.target not in self.quasi else [])]
             if requirement.of is not None and requirement.of not in allowed:
                 raise PolicyError(
                     f"{requirement.name} is of {requirement.of!r}, which is no sensitive column; "
@@ -176,7 +180,15 @@ class Policy(BaseModel):
     def load(cls, path: str | Path) -> Policy:
         """A policy file; a taxonomy's path in it is taken from the file's own folder."""
         file = Path(path)
-        return cls.parse(read_text(file), name=file.name, folder=file.parent)
+        try:
+            text = file.read_text(encoding="utf-8-sig")
+        except FileNotFoundError:
+            raise PolicyError(f"there is no policy file {str(path)!r}") from None
+        except UnicodeDecodeError:
+            raise PolicyError(f"cannot read the policy {str(path)!r}: its text is not UTF-8") from None
+        except OSError as error:
+            raise PolicyError(f"cannot read the policy {str(path)!r}: {error.strerror}") from None
+        return cls.parse(text, name=file.name, folder=file.parent)
 
     @classmethod
     def parse(cls, text: str, *, name: str = "policy", folder: Path | None = None) -> Policy:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
 
 from shoal.errors import PolicyError, choices
 from shoal.taxonomy import Taxonomy
@@ -73,7 +82,7 @@ class Quasi(BaseModel):
         for way in ways:
             if self.kind != fitting[way]:
                 raise PolicyError(f"{way!r} goes with kind {fitting[way]!r}, not {self.kind!r}")
-        if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
+        if self.bounds is not None and not -inf < self.bounds[0] < self.bounds[1] < inf:
             raise PolicyError(f"bounds must be [lowest, highest], not {list(self.bounds)}")
         if self.date is not None:
             places = [PARTS.index(p) for p in self.date]
@@ -82,6 +91,11 @@ class Quasi(BaseModel):
             if "week" in self.date and {"month", "quarter"} & set(self.date):
                 raise PolicyError("weeks do not nest in months or quarters; leave one of them out of 'date'")
         return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        whole = handler.resolve_ref_schema(handler(core))
+        return {"anyOf": [{"type": "string", "enum": list(KINDS)}, {**whole, "title": "Quasi in full"}]}
 
     def written(self, *, public: bool = False) -> Any:
         """As a policy file says it, in the short form where there is one; trees made from data stay at home."""

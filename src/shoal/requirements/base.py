@@ -156,12 +156,19 @@ def names_of(on: Sequence[str] | str | None) -> tuple[str, ...] | None:
     """A set of attribute names as every requirement stores it."""
     if on is None:
         return None
-    names = (on,) if isinstance(on, str) else tuple(on)
-    if not names:
+    names = (on,) if isinstance(on, str) else tuple(on) if isinstance(on, (list, tuple)) else ()
+    if not names or not all(isinstance(name, str) for name in names):
         raise PolicyError("'on' must name at least one quasi-identifier; leave it out to mean all of them")
     if len(set(names)) < len(names):
         raise PolicyError(f"'on' names a column twice: {', '.join(names)}")
     return names
+
+
+def column_of(of: Any, requirement: str) -> str:
+    """The name of a confidential column, or an error that asks for one."""
+    if not isinstance(of, str) or not of:
+        raise PolicyError(f"'of' must name the sensitive column that {requirement} looks at, not {of!r}")
+    return of
 
 
 def whole(value: Any, name: str, least: int) -> int:

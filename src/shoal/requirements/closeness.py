@@ -11,7 +11,7 @@ import numpy as np
 from shoal.errors import PolicyError, choices
 from shoal.groups import Groups
 from shoal.kernels import rules
-from shoal.requirements.base import SLACK, Layout, Term, Verdict, layout_of, names_of, real
+from shoal.requirements.base import SLACK, Layout, Term, Verdict, column_of, layout_of, names_of, real
 
 DISTANCES = ("equal", "ordered")
 
@@ -39,6 +39,7 @@ class TCloseness:
     evidence: ClassVar[Literal["table", "bucket", "operator"]] = "table"
 
     def __post_init__(self) -> None:
+        column_of(self.of, self.name)
         object.__setattr__(self, "t", real(self.t, "t"))
         if not 0 <= self.t <= 1:
             raise PolicyError(f"t must lie between 0 and 1, not {self.t}")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from shoal.errors import PolicyError, choices
 from shoal.groups import Groups
 from shoal.kernels import rules
-from shoal.requirements.base import SLACK, Layout, Term, Verdict, names_of, real, whole
+from shoal.requirements.base import SLACK, Layout, Term, Verdict, column_of, names_of, real, whole
 
 KINDS = ("distinct", "entropy", "recursive")
 
@@ -47,6 +47,7 @@ class LDiversity:
     evidence: ClassVar[Literal["table", "bucket", "operator"]] = "table"
 
     def __post_init__(self) -> None:
+        column_of(self.of, self.name)
         if self.kind not in KINDS:
             raise PolicyError(f"kind of l-diversity: {self.kind!r}; {choices(str(self.kind), KINDS)}")
         if self.kind == "entropy":

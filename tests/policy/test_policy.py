@@ -1,0 +1,553 @@
+"""The policy in its two forms, its round trip, and errors that name the key, the line and the choices."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import yaml
+from hypothesis import given
+
+import shoal
+from shoal import DataError, KAnonymity, LDiversity, Policy, PolicyError, TCloseness
+from shoal.engines import Schema
+from tests.strategies import policies
+
+EXAMPLE = """\
+# policy.yaml
+identifiers: [name]
+quasi:
+  age: numeric
+  hours-per-week: {kind: numeric, bounds: [1, 99]}
+  education: {taxonomy: education.yaml}      # nested YAML; or CSV, one row per leaf, one column per level, no header
+  zip: {mask: right}                         # 47906, 4790*, 479**, …
+  birth: {date: [day, month, year, decade]}
+  sex: categorical
+sensitive: [disease]
+target: income
+keep: [ward]
+missing: ["", "?"]
+require:
+  - k-anonymity: 10
+  - k-anonymity: {k: 50, on: [zip, birth]}   # several quasi-identifiers, each with its own threshold
+  - l-diversity: {l: 3, of: disease, kind: entropy}
+  - t-closeness: {t: 0.2, of: disease}
+suppress: 0.02                               # at most this share of the records may be left out; 0 unless said
+"""
+
+EDUCATION = {"ANY": {"School": ["Primary", "Secondary"], "University": ["Bachelor", "Master"]}}
+NESTED = "ANY:\n  School: [Primary, Secondary]\n  University: [Bachelor, Master]\n"
+PATHS = "Primary,School,ANY\nSecondary,School,ANY\nBachelor,University,ANY\nMaster,University,ANY\n"
+
+AGE = "quasi:\n  age: numeric\nsensitive: [disease]\n"
+FRAME = pd.DataFrame({"age": [20, 30, 40, 50], "sex": [*"FMFM"], "disease": [*"abab"], "ward": [*"1122"]})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "policy.yaml").write_text(EXAMPLE, encoding="utf-8")
+    (tmp_path / "education.yaml").write_text(NESTED, encoding="utf-8")
+    (tmp_path / "education.csv").write_text(PATHS, encoding="utf-8")
+    return tmp_path
+
+
+def in_python(tree: Any) -> Policy:
+    return Policy(
+        identifiers=["name"],
+        quasi={
+            "age": "numeric",
+            "hours-per-week": {"kind": "numeric", "bounds": [1, 99]},
+            "education": {"taxonomy": tree},
+            "zip": {"mask": "right"},
+            "birth": {"date": ["day", "month", "year", "decade"]},
+            "sex": "categorical",
+        },
+        sensitive=["disease"],
+        target="income",
+        keep=["ward"],
+        missing=["", "?"],
+        require=[
+            KAnonymity(10),
+            KAnonymity(50, on=["zip", "birth"]),
+            LDiversity(3, of="disease", kind="entropy"),
+            TCloseness(0.2, of="disease"),
+        ],
+        suppress=0.02,
+    )
+
+
+def brief(value: object) -> str:
+    return str(value).replace("\n", " / ") if isinstance(value, str) else "-"
+
+
+def refused(text: str) -> str:
+    with pytest.raises(PolicyError) as error:
+        Policy.parse(textwrap.dedent(text), name="policy.yaml")
+    return str(error.value)
+
+
+# The two forms
+
+
+def test_the_file_of_the_design(folder: Path) -> None:
+    policy = Policy.load(folder / "policy.yaml")
+    assert policy.identifiers == ("name",)
+    assert list(policy.quasi) == ["age", "hours-per-week", "education", "zip", "birth", "sex"]
+    assert [q.kind for q in policy.quasi.values()] == [
+        *("numeric", "numeric", "categorical", "categorical", "date", "categorical")
+    ]
+    assert policy.quasi["hours-per-week"].bounds == (1, 99)
+    assert policy.quasi["education"].taxonomy == shoal.Taxonomy.from_nested(EDUCATION)
+    assert policy.quasi["zip"].mask == "right"
+    assert policy.quasi["birth"].date == ("day", "month", "year", "decade")
+    assert policy.sensitive == ("disease",)
+    assert policy.target == "income"
+    assert policy.keep == ("ward",)
+    assert policy.missing == ("", "?")
+    assert policy.suppress == 0.02
+    assert policy.require == (
+        KAnonymity(10),
+        KAnonymity(50, on=("zip", "birth")),
+        LDiversity(3, of="disease", kind="entropy"),
+        TCloseness(0.2, of="disease"),
+    )
+    assert policy.kept == ("disease", "ward", "income")
+    assert policy.confidential == ("disease",)
+
+
+def test_the_python_form_says_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = Policy.load(folder / "policy.yaml")
+    tree = shoal.Taxonomy.from_nested(EDUCATION)
+    for given_tree in (EDUCATION, tree, folder / "education.yaml", str(folder / "education.yaml")):
+        assert in_python(given_tree) == loaded
+    monkeypatch.chdir(folder)
+    assert in_python("education.yaml") == loaded
+    assert in_python(["Primary", "Master"]).quasi["education"].taxonomy == shoal.Taxonomy.flat(["Primary", "Master"])
+
+
+def test_a_taxonomy_in_csv(folder: Path) -> None:
+    (folder / "policy.yaml").write_text(EXAMPLE.replace("education.yaml", "education.csv"), encoding="utf-8")
+    tree = Policy.load(str(folder / "policy.yaml")).quasi["education"].taxonomy
+    assert tree is not None
+    assert tree.to_nested() == {"*": EDUCATION["ANY"]}
+
+
+def test_every_line_of_the_example_alone() -> None:
+    for line in ("age: numeric", "age: {kind: numeric, bounds: [1, 99]}", "age: {bounds: [1, 99]}", "age: date"):
+        assert Policy.parse(f"quasi:\n  {line}\n").quasi["age"].kind == ("date" if "date" in line else "numeric")
+    for line in ("k-anonymity: 10", "k-anonymity: {k: 10}", "k-anonymity: {k: 10, on: age}"):
+        (requirement,) = Policy.parse(f"{AGE}require:\n  - {line}\n").require
+        assert isinstance(requirement, KAnonymity)
+        assert requirement.k == 10
+
+
+def test_left_out_parts_have_their_defaults() -> None:
+    policy = Policy.parse("quasi: {age: numeric}")
+    assert (policy.identifiers, policy.sensitive, policy.target, policy.keep) == ((), (), None, ())
+    assert (policy.missing, policy.require, policy.suppress) == (("",), (), 0.0)
+    assert policy == Policy(quasi={"age": "numeric"})
+    assert Policy.parse("quasi: {age: numeric}\nkeep:\nmissing:\nsuppress:\n") == policy  # left empty: as if not said
+    assert policy != "quasi: {age: numeric}"
+
+
+def test_a_single_name_needs_no_list() -> None:
+    policy = Policy.parse("identifiers: name\nquasi: {age: numeric}\nsensitive: disease\nkeep: ward\nmissing: '?'\n")
+    assert (policy.identifiers, policy.sensitive, policy.keep, policy.missing) == (
+        *(("name",), ("disease",), ("ward",)),
+        ("?",),
+    )
+
+
+def test_scalars_in_the_file_stay_text() -> None:
+    policy = Policy.parse("quasi: {007: {taxonomy: {ANY: [NO, 007, 12:30, 1e3]}}}\nmissing: [-9, NO]\nkeep: [12:30]\n")
+    assert policy.quasi["007"].taxonomy == shoal.Taxonomy.from_nested({"ANY": ["NO", "007", "12:30", "1e3"]})
+    assert policy.missing == ("-9", "NO")
+    assert policy.keep == ("12:30",)
+
+
+def test_null_in_a_taxonomy_is_text_as_in_a_file_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "tree.yaml").write_text("ANY: [null, NULL, a]", encoding="utf-8")
+    apart = shoal.Taxonomy.load(tmp_path / "tree.yaml")
+    inside = Policy.parse("quasi: {x: {taxonomy: {ANY: [null, NULL, a]}}}").quasi["x"].taxonomy
+    assert inside == apart
+    assert apart.leaves == ("null", "NULL", "a")
+
+
+def test_a_target_is_a_purpose_not_a_role() -> None:
+    sensitive = Policy(quasi={"age": "numeric"}, sensitive=["disease"], target="disease")
+    assert sensitive.kept == ("disease",)
+    quasi = Policy(quasi={"age": "numeric", "sex": "categorical"}, target="sex")
+    assert quasi.kept == ()
+    keep = Policy(quasi={"age": "numeric"}, keep=["ward"], target="ward")
+    assert keep.kept == ("ward",)
+    diverse = Policy(quasi={"age": "numeric"}, target="income", require=[LDiversity(2, of="income")])
+    assert diverse.confidential == ("income",)
+
+
+def test_a_requirement_of_a_target_that_is_quasi() -> None:
+    """What forms the groups is not confidential inside them."""
+    with pytest.raises(shoal.PolicyError, match="'sex', which is no sensitive column"):
+        Policy(
+            quasi={"age": "numeric", "sex": "categorical"},
+            target="sex",
+            require=[KAnonymity(2), LDiversity(2, of="sex")],
+        )
+
+
+def test_readings_follow_the_kinds(folder: Path) -> None:
+    policy = Policy.load(folder / "policy.yaml")
+    kinds = {column: policy.reading(column).kind for column in ("age", "education", "zip", "birth", "disease")}
+    assert kinds == {"age": "number", "education": "text", "zip": "text", "birth": "date", "disease": "text"}
+    assert policy.reading("age").missing == ("", "?")
+
+
+# Round trip
+
+
+@given(policies())
+def test_yaml_round_trip(policy: Policy) -> None:
+    text = policy.to_yaml()
+    again = Policy.parse(text)
+    assert again == policy
+    assert again.to_yaml() == text
+    assert again.require == policy.require
+    assert again.quasi == policy.quasi
+    assert list(again.quasi) == list(policy.quasi)
+    assert Policy(**policy.to_dict()) == policy
+
+
+def test_save_and_load(folder: Path) -> None:
+    policy = Policy.load(folder / "policy.yaml")
+    policy.save(folder / "elsewhere.yaml")
+    (folder / "education.yaml").unlink()  # a saved policy needs no other file
+    assert Policy.load(folder / "elsewhere.yaml") == policy
+
+
+def test_a_public_policy_leaves_out_trees_made_from_the_data() -> None:
+    made = shoal.Taxonomy.flat(["Alice's job", "clerk"])
+    policy = Policy(quasi={"job": {"taxonomy": made}, "education": {"taxonomy": EDUCATION}})
+    assert "Alice" in policy.to_yaml()
+    assert "Alice" not in policy.to_yaml(public=True)
+    assert policy.to_dict(public=True)["quasi"] == {"job": "categorical", "education": {"taxonomy": EDUCATION}}
+
+
+def test_a_policy_cannot_be_changed() -> None:
+    policy = Policy(quasi={"age": "numeric"})
+    with pytest.raises(ValueError, match="frozen"):
+        policy.suppress = 0.5  # type: ignore[misc]
+
+
+# JSON Schema
+
+
+def fits(value: Any, schema: dict[str, Any], root: dict[str, Any]) -> bool:
+    """Whether a value has the shape that a JSON Schema asks for: the words that ours uses, no others."""
+    if "$ref" in schema:
+        return fits(value, root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root)
+    for word in ("anyOf", "oneOf"):
+        if word in schema and not any(fits(value, part, root) for part in schema[word]):
+            return False
+    kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "null": type(None)}
+    if "type" in schema:
+        named = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        if not any(isinstance(value, kinds[k]) for k in named):
+            return False
+    if value not in schema.get("enum", [value]) or value != schema.get("const", value):
+        return False
+    if isinstance(value, dict):
+        known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+        return (
+            schema.get("minProperties", 0) <= len(value) <= schema.get("maxProperties", len(value))
+            and all(name in value for name in schema.get("required", ()))
+            and all(
+                fits(part, known[name], root)
+                if name in known
+                else others is not False and fits(part, _open(others), root)
+                for name, part in value.items()
+            )
+        )
+    if isinstance(value, list):
+        items = [*schema.get("prefixItems", [])]
+        items += [schema.get("items", {})] * (len(value) - len(items))
+        return schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)) and all(
+            fits(part, item, root) for part, item in zip(value, items, strict=False)
+        )
+    if isinstance(value, (int, float)):
+        return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
+    return True
+
+
+def _open(schema: Any) -> dict[str, Any]:
+    return schema if isinstance(schema, dict) else {}
+
+
+def test_the_schema_accepts_what_the_loader_accepts() -> None:
+    schema = Policy.model_json_schema()
+    assert set(schema["properties"]) == {
+        *("identifiers", "quasi", "sensitive", "target", "keep", "missing", "require", "suppress")
+    }
+    example = yaml.safe_load(EXAMPLE)
+    parts = {**example, "quasi": {}}
+    assert fits(parts, schema, schema)
+    for column, body in example["quasi"].items():
+        assert fits({**parts, "quasi": {column: body}}, schema, schema), (column, body)
+    assert fits({"quasi": {}, "sensitive": "disease"}, schema, schema)  # a single name needs no list
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"quasy": {}},
+        {"quasi": ["age"]},
+        {"quasi": {"age": {"kind": "number"}}},
+        {"quasi": {"age": {"bound": [1, 2]}}},
+        {"quasi": {"age": {"bounds": [1]}}},
+        {"quasi": {"zip": {"mask": "middle"}}},
+        {"quasi": {"birth": {"date": ["hour"]}}},
+        {"require": {"k-anonymity": 3}},
+        {"require": [{"k-anonimity": 3}]},
+        {"require": [{"k-anonymity": 3, "t-closeness": 0.1}]},
+        {"suppress": 2},
+        {"target": ["income"]},
+    ],
+    ids=str,
+)
+def test_the_schema_refuses_what_the_loader_refuses(wrong: dict[str, Any]) -> None:
+    schema = Policy.model_json_schema()
+    assert not fits(wrong, schema, schema)
+    with pytest.raises(PolicyError):
+        Policy(**wrong)
+
+
+# Errors of the policy in itself
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "identifiers: [name]\nquasy:\n  age: numeric\n",
+            ["line 2", "'quasy'", "'sensitive'", "did you mean 'quasi'?"],
+        ),
+        ("quasi:\n  age: numerik\n", ["line 2", "'quasi.age'", "'numerik'", "'categorical'", "mean 'numeric'?"]),
+        ("quasi:\n  age:\n    kind: numerik\n", ["line 3", "quasi.age.kind", "'numeric', 'categorical' or 'date'"]),
+        ("quasi:\n  age: {bound: [1, 2]}\n", ["line 2", "'quasi.age.bound'", "unknown key", "mean 'bounds'?"]),
+        ("quasi:\n  age:\n", ["line 2", "quasi.age", "'numeric'"]),
+        ("quasi: [age]\n", ["line 1", "'quasi' maps each column to its kind", "'numeric'"]),
+        ("quasi:\n  zip: {mask: middle}\n", ["line 2", "quasi.zip.mask", "'right' or 'left'"]),
+        ("quasi:\n  zip: {mask: right, bounds: [1, 2]}\n", ["line 2", "'mask' and 'bounds' exclude each other"]),
+        ("quasi:\n  zip: {mask: right, kind: numeric}\n", ["line 2", "'mask' goes with kind 'categorical'"]),
+        ("quasi:\n  age: {bounds: [9, 1]}\n", ["line 2", "quasi.age", "bounds must be [lowest, highest]"]),
+        ("quasi:\n  age: {bounds: [1, inf]}\n", ["line 2", "quasi.age", "bounds"]),
+        ("quasi:\n  age: {bounds: [nan, 1]}\n", ["line 2", "quasi.age", "bounds"]),
+        ("quasi:\n  birth: {date: [year, day]}\n", ["line 2", "quasi.birth", "from fine to coarse", "decade"]),
+        ("quasi:\n  birth: {date: []}\n", ["line 2", "quasi.birth", "from fine to coarse"]),
+        ("quasi:\n  birth: {date: [day, week, month]}\n", ["line 2", "weeks do not nest in months"]),
+        ("quasi:\n  birth: {date: [hour]}\n", ["line 2", "quasi.birth.date.0", "'day'", "'decade'"]),
+        ("quasi:\n  x: {taxonomy: {ANY: [a, a]}}\n", ["line 2", "quasi.x.taxonomy", "more than once: 'a'"]),
+        ("quasi:\n  x: {taxonomy: none.yaml}\n", ["line 2", "quasi.x.taxonomy", "cannot read", "none.yaml"]),
+        (AGE + "keep: [ward, age]\n", ["line 4", "keep.1", "'age' has two roles, 'quasi' and 'keep'"]),
+        (AGE + "identifiers: [disease]\n", ["'disease' has two roles, 'identifiers' and 'sensitive'"]),
+        (AGE + "identifiers: [name]\ntarget: name\n", ["line 5", "'name' is an identifier"]),
+        (AGE + "suppress: 1.5\n", ["line 4", "'suppress'", "less than or equal to 1"]),
+        (AGE + "suppress: -0.1\n", ["line 4", "'suppress'", "greater than or equal to 0"]),
+        (AGE + "suppress: nan\n", ["line 4", "'suppress'"]),
+        (AGE + "suppress: 2%\n", ["line 4", "'suppress'", "number"]),
+        (AGE + "target: [a, b]\n", ["line 4", "'target'"]),
+        (AGE + "require:\n- k-anonymity: 0\n", ["line 5", "require.0", "k must be at least 1, not 0"]),
+        (AGE + "require:\n- k-anonymity: 2.5\n", ["line 5", "k must be a whole number"]),
+        (AGE + "require:\n- k-anonymity: many\n", ["line 5", "k must be a whole number", "'many'"]),
+        (AGE + "require:\n- k-anonymity:\n", ["line 5", "k must be a whole number"]),
+        (AGE + "require: [k-anonymity]\n", ["line 4", "'k-anonymity: 10'"]),
+        (AGE + "require:\n- k-anonimity: 3\n", ["line 5", "unknown requirement", "mean 'k-anonymity'?"]),
+        (AGE + "require:\n- k-anonymity: {kk: 3}\n", ["line 5", "no parameter 'kk'", "choose from 'k', 'on' (did you"]),
+        (AGE + "require:\n- k-anonymity: {k: 3, of: disease}\n", ["line 5", "no parameter 'of'", "'k', 'on'"]),
+        (AGE + "require:\n- k-anonymity: {on: [age]}\n", ["line 5", "needs 'k'"]),
+        (AGE + "require:\n- k-anonymity: 3\n- k-anonymity: {k: 5, on: [agee]}\n", ["line 6", "mean 'age'?"]),
+        (AGE + "require:\n- k-anonymity: {k: 5, on: [disease]}\n", ["line 5", "'disease'", "no quasi-identifier"]),
+        (AGE + "require:\n- k-anonymity: {k: 5, on: []}\n", ["line 5", "at least one quasi-identifier"]),
+        (AGE + "require:\n- k-anonymity: {k: 5, on: [age, age]}\n", ["line 5", "twice"]),
+        (AGE + "require:\n- l-diversity: 3\n", ["line 5", "l-diversity needs 'of'"]),
+        (AGE + "require:\n- l-diversity: {l: 3, of: }\n", ["line 5", "of"]),
+        (AGE + "require:\n- l-diversity: {l: 3, of: diseases}\n", ["line 5", "no sensitive column", "mean 'disease'?"]),
+        (AGE + "require:\n- l-diversity: {l: 3, of: disease, kind: entropie}\n", ["line 5", "mean 'entropy'?"]),
+        (AGE + "require:\n- l-diversity: {l: 3, of: disease, kind: recursive}\n", ["line 5", "needs c"]),
+        (AGE + "require:\n- t-closeness: {t: 2, of: disease}\n", ["line 5", "between 0 and 1"]),
+        (AGE + "require:\n- t-closeness: {t: 0.2, of: disease, distance: far}\n", ["line 5", "'equal', 'ordered'"]),
+        ("quasi:\n  age: [numeric\nkeep: [ward]\n", ["line 3", "not valid YAML"]),
+        ("quasi:\n\tage: numeric\n", ["line 2", "not valid YAML"]),
+        ("quasi: {age: numeric}\nkeep: [a]\nkeep: [b]\n", ["line 3", "'keep' is given twice"]),
+        ("quasi:\n  age: numeric\n  age: date\n", ["line 3", "'age' is given twice"]),
+        ("quasi:\n  [a, b]: numeric\n", ["line 2", "a key must be a word"]),
+        ("", ["a policy is a mapping", "'quasi'"]),
+        ("- age\n", ["a policy is a mapping"]),
+    ],
+    ids=brief,
+)
+def test_an_error_names_key_line_and_choices(text: str, said: list[str]) -> None:
+    message = refused(text)
+    assert message.startswith("policy.yaml")
+    for part in said:
+        assert part in message
+
+
+def test_one_name_twice_in_a_role_is_said_to_be_that() -> None:
+    assert "two roles" not in refused("identifiers: [name, name]\nquasi: {age: numeric}\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "place", "text"),
+    [
+        ({"quasy": {}}, ("quasy",), "did you mean 'quasi'?"),
+        ({"quasi": {"age": "numerik"}}, ("quasi", "age"), "did you mean 'numeric'?"),
+        ({"quasi": {"age": "numeric"}, "keep": ["age"]}, ("keep", 0), "two roles"),
+        ({"quasi": {"age": "numeric"}, "suppress": 1.01}, ("suppress",), "less than or equal to 1"),
+        ({"require": [KAnonymity(3, on=["age"])]}, ("require", 0), "no quasi-identifier"),
+        ({"require": [3]}, ("require", 0), "k-anonymity: 10"),
+        ({"quasi": {"age": "numeric"}, "require": [{"k-anonymity": {"k": 3, "on": 5}}]}, ("require", 0), "on"),
+    ],
+    ids=str,
+)
+def test_errors_in_python_know_their_place(given: dict[str, Any], place: tuple[str | int, ...], text: str) -> None:
+    with pytest.raises(PolicyError) as error:
+        Policy(**given)
+    assert error.value.place == place
+    assert text in str(error.value)
+    assert "line" not in str(error.value)
+
+
+def test_k_below_one_in_python() -> None:
+    for k in (0, -1, True, 1.5, None):
+        with pytest.raises(PolicyError, match="k must be"):
+            KAnonymity(k)  # type: ignore[arg-type]
+    assert KAnonymity(np.int64(3)).k == 3
+
+
+def test_a_file_that_is_absent_or_in_another_encoding(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="no policy file"):
+        Policy.load(tmp_path / "none.yaml")
+    (tmp_path / "policy.yaml").write_bytes("quasi: {größe: numeric}".encode("latin-1"))
+    with pytest.raises(PolicyError, match="cannot read the policy"):
+        Policy.load(tmp_path / "policy.yaml")
+    (tmp_path / "policy.yaml").write_bytes("quasi: {größe: numeric}".encode("utf-8-sig"))
+    assert list(Policy.load(tmp_path / "policy.yaml").quasi) == ["größe"]
+
+
+# Errors of a policy with a table
+
+
+def policy_of(**more: Any) -> Policy:
+    return Policy(**{"quasi": {"age": "numeric", "sex": "categorical"}, "require": [KAnonymity(2)], **more})
+
+
+def test_a_policy_that_fits() -> None:
+    release = shoal.anonymize(FRAME, policy_of(sensitive="disease", target="disease"))
+    assert release.frame.columns.tolist() == ["age", "sex", "disease"]
+    assert release.dropped == ("ward",)
+
+
+def test_more_asked_than_there_are_records() -> None:
+    policy_of(require=[KAnonymity(4)]).fit(Schema(("age", "sex"), 4))
+    with pytest.raises(PolicyError, match="at least 5 records, but the table has 4"):
+        policy_of(require=[KAnonymity(5)]).fit(Schema(("age", "sex"), 4))
+    with pytest.raises(PolicyError, match="at least 5 records, but the table has 4"):
+        shoal.anonymize(FRAME, policy_of(require=[KAnonymity(5)]))
+    with pytest.raises(PolicyError, match=r"policy, line 5: l-diversity asks .* at least 9"):
+        shoal.anonymize(FRAME, Policy.parse(AGE + "require:\n- l-diversity: {l: 9, of: disease}\n"))
+    assert not shoal.check(FRAME, policy_of(require=[KAnonymity(5)])).holds  # a finished table may simply fail
+
+
+def test_no_requirement() -> None:
+    with pytest.raises(PolicyError, match="no requirement; choose from 'k-anonymity'"):
+        shoal.anonymize(FRAME, policy_of(require=[]))
+    with pytest.raises(PolicyError, match="no requirement"):
+        shoal.check(FRAME, policy_of(require=[]))
+
+
+def test_no_quasi_identifier() -> None:
+    with pytest.raises(PolicyError, match="no quasi-identifier"):
+        shoal.anonymize(FRAME, Policy(require=[KAnonymity(2)]))
+
+
+@pytest.mark.parametrize("empty", [FRAME[:0], pl.from_pandas(FRAME)[:0], pa.Table.from_pandas(FRAME)[:0]], ids=type)
+def test_an_empty_table(empty: Any) -> None:
+    with pytest.raises(DataError, match="table is empty"):
+        shoal.anonymize(empty, policy_of())
+    with pytest.raises(DataError, match="table is empty"):
+        shoal.check(empty, policy_of())
+
+
+def test_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("age,sex\n", encoding="utf-8")
+    with pytest.raises(DataError, match="table is empty"):
+        shoal.anonymize(tmp_path / "table.csv", policy_of())
+
+
+def test_names_that_occur_twice(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("age,sex,age\n1,F,2\n", encoding="utf-8")
+    tables = [
+        pd.DataFrame([[1, "F", 2]], columns=["age", "sex", "age"]),
+        pa.table([[1], ["F"], [2]], names=["age", "sex", "age"]),
+        tmp_path / "table.csv",
+    ]
+    for table in tables:
+        with pytest.raises(DataError, match=r"more than once.*'age'"):
+            shoal.anonymize(table, policy_of())
+        with pytest.raises(DataError, match=r"more than once.*'age'"):
+            shoal.check(table, policy_of())
+
+
+def test_text_in_a_numeric_column() -> None:
+    frame = pd.DataFrame({"age": ["1", "2", *"abcdefg"], "sex": "F"})
+    with pytest.raises(DataError) as error:
+        shoal.anonymize(frame, policy_of())
+    assert "column 'age'" in str(error.value)
+    assert "'a', 'b', 'c', 'd', 'e' and 2 more;" in str(error.value)
+    release = shoal.anonymize(frame, policy_of(missing=[*"abcdefg"]))
+    assert release.certificate.records == 9
+
+
+def test_values_that_a_taxonomy_misses_or_bounds_exclude() -> None:
+    tree = {"ANY": {"A": ["F"]}}
+    with pytest.raises(DataError, match="column 'sex' holds values that its taxonomy misses: 'M'"):
+        shoal.anonymize(FRAME, policy_of(quasi={"sex": {"taxonomy": tree}}))
+    with pytest.raises(DataError, match="column 'age' holds values outside its bounds 25 to 45: '20', '50'"):
+        shoal.anonymize(FRAME, policy_of(quasi={"age": {"bounds": [25, 45]}}))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("quasi:\n  aeg: numeric\nrequire: [k-anonymity: 2]\n", ["line 2", "'aeg' is not", "did you mean 'age'?"]),
+        (AGE + "keep: [ward,\n  wards]\nrequire: [k-anonymity: 2]\n", ["line 5", "'wards'", "did you mean 'ward'?"]),
+        (AGE + "target: diseases\nrequire: [k-anonymity: 2]\n", ["line 4", "'diseases'", "mean 'disease'?"]),
+        (AGE + "identifiers: name\nrequire: [k-anonymity: 2]\n", ["line 4", "'name'", "choose from 'age', 'sex'"]),
+    ],
+    ids=brief,
+)
+def test_a_column_that_is_not_in_the_table(text: str, said: list[str]) -> None:
+    with pytest.raises(PolicyError) as error:
+        shoal.anonymize(FRAME, Policy.parse(text, name="policy.yaml"))
+    for part in said:
+        assert part in str(error.value)
+
+
+def test_a_column_that_is_not_in_the_table_in_python() -> None:
+    with pytest.raises(PolicyError, match=r"'sexx' is not in the table; .*did you mean 'sex'") as error:
+        shoal.anonymize(FRAME, policy_of(quasi={"sexx": "categorical"}))
+    assert error.value.place == ("quasi", "sexx")
+    with pytest.raises(PolicyError, match="'sexx' is not in the table"):
+        shoal.check(FRAME, policy_of(quasi={"sexx": "categorical"}))
+
+
+def test_a_check_asks_only_for_what_it_needs() -> None:
+    policy = policy_of(identifiers=["name"], keep=["room"], target="income", sensitive=["disease"])
+    assert shoal.check(FRAME[["age", "sex"]], policy).records == 4
+    two = FRAME[["sex"]].assign(age_lo=20, age_hi=50)  # one quasi-identifier may stand as two columns
+    assert shoal.check(two, policy).smallest == 2

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 import shoal
 from shoal.errors import RequirementNotMet, ShoalError
@@ -32,10 +33,26 @@ app = typer.Typer(
     help="Release what personal data teaches, so that every person in it hides in a crowd.",
     epilog="Exit status: 0 holds, 1 the requirement does not hold, 2 the input or the policy is wrong.",
 )
-out = Console(soft_wrap=False)
-err = Console(stderr=True)
+
+WIDE = 160
+OWN = {
+    "write": "--write",
+    "seed": "--seed",
+    "policy": "--policy",
+    "method": "--method",
+    "data": "the table",
+    "progress": "-q",
+}
 
 PolicyFile = Annotated[Path, typer.Option("--policy", "-p", help="The policy, a YAML file.")]
+
+
+def _console(*, stderr: bool = False) -> Console:
+    """Names and values are shown as they are; what goes to a file or a pipe is not folded at 80 signs."""
+    console = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = WIDE
+    return console
 
 
 @app.command()
@@ -77,12 +94,14 @@ def check(
     ] = None,
 ) -> None:
     """Test TABLE against the policy as a stranger sees it; exit 1 where it does not hold."""
+    if json_ is not None and json_.resolve() in (table.resolve(), policy.resolve()):
+        raise shoal.PolicyError(f"--json would overwrite {str(json_)!r}, which is read; choose another file")
     certificate = shoal.check(table, Policy.load(policy))
     if json_ is not None and str(json_) == "-":
         typer.echo(certificate.to_json())
     else:
         if json_ is not None:
-            json_.write_text(certificate.to_json() + "\n", encoding="utf-8")
+            _write(json_, certificate.to_json() + "\n")
         _show_certificate(certificate)
     raise typer.Exit(0 if certificate.holds else 1)
 
@@ -95,8 +114,8 @@ def methods() -> None:
         listed.add_column(column)
     for name, method in METHODS.items():
         given = [f"{n}={p.default}" for n, p in constructor(method).items() if n != "policy"]
-        listed.add_row(name, method.summary, escape(", ".join(given)))
-    out.print(listed)
+        listed.add_row(name, method.summary, ", ".join(given))
+    _console().print(listed)
 
 
 @app.command()
@@ -106,7 +125,7 @@ def demo(
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.")] = Path("shoal-demo"),
 ) -> None:
     """Make a hospital table, anonymize it, check it, and show what was kept and what is at risk."""
-    out.print(
+    _console().print(
         f"A hospital with {rows:,} patients; a release in which everybody shares their traits with {k - 1} others."
     )
     policy = shoal.datasets.hospital_policy(k)
@@ -116,14 +135,22 @@ def demo(
         release.save(out_folder, overwrite=True)
     before = shoal.check(raw, policy)
     finding = before.findings[0]
-    out.print(f"\nBefore: {finding.failing_records:,} of {before.records:,} patients stood in groups below {k}.")
+    _console().print(f"\nBefore: {finding.failing_records:,} of {before.records:,} patients stood in groups below {k}.")
     _show(release)
     _where(out_folder, release)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise shoal.EngineError(f"cannot write {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
 
 
 @contextlib.contextmanager
 def _progress(quiet: bool) -> Iterator[Tell]:
     columns = (TextColumn("{task.description:10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    err = _console(stderr=True)
     with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
         tasks: dict[str, Any] = {}
 
@@ -141,6 +168,8 @@ def _parameters(given: list[str]) -> dict[str, Any]:
         name, sign, value = text.partition("=")
         if not sign:
             raise shoal.PolicyError(f"--set takes NAME=VALUE, not {text!r}")
+        if name in OWN:
+            raise shoal.PolicyError(f"{name!r} is no parameter for --set; it has a place of its own: {OWN[name]}")
         try:
             found[name] = json.loads(value)
         except ValueError:
@@ -151,43 +180,53 @@ def _parameters(given: list[str]) -> dict[str, Any]:
 def _show(release: Release) -> None:
     facts = release.facts()
     _show_certificate(release.certificate)
-    shown = Table(box=None, pad_edge=False, show_header=True)
-    shown.add_column("what is at risk")
-    shown.add_column("", justify="right")
-    for name, figure in facts.risks():
-        shown.add_row(name, figure)
-    out.print()
-    out.print(shown)
-    kept = Table(box=None, pad_edge=False)
-    kept.add_column("what was kept")
-    kept.add_column("certainty", justify="right")
-    for name, figure in facts.knowledge():
-        kept.add_row(escape(name), figure)
-    out.print()
-    out.print(kept)
+    _pairs(("what is at risk", ""), facts.risks())
+    _pairs(("what was kept", "certainty"), facts.knowledge())
+
+
+def _pairs(head: tuple[str, str], rows: list[tuple[str, str]]) -> None:
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column(head[0])
+    shown.add_column(head[1], justify="right")
+    for row in rows:
+        shown.add_row(*row)
+    _console().print()
+    _console().print(shown)
 
 
 def _where(folder: Path, release: Release) -> None:
-    out.print()
+    _console().print()
     if release.dropped:
-        out.print(f"Dropped columns: {escape(', '.join(release.dropped))}", soft_wrap=True)
-    out.print(f"May leave: {escape(str(folder))}   Must stay: {escape(str(folder))}.owner", soft_wrap=True)
+        _console().print(f"Dropped columns: {', '.join(release.dropped)}", soft_wrap=True)
+    _console().print(f"May leave: {folder}   Must stay: {folder}.owner", soft_wrap=True)
 
 
 def _show_certificate(certificate: Certificate) -> None:
     word, colour = ("holds", "green") if certificate.holds else ("does not hold", "red")
-    out.print(f"[bold {colour}]{word}[/]: {certificate.records:,} records in {certificate.groups:,} groups")
+    head = Text(word, style=f"bold {colour}")
+    _console().print(
+        head.append(f": {certificate.records:,} records in {certificate.groups:,} groups", style="default not bold")
+    )
     table = Table(box=None, pad_edge=False)
     for column in ("requirement", "worst group reaches", "failing groups", "failing records"):
         table.add_column(column, justify="left" if column == "requirement" else "right")
     for f in certificate.findings:
-        table.add_row(escape(f.text), f"{f.reached:g}", f"{f.failing_groups:,}", f"{f.failing_records:,}")
-    out.print(table)
+        table.add_row(f.text, f"{f.reached:g}", f"{f.failing_groups:,}", f"{f.failing_records:,}")
+    _console().print(table)
     for f in certificate.findings:
         if not f.holds:
             worst = ", ".join(f"{k}={'(missing)' if v is None else v}" for k, v in f.worst.items())
-            out.print(f"worst group of {escape(f.text)}: {escape(worst)} ({f.worst_size} records)", soft_wrap=True)
-    out.print(f"fingerprint {certificate.fingerprint}", soft_wrap=True)
+            _console().print(f"worst group of {f.text}: {worst} ({f.worst_size} records)", soft_wrap=True)
+    if certificate.identifiers:
+        named = ", ".join(certificate.identifiers)
+        _console().print(
+            f"the table still holds identifiers, which no requirement hides: {named}", style="yellow", soft_wrap=True
+        )
+    _console().print(f"fingerprint {certificate.fingerprint}", soft_wrap=True)
+
+
+def _complain(word: str, error: Exception) -> None:
+    _console(stderr=True).print(Text(word, style="red").append(f" {error}", style="default"), soft_wrap=True)
 
 
 def main() -> None:
@@ -195,11 +234,11 @@ def main() -> None:
     try:
         app()
     except RequirementNotMet as error:
-        err.print(f"[red]the requirement does not hold:[/] {escape(str(error))}", soft_wrap=True)
+        _complain("the requirement does not hold:", error)
         raise SystemExit(1) from None
     except ShoalError as error:
-        err.print(f"[red]error:[/] {escape(str(error))}", soft_wrap=True)
+        _complain("error:", error)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        err.print("stopped; nothing was written")
+        _console(stderr=True).print("stopped; nothing was written")
         raise SystemExit(130) from None

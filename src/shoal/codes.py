@@ -101,7 +101,7 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Secret:
-    """A confidential attribute: its values in ascending order; a missing one is the last code."""
+    """A confidential attribute: its values in ascending order; a missing one, where there is any, is the last code."""
 
     name: str
     labels: tuple[str | None, ...]
@@ -204,7 +204,8 @@ def _secret(engine: Engine, column: str, reading: Reading, dictionaries: dict[st
     codes = np.empty(len(values), np.int32)
     codes[order] = np.arange(len(values), dtype=np.int32)
     dictionaries[column] = Dictionary(reading, distinct, codes, len(values))
-    return Secret(column, (*(values[i] for i in order), None))
+    labels: list[str | None] = [values[i] for i in order]
+    return Secret(column, tuple(labels + [None] * (distinct.missing > 0)))
 
 
 def attribute_of(name: str, quasi: Quasi, distinct: Distinct, reading: Reading) -> tuple[Attribute, Dictionary]:

@@ -61,13 +61,13 @@ def some(values: Iterable[object], total: int | None = None) -> str:
     return f"{text} and {more} more" if more > 0 else text
 
 
-def choices(wrong: str, allowed: Sequence[str]) -> str:
+def choices(wrong: object, allowed: Sequence[str]) -> str:
     """What may be said instead, with a guess at what was meant.
 
     >>> choices("agee", ["age", "sex"])
     "choose from 'age', 'sex' (did you mean 'age'?)"
     """
-    close = difflib.get_close_matches(wrong, allowed, n=1)
+    close = difflib.get_close_matches(str(wrong), allowed, n=1)
     guess = f" (did you mean {close[0]!r}?)" if close else ""
     listed = ", ".join(repr(a) for a in allowed[:30]) + (" …" if len(allowed) > 30 else "")
     return f"choose from {listed}{guess}"

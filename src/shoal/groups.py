@@ -59,6 +59,13 @@ class Groups:
         """The groups by fewer attributes, and for each of ours which of those it lies in."""
         if names is None or tuple(names) == self.names:
             return self, np.arange(len(self.start) - 1, dtype=np.int32)
+        return self._by(names)
+
+    def merged(self) -> tuple[Groups, I4]:
+        """Groups with the same published values made one, and for each of ours which of those it lies in."""
+        return self._by(self.names)
+
+    def _by(self, names: Sequence[str]) -> tuple[Groups, I4]:
         columns = [self.names.index(n) for n in names]
         whole = dense([self.quasi[:, c] for c in columns], len(self.quasi))
         order = np.argsort(whole, kind="stable")

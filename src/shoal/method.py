@@ -20,7 +20,7 @@ from shoal.measures import Published, kept_by_attribute, measures_of
 from shoal.policy import Policy
 from shoal.recoding import Assignment, Boxes, Field, Output, Placement, Recoding, style_of, write_boxes
 from shoal.release import Release, examine
-from shoal.requirements import describe, settle
+from shoal.requirements import certify, describe, settle
 
 I4 = NDArray[np.int32]
 
@@ -94,12 +94,13 @@ class Method(ABC):
         _refuse_clash([w.name for _, w in written], self.policy)
         decision, written = self._suppress(codes, decision, written)
         suppressed = codes.records - int(decision.size().sum())
-        tell("writing", 0, 2)
+        tell("writing", 0, 1)
         output = Output(self.policy.kept, self.policy.missing)
         columns = output.columns(schema.names, written)
         place = decision.placement
         released = coded.apply(Plan(codes.counts, place.cell, place.group, place.weight, columns))
-        tell("checking", 1, 2)
+        tell("writing", 1, 1)
+        tell("checking", 0, 1)
         target = self.policy.target if self.policy.target not in self.policy.quasi else None
         examined = examine(released, self.policy, suppressed=suppressed, also=(target,) if target else ())
         certificate = examined.certificate
@@ -109,7 +110,7 @@ class Method(ABC):
             )
         boxes = self._published(codes, decision, style, suppressed)
         measures = {**measures_of(boxes, examined.groups, target), **decision.figures}
-        tell("checking", 2, 2)
+        tell("checking", 1, 1)
         return Release(
             self.policy,
             certificate,
@@ -131,18 +132,19 @@ class Method(ABC):
         self, codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...]
     ) -> tuple[Decision, tuple[tuple[str, Written], ...]]:
         """Leave out the groups that fail, as far as the policy allows."""
-        groups = _as_published(codes, decision, written, self.policy)
-        kept = settle(groups, self.policy.require)
-        if kept.all():
-            return decision, written
+        groups, place_of = _as_published(codes, decision, written, self.policy).merged()
+        kept = settle(groups, self.policy.require)[place_of]
         size = decision.size()
-        lost, allowed = int(size[~kept].sum()), int(self.policy.suppress * codes.records + 1e-9)
+        lost, allowed = codes.records - int(size[kept].sum()), int(self.policy.suppress * codes.records + 1e-9)
         if lost > allowed or not kept.any():
             wanted = "; ".join(describe(r) for r in self.policy.require)
+            reached = certify(groups, self.policy.require, fingerprint="", label=lambda *_: None)
             raise RequirementNotMet(
                 f"{self.name} cannot meet {wanted}: {lost} of {codes.records} records would have to be suppressed, "
                 f"and the policy allows {allowed}; relax the requirement or raise 'suppress'"
-            )
+            ).reached(reached)
+        if kept.all():
+            return decision, written
         number = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
         place = decision.placement
         group = np.where(place.group >= 0, number[place.group], -1).astype(np.int32)
@@ -162,7 +164,7 @@ class Method(ABC):
         self, codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...], output: Output
     ) -> Recoding:
         fields = tuple(Field.of(a, self.policy) for a in codes.attributes)
-        lo, hi = (_positions(codes, box) for box in (decision.lo, decision.hi))
+        lo, hi = self._extents(codes, decision, fields)
         cuts, place = decision.cuts, decision.placement
         if cuts is None:
             combination = np.repeat(np.arange(len(codes.quasi)), np.diff(codes.counts.start))[place.cell]
@@ -173,6 +175,21 @@ class Method(ABC):
             mine = cuts.attribute == j
             at[mine] = attribute.position[cuts.at[mine]]
         return Boxes(fields, output, cuts.attribute, at, cuts.left, cuts.right, cuts.group, lo, hi, written)
+
+    def _extents(
+        self, codes: Codes, decision: Decision, fields: tuple[Field, ...]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The positions that each published box holds: a range as it is, a node with all that lies under it."""
+        lo, hi = (_positions(codes, box) for box in (decision.lo, decision.hi))
+        for j, (attribute, known) in enumerate(zip(codes.attributes, fields, strict=True)):
+            if attribute.taxonomy is not None and self.write != "set":
+                nodes, index = np.unique(
+                    attribute.taxonomy.covers(decision.lo[:, j], decision.hi[:, j]), return_inverse=True
+                )
+                ends = np.array([known.extent(int(n)) for n in nodes], np.float64)
+                lo[:, j], hi[:, j] = ends[index, 0], ends[index, 1]
+            lo[np.isinf(hi[:, j]) & np.isfinite(lo[:, j]), j] = -np.inf  # with a missing value among others: '*'
+        return lo, hi
 
     def _published(self, codes: Codes, decision: Decision, style: str, suppressed: int) -> Published:
         members = _members(codes, decision)

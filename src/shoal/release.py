@@ -7,6 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +23,7 @@ from shoal.report import Facts, html
 from shoal.requirements import Certificate, certify
 
 OWNER = ".owner"
+MARK, OWNER_MARK = "certificate.json", "ledger.json"  # by these a folder is known as a release
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ def examine(data: Any, policy: Policy, *, suppressed: int = 0, also: Sequence[st
         fingerprint=engine.fingerprint(),
         label=lambda column, code: labels[column][code],
         suppressed=suppressed,
+        identifiers=tuple(n for n in policy.identifiers if n in engine.schema().names),
     )
     return Examined(certificate, groups)
 
@@ -89,24 +92,27 @@ class Release:
         The table is written in an order that does not follow the input, read back and checked again; only then do both
         folders appear, whole. A failure leaves what was there before.
         """
-        folder = Path(path)
-        owner = folder.with_name(folder.name + OWNER)
-        for old in (folder, owner):
-            if old.exists() and not overwrite and (not old.is_dir() or any(old.iterdir())):
-                raise EngineError(f"{str(old)!r} is already there; choose another folder, or allow to overwrite it")
+        folder, owner = _places(path)
+        for place, mark in ((folder, MARK), (owner, OWNER_MARK)):
+            _refuse_to_lose(place, mark, overwrite)
+        made = [p for p in folder.parents if not p.exists()]
+        work = None
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        except OSError as error:
-            raise EngineError(f"cannot write to {str(folder.parent)!r}: {error.strerror}") from error
-        try:
+            work = Path(tempfile.mkdtemp(prefix=f".{folder.name[:40]}-", dir=folder.parent))
             self._write_public(work / "public", format or self.format)
             self._write_owner(work / "owner")
             _exchange([(work / "owner", owner), (work / "public", folder)], work)
+            shutil.rmtree(work, ignore_errors=True)
+            made = []
         except OSError as error:
             raise EngineError(f"cannot write the release to {str(folder)!r}: {error.strerror or error}") from error
         finally:
-            shutil.rmtree(work, ignore_errors=True)
+            if work is not None and not any(work.glob("old-*")):  # what could not be put back is not thrown away
+                shutil.rmtree(work, ignore_errors=True)
+            for parent in made:
+                with suppress(OSError):
+                    parent.rmdir()
         return folder
 
     def _write_public(self, folder: Path, format: Format) -> None:
@@ -157,20 +163,43 @@ def _json(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def _exchange(pairs: list[tuple[Path, Path]], work: Path) -> None:
-    """Put new folders in the place of old ones; if one fails, the old ones are put back."""
-    done: list[tuple[Path, Path | None]] = []
+def _places(path: str | Path) -> tuple[Path, Path]:
+    """The two folders of a release, or an error for a path that can be none."""
+    folder = Path(path)
     try:
-        for number, (new, place) in enumerate(pairs):
-            old = work / f"old-{number}" if place.exists() else None
-            if old is not None:
-                place.replace(old)
-            done.append((place, old))
-            new.replace(place)
-    except OSError:
-        for place, old in reversed(done):
+        if not folder.name:
+            folder = folder.resolve()
+        if not folder.name or folder.resolve() in (Path.cwd(), *Path.cwd().parents):
+            raise EngineError(f"a release cannot take the place of {str(path)!r}; name a folder of its own")
+        owner = folder.with_name(folder.name + OWNER)
+        owner.exists()
+    except (OSError, ValueError) as error:
+        raise EngineError(f"{str(path)!r} cannot be a folder: {getattr(error, 'strerror', None) or error}") from error
+    return folder, owner
+
+
+def _refuse_to_lose(place: Path, mark: str, overwrite: bool) -> None:
+    """Only an earlier release, or an empty folder, may be replaced."""
+    if not place.exists() or (place.is_dir() and not any(place.iterdir())):
+        return
+    if not place.is_dir() or not (place / mark).is_file():
+        raise EngineError(f"{str(place)!r} is there and is no release, so it is not overwritten; choose another folder")
+    if not overwrite:
+        raise EngineError(f"{str(place)!r} is already there; choose another folder, or allow to overwrite it (--force)")
+
+
+def _exchange(pairs: list[tuple[Path, Path]], work: Path) -> None:
+    """Put new folders in the place of old ones; if anything interrupts, the old ones are put back."""
+    olds = [(place, work / f"old-{number}") for number, (_, place) in enumerate(pairs)]
+    try:
+        for (new, place), (_, old) in zip(pairs, olds, strict=True):
             if place.exists():
-                shutil.rmtree(place, ignore_errors=True)
-            if old is not None and old.exists():
+                place.replace(old)
+            new.replace(place)
+    except BaseException:
+        for (new, _), (place, old) in reversed(list(zip(pairs, olds, strict=True))):
+            if not new.exists() and place.exists():
+                place.replace(new)
+            if old.exists() and not place.exists():
                 old.replace(place)
         raise

@@ -97,7 +97,7 @@ def _holds(frame: pd.DataFrame, quasi: list[str], requirement: object) -> bool:
         return bool((recount(frame, columns) >= requirement.k).all())
     secret = frame[requirement.of].astype(object).where(frame[requirement.of].notna(), "(missing)")
     everyone = secret.value_counts(normalize=True)
-    order = [*sorted(v for v in everyone.index if v != "(missing)"), "(missing)"]
+    order = [*sorted(v for v in everyone.index if v != "(missing)"), *(v for v in everyone.index if v == "(missing)")]
     for _, rows in frame.groupby(columns, dropna=False, observed=True):
         share = secret.loc[rows.index].value_counts(normalize=True)
         counts = secret.loc[rows.index].value_counts()
@@ -114,7 +114,7 @@ def _holds(frame: pd.DataFrame, quasi: list[str], requirement: object) -> bool:
             if requirement.distance == "equal":
                 distance = sum(map(abs, gap)) / 2
             else:
-                distance = sum(abs(x) for x in np.cumsum(gap)) / (len(order) - 1)
+                distance = sum(abs(x) for x in np.cumsum(gap)) / max(len(order) - 1, 1)
             if distance > requirement.t + 1e-9:
                 return False
     return True

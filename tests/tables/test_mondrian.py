@@ -74,7 +74,7 @@ def _fits(requirement: object, group: Sequence[Record], base: Counter[int], tota
     gap = [counts[v] / len(group) - base[v] / total for v in range(domain)]
     if requirement.distance == "equal":
         return sum(map(abs, gap)) / 2 <= requirement.t + 1e-9
-    return sum(abs(x) for x in np.cumsum(gap)) / (domain - 1) <= requirement.t + 1e-9
+    return sum(abs(x) for x in np.cumsum(gap)) / max(domain - 1, 1) <= requirement.t + 1e-9
 
 
 def fast_groups(codes: Codes, policy: shoal.Policy, cut: str) -> list[list[Record]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -13,7 +14,7 @@ import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from shoal.engines.base import Format
-from shoal.engines.frames import refuse_twice
+from shoal.engines.frames import plain, refuse_twice
 from shoal.engines.values import texts
 from shoal.errors import DataError, EngineError
 
@@ -108,7 +109,7 @@ def _header(path: Path) -> tuple[str, list[str], bool]:
     """The delimiter (comma, semicolon or tab, whichever the header has most of), the names, and whether that is all."""
     with pa.input_stream(str(path)) as stream:
         first = stream.read(LOOK).removeprefix(BOM)
-    text = first.decode("utf-8", errors="replace").lstrip("\r\n")
+    text = codecs.getincrementaldecoder("utf-8")().decode(first).lstrip("\r\n")
     if not text.strip():
         raise DataError(f"{path.name!r} is empty: there is not even a header line")
     bare = re.sub(r'"[^"]*"', "", text).split("\n", 1)[0]
@@ -121,26 +122,24 @@ def _header(path: Path) -> tuple[str, list[str], bool]:
 
 def write_table(table: pa.Table, path: Path, format: Format) -> None:
     """Write an Arrow table: Parquet with its own types, CSV with the text of every value."""
-    plain = [
+    columns = [
         pa.chunked_array([texts(chunk, name) for chunk in column.chunks], pa.large_string())
         if format == "csv"
         else _storable(column)
         for name, column in zip(table.column_names, table.columns, strict=True)
     ]
-    ready = pa.table(plain, names=table.column_names)
+    ready = pa.table(columns, names=table.column_names)
     try:
         if format == "parquet":
             pq.write_table(ready, path)
         else:
-            pc_csv.write_csv(ready, path)
+            pc_csv.write_csv(ready, path, pc_csv.WriteOptions(quoting_style="needed"))
     except OSError as error:
         raise EngineError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 def _storable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column as Parquet can hold it."""
+    """A column as Parquet can hold it, without the values of a dictionary that no released record has."""
     if pa.types.is_string_view(column.type):
         return column.cast(pa.large_string())
-    if pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
-        return column.cast(column.type.value_type)
-    return column
+    return plain(column)

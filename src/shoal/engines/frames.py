@@ -49,8 +49,26 @@ def native(table: pa.Table, kind: str | None) -> Any:
         import polars
 
         return polars.from_arrow(table)
-    plain = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
-    return pa.table(plain, names=table.column_names).to_pandas(date_as_object=False)
+    return table.to_pandas(date_as_object=False)
+
+
+def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column without its dictionary, which may hold values that no record has."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def forgotten(data: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """A frame whose categories and dictionaries hold nothing but what its records have."""
+    frame = data.to_native()
+    if isinstance(frame, pa.Table):
+        for place, column in enumerate(frame.columns):
+            if pa.types.is_dictionary(column.type):
+                fresh = plain(column).dictionary_encode().cast(column.type)
+                frame = frame.set_column(place, frame.column_names[place], fresh)
+    elif nw.get_native_namespace(data).__name__ == "pandas":
+        listed = [n for n in frame.columns if hasattr(frame[n], "cat")]
+        frame = frame.assign(**{n: frame[n].cat.remove_unused_categories() for n in listed}) if listed else frame
+    return nw.from_native(frame, eager_only=True)
 
 
 def opened(data: Any) -> nw.DataFrame[Any]:

@@ -115,7 +115,7 @@ class MemoryEngine:
         present = group >= 0
         data = nw.maybe_reset_index(self._only([c.name for c in plan.columns if isinstance(c, Kept)]))
         if not present.all():
-            data = nw.maybe_reset_index(data.filter(present.tolist())) if data.columns else data
+            data = frames.forgotten(nw.maybe_reset_index(data.filter(present.tolist()))) if data.columns else data
             group = group[present]
         made = {c.name: _written(c, group, plain=not self.from_file) for c in plan.columns if isinstance(c, Written)}
         kind = nw.get_native_namespace(self.data).__name__
@@ -162,7 +162,10 @@ class MemoryEngine:
 
     def frame(self) -> Any:
         """The kind of frame that came in; for a file, the richest one installed."""
-        return frames.native(self._table(), None) if self.from_file else self.data.to_native()
+        if not self.from_file:
+            return self.data.to_native()
+        table = self._table()
+        return frames.native(pa.table(list(map(frames.plain, table.columns)), names=table.column_names), None)
 
     def _table(self) -> pa.Table:
         return pa.table({name: frames.arrow(self.data.get_column(name)) for name in self.data.columns})

@@ -72,23 +72,23 @@ def descend(quasi, attribute, at, left, right, group):
 
 
 @njit(cache=True, nogil=True)
-def inside(quasi, group, lo, hi):
-    """Whether every combination lies in the box of its group."""
-    out = np.ones(quasi.shape[0], np.bool_)
-    for u in range(quasi.shape[0]):
-        for j in range(quasi.shape[1]):
-            x = quasi[u, j]
-            if x < lo[group[u], j] or x > hi[group[u], j]:
-                out[u] = False
+def inside(points, group, lo, hi):
+    """Whether every point lies in the box of its group."""
+    out = np.ones(points.shape[0], np.bool_)
+    for p in range(points.shape[0]):
+        for j in range(points.shape[1]):
+            low = lo[group[p], j]
+            if not (low <= points[p, j] <= hi[group[p], j] or low == -np.inf):
+                out[p] = False
     return out
 
 
 @njit(cache=True, nogil=True)
-def nearest(points, categorical, span, lo, hi, whole):
+def nearest(points, categorical, span, lo, hi):
     """The box nearest to each point and its distance, summed over attributes; the earlier box where several are.
 
-    Points and boxes are positions, infinite where missing, NaN where a category is unknown: such a coordinate is 1 away
-    from every box but those that hold the whole attribute (``whole``). Numbers are as far as the gap over ``span``.
+    Points and boxes are positions: plus infinity where missing, NaN where a category is unknown. A box from minus to plus
+    infinity holds everything. Numbers are as far as their gap over ``span``, all else is 1 away.
     """
     best = np.zeros(points.shape[0], np.int32)
     least = np.full(points.shape[0], np.inf)
@@ -96,15 +96,15 @@ def nearest(points, categorical, span, lo, hi, whole):
         for g in range(lo.shape[0]):
             far = 0.0
             for j in range(points.shape[1]):
-                x = points[p, j]
-                if whole[g, j] or lo[g, j] <= x <= hi[g, j]:
+                x, low, high = points[p, j], lo[g, j], hi[g, j]
+                if low <= x <= high or low == -np.inf:
                     continue
-                if categorical[j] or np.isnan(x) or np.isinf(x) or np.isinf(lo[g, j]):
+                if categorical[j] or np.isnan(x) or np.isinf(x) or np.isinf(low):
                     far += 1.0
-                elif x < lo[g, j]:
-                    far += min(1.0, (lo[g, j] - x) / span[j])
+                elif x < low:
+                    far += (low - x) / span[j]
                 else:
-                    far += min(1.0, (x - hi[g, j]) / span[j])
+                    far += (x - high) / span[j]
                 if far >= least[p]:
                     break
             if far < least[p]:

@@ -93,7 +93,7 @@ def _scaled(attribute: Attribute, boxes: Published, j: int) -> float:
     if leaves == 1:
         return 0.0
     share = np.maximum(_ncp(attribute, boxes, j), 1 / leaves)
-    return (_mean(share, boxes) - 1 / leaves) / (1 - 1 / leaves)
+    return max(0.0, (_mean(share, boxes) - 1 / leaves) / (1 - 1 / leaves))
 
 
 def _total_il(boxes: Published) -> float:

@@ -24,7 +24,10 @@ def load_recoding(path: str | Path) -> Recoding:
     kind = found.get("kind") if isinstance(found, dict) else None
     if kind not in KINDS:
         raise DataError(f"{str(path)!r} is no recoding that this version knows; {choices(str(kind), list(KINDS))}")
-    return KINDS[kind].from_dict(found)
+    try:
+        return KINDS[kind].from_dict(found)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"the recoding {str(path)!r} is damaged: {error!r}") from error
 
 
 __all__ = [

@@ -25,7 +25,7 @@ from shoal.recoding.base import (
     written_from_dict,
     written_to_dict,
 )
-from shoal.recoding.nearest import measured
+from shoal.recoding.nearest import nearest_boxes, points_of
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,16 @@ class Assignment:
         return apply(self, data, nearest=nearest)
 
     def place(self, later: Later, *, nearest: bool) -> tuple[Placement, tuple[tuple[str, Written], ...]]:
-        """The first box that holds each combination."""
-        everyone = np.ones(len(later.counts.quasi), bool)
-        group, distance = measured(self.fields, later, everyone, self.lo, self.hi)
-        outside = distance > 0
-        if outside.any() and not nearest:
-            refuse_outside(self, later, outside)
-        return Placement.whole(later.counts, group), self.written
+        """The first box that holds each combination; one whose records were all suppressed stays out."""
+        points = points_of(later)
+        group, held = nearest_boxes(self.fields, points, self.lo, self.hi)
+        gone = {row.tobytes() for row in self.cells[self.group < 0]} - {
+            row.tobytes() for row in self.cells[self.group >= 0]
+        }
+        out = np.array([row.tobytes() in gone for row in points], bool) if gone else np.zeros(len(points), bool)
+        if not nearest and not (held | out).all():
+            refuse_outside(later, ~(held | out))
+        return Placement.whole(later.counts, np.where(out, -1, group).astype(np.int32)), self.written
 
     def to_json(self) -> str:
         """The recoding as JSON text."""

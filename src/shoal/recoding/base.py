@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.codes import Attribute, date_path, mask_key
+from shoal.codes import Attribute, date_path, mask_key, mask_path
 from shoal.engines import Counts, Dictionary, Distinct, Kept, Plan, Reading, Written, open_data
 from shoal.errors import DataError, PolicyError, choices, some
 from shoal.labels import date_text, number_text
@@ -60,12 +61,46 @@ class Field:
         place = {label: float(code) for code, label in enumerate(self.taxonomy.leaves)}
         if not self.parts and not self.mask:
             return np.array([place.get(t, np.nan) for t in texts], np.float64)
-        # Masked codes and dates lie in their own order: a new one stands between its neighbours.
-        keys = [self._key(label) for label in self.taxonomy.leaves if label is not None]
-        return np.array([place.get(t, bisect_left(keys, self._key(t)) - 0.5) for t in texts], np.float64)
+        ways = [date_path(float(v), self.parts) for v in distinct.values] if self.parts else []
+        ways = ways or [mask_path(t, str(self.mask)) for t in texts]
+        return np.array([place[t] if t in place else self._between(way) for t, way in zip(texts, ways, strict=True)])
+
+    def _between(self, way: list[str]) -> float:
+        """A masked code or a date that was never seen stands between its neighbours, inside the node that holds it."""
+        tree = self.taxonomy
+        assert tree is not None  # noqa: S101
+        position = bisect_left(self._keys, self._key(way[0])) - 0.5
+        node = next((self._nodes[label] for label in way if label in self._nodes), 0)
+        if node:
+            beside = (_slack(int(tree.height[node])) + _slack(int(tree.height[node]) - 1)) / 2
+            position = float(min(max(position, tree.lo[node] - beside), tree.hi[node] + beside))
+        return position
+
+    @cached_property
+    def _keys(self) -> list[Any]:
+        assert self.taxonomy is not None  # noqa: S101
+        return [self._key(label) for label in self.taxonomy.leaves if label is not None]
+
+    @cached_property
+    def _nodes(self) -> dict[str, int]:
+        """The branches by their labels."""
+        assert self.taxonomy is not None  # noqa: S101
+        tree = self.taxonomy
+        return {str(tree.label[n]): n for n in np.flatnonzero(tree.height > 0)[::-1].tolist()}
 
     def _key(self, text: str) -> Any:
         return mask_key(text, self.mask) if self.mask else text
+
+    def extent(self, node: int) -> tuple[float, float]:
+        """The positions that a published node holds: a leaf itself alone, the root everything."""
+        tree = self.taxonomy
+        assert tree is not None  # noqa: S101
+        if node == 0:
+            return -np.inf, np.inf
+        if tree.label[node] is None:
+            return np.inf, np.inf
+        slack = _slack(int(tree.height[node]))
+        return float(tree.lo[node]) - slack, float(tree.hi[node]) + slack
 
     def text(self, position: float) -> str | None:
         """The value at a position, as it is written."""
@@ -104,6 +139,11 @@ class Field:
             tuple(found.get("parts", ())),
             found.get("mask"),
         )
+
+
+def _slack(height: int) -> float:
+    """How far a node reaches beyond its codes: more than the nodes below it, so that a new value can stand in between."""
+    return float(0.5 - 0.5 * 2.0**-height)
 
 
 @dataclass(frozen=True)
@@ -205,8 +245,8 @@ def apply(recoding: Recoding, data: Any, *, nearest: bool) -> Any:
     return coded.apply(plan).frame()
 
 
-def refuse_outside(recoding: Recoding, later: Later, outside: NDArray[np.bool_]) -> None:
-    """An error that counts the records no box holds and names one attribute's value to look at."""
+def refuse_outside(later: Later, outside: NDArray[np.bool_]) -> None:
+    """An error that counts the records that no box holds."""
     records = int(later.counts.weight[np.repeat(outside, np.diff(later.counts.start))].sum())
     raise DataError(
         f"{records} records lie outside every box of the recoding; learn it anew on all records, or ask for the nearest box"
@@ -214,15 +254,15 @@ def refuse_outside(recoding: Recoding, later: Later, outside: NDArray[np.bool_])
 
 
 def to_numbers(values: NDArray[np.float64]) -> list[Any]:
-    """Positions for JSON: None for infinity, whole numbers as such."""
+    """Positions for JSON: infinity as text, whole numbers as such."""
     if values.ndim == 2:
         return [to_numbers(row) for row in values]
-    return [None if np.isinf(v) else int(v) if v == int(v) else float(v) for v in values]
+    return [str(v) if np.isinf(v) else int(v) if v == int(v) else float(v) for v in values.tolist()]
 
 
 def from_numbers(values: Sequence[Any]) -> F8:
     """Back from JSON."""
-    return np.array([[np.inf if v is None else v for v in row] for row in values], np.float64)
+    return np.array([[float(v) for v in row] for row in values], np.float64)
 
 
 def written_to_dict(written: Sequence[tuple[str, Written]]) -> list[dict[str, Any]]:

@@ -26,13 +26,14 @@ from shoal.recoding.base import (
     written_from_dict,
     written_to_dict,
 )
-from shoal.recoding.nearest import nearest_boxes
+from shoal.recoding.nearest import nearest_boxes, points_of
 
 
 @dataclass(frozen=True)
 class Boxes:
     """Node n sends positions up to ``at[n]`` of field ``field[n]`` left, others right; where ``field[n]`` is -1 it is
-    the leaf of group ``group[n]`` (-1: suppressed). Box ``g`` goes from ``lo[g]`` to ``hi[g]``, both taken by records.
+    the leaf of group ``group[n]`` (-1: suppressed). Box ``g`` holds the positions from ``lo[g]`` to ``hi[g]``, which is
+    what is published for it: a range of numbers, all that lies under a node.
     """
 
     fields: tuple[Field, ...]
@@ -72,18 +73,15 @@ class Boxes:
             mine = self.field == j
             at[mine] = np.searchsorted(positions, self.at[mine], side="right") - 1
         group = kernels.boxes.descend(quasi, self.field, at, self.left, self.right, self.group)
-        lo = np.empty(self.lo.shape, np.int32)
-        hi = np.empty(self.hi.shape, np.int32)
-        for j, positions in enumerate(later.positions):
-            lo[:, j] = np.searchsorted(positions, self.lo[:, j], side="left")
-            hi[:, j] = np.searchsorted(positions, self.hi[:, j], side="right") - 1
+        points = points_of(later)
         present = group >= 0
-        outside = np.zeros(len(group), bool)
-        outside[present] = ~kernels.boxes.inside(quasi[present], group[present], lo, hi)
-        if outside.any():
-            if not nearest:
-                refuse_outside(self, later, outside)
-            group[outside] = nearest_boxes(self.fields, later, outside, self.lo, self.hi)
+        lost = np.zeros(len(group), bool)
+        lost[present] = ~kernels.boxes.inside(points[present], group[present], self.lo, self.hi)
+        if lost.any():  # another box may hold it
+            group[lost], held = nearest_boxes(self.fields, points[lost], self.lo, self.hi)
+            if not nearest and not held.all():
+                lost[lost] = ~held
+                refuse_outside(later, lost)
         return Placement.whole(later.counts, group), self.written
 
     def to_json(self) -> str:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal.engines import Written
 from shoal.errors import PolicyError, choices, some
@@ -86,7 +87,7 @@ class Cut:
             parts[:, j] = place[quasi[:, j]]
             outside |= lost[quasi[:, j]]
         if outside.any() and not nearest:
-            refuse_outside(self, later, outside)
+            refuse_outside(later, outside)
         group = dense(list(parts.T), len(parts))
         first = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
         first[group] = np.arange(len(group))
@@ -146,15 +147,17 @@ class Cut:
 def _intervals(field: Field, given: Sequence[Any]) -> FieldCut:
     if list(given) == [ROOT]:
         return FieldCut(np.array([-np.inf]), np.array([np.inf]), (ROOT,), ROOT)
-    ends = np.array(given, np.float64)
+    try:
+        ends = np.array(list(given), np.float64)
+    except (TypeError, ValueError):
+        raise PolicyError(f"the cut of {field.name!r} needs numbers as boundaries, or ['*']") from None
     if len(ends) < 2 or not (np.diff(ends) > 0).all():
-        raise PolicyError(f"the cut of {field.name!r} needs at least two boundaries in ascending order")
+        raise PolicyError(f"the cut of {field.name!r} needs at least two boundaries in ascending order, or ['*']")
     text = date_text if field.kind == "date" else number_text
-    labels = tuple(cut_text(a, b, text) for a, b in pairwise(ends))
-    return FieldCut(ends[:-1], ends[1:], labels)
+    return FieldCut(ends[:-1], ends[1:], tuple(cut_text(a, b, text) for a, b in pairwise(ends)))
 
 
-def _nodes(field: Field, labels: list[str]) -> FieldCut:
+def _nodes(field: Field, labels: list[Any]) -> FieldCut:
     tree = field.taxonomy
     assert tree is not None  # noqa: S101
     if labels == [ROOT]:
@@ -166,27 +169,27 @@ def _nodes(field: Field, labels: list[str]) -> FieldCut:
             f"the taxonomy of {field.name!r} has no node {some(unknown)}; {choices(str(unknown[0]), list(place))}"
         )
     nodes = sorted((place[label] for label in labels), key=lambda n: int(tree.lo[n]))
-    covered = np.concatenate([np.arange(tree.lo[n], tree.hi[n] + 1) for n in nodes])
-    size = tree.size - (tree.leaves[-1] is None)
-    if not np.array_equal(covered, np.arange(size)):
+    covered = [code for n in nodes for code in range(tree.lo[n], tree.hi[n] + 1)]
+    if covered != list(range(tree.size - (tree.leaves[-1] is None))):
         raise PolicyError(f"the cut of {field.name!r} must hold exactly one node on every way from the root to a leaf")
-    return FieldCut(
-        (tree.lo[nodes] - 0.5).astype(np.float64),
-        (tree.hi[nodes] + 0.5).astype(np.float64),
-        tuple(str(tree.text(n)) for n in nodes),
-    )
+    ends = np.array([field.extent(n) for n in nodes], np.float64).reshape(-1, 2)
+    return FieldCut(ends[:, 0], np.nextafter(ends[:, 1], np.inf), tuple(str(tree.text(n)) for n in nodes))
 
 
-def _intervals_of(cut: FieldCut, positions: F8) -> tuple[I4, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """The interval of every position, len(labels) for missing, and which positions lie outside all of them."""
-    place = np.clip(np.searchsorted(cut.begin, positions, side="right") - 1, 0, len(cut.begin) - 1)
-    lost = (positions < cut.begin[place]) | (positions >= cut.end[place]) | np.isnan(positions)
-    gap = np.searchsorted(cut.begin, positions, side="right") - 1
-    beyond = lost & (gap >= 0) & (gap < len(cut.begin) - 1)
-    nearer = beyond & (positions - cut.end[place] > cut.begin[np.minimum(place + 1, len(cut.begin) - 1)] - positions)
-    place = np.where(nearer, place + 1, place)
-    missing = np.isinf(positions)
-    return np.where(missing, len(cut.labels), place).astype(np.int32), lost & ~missing
+def _intervals_of(cut: FieldCut, positions: F8) -> tuple[I4, NDArray[np.bool_]]:
+    """The interval of every position (the nearest, the earlier on ties), and which positions lie outside all of them.
+
+    A missing value has the place behind the last interval; an unknown category lies outside, nearest to the first.
+    """
+    missing, unknown = np.isinf(positions), np.isnan(positions)
+    found = np.where(missing | unknown, 0.0, positions)[:, None]
+    gap = np.maximum(np.maximum(cut.begin - found, found - cut.end), 0.0)
+    gap = np.where((found >= cut.begin) & (found < cut.end), -1.0, gap)
+    place = np.argmin(gap, axis=1)
+    lost = gap[np.arange(len(place)), place] >= 0
+    root = cut.labels == (ROOT,)
+    place = np.where(missing, len(cut.labels), np.where(unknown, 0, place))
+    return place.astype(np.int32), (lost | unknown) & ~missing & (not root)
 
 
 def _written(name: str, cut: FieldCut, part: I4) -> Written:

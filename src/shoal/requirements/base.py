@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -173,11 +174,11 @@ def column_of(of: Any, requirement: str) -> str:
 
 def whole(value: Any, name: str, least: int) -> int:
     """A whole number that is large enough, or an error that says so."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        if isinstance(value, str) and value.strip().lstrip("+-").isdigit():
+    if isinstance(value, str):
+        with suppress(ValueError):
             value = int(value)
-        else:
-            raise PolicyError(f"{name} must be a whole number of at least {least}, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise PolicyError(f"{name} must be a whole number of at least {least}, not {value!r}")
     if value < least:
         raise PolicyError(f"{name} must be at least {least}, not {value}")
     return int(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ class Certificate:
     """The requirements as re-tested on a table, by what the table alone shows.
 
     Rule of counting: a missing value is a value of its own, so records that lack a quasi-identifier form groups of their
-    own and are counted; suppressed records are not in the table.
+    own and are counted; suppressed records are not in the table. ``identifiers`` are columns of the table that the policy
+    calls identifiers: no requirement hides what they tell.
     """
 
     holds: bool
@@ -50,10 +52,14 @@ class Certificate:
     findings: tuple[Finding, ...]
     fingerprint: str
     suppressed: int = 0
+    identifiers: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {**asdict(self), "findings": [asdict(f) for f in self.findings]}
+        findings = [asdict(f) for f in self.findings]
+        for finding in findings:
+            finding["reached"] = finding["reached"] if isfinite(finding["reached"]) else None  # JSON has no infinity
+        return {**asdict(self), "findings": findings}
 
     def to_json(self) -> str:
         """The certificate as JSON text."""
@@ -64,6 +70,8 @@ class Certificate:
         for f in self.findings:
             failing = "" if f.holds else f"; {f.failing_groups} groups with {f.failing_records} records fail"
             lines.append(f"  {'ok  ' if f.holds else 'FAIL'} {f.text}: worst group reaches {f.reached:g}{failing}")
+        if self.identifiers:
+            lines.append(f"  note the table still holds identifiers: {', '.join(self.identifiers)}")
         return "\n".join(lines)
 
 
@@ -74,6 +82,7 @@ def certify(
     fingerprint: str,
     label: Callable[[str, int], str | None],
     suppressed: int = 0,
+    identifiers: tuple[str, ...] = (),
 ) -> Certificate:
     """Test groups against every requirement, each on its own set of attributes."""
     findings = tuple(_finding(groups, requirement, label) for requirement in requirements)
@@ -86,6 +95,7 @@ def certify(
         findings,
         fingerprint,
         suppressed,
+        identifiers,
     )
 
 

@@ -63,6 +63,8 @@ class Mondrian(Method):
         """The boxes; ``rng`` is not used."""
         if self.cut not in CUTS:
             raise PolicyError(f"unknown cut {self.cut!r}; {choices(self.cut, CUTS)}")
+        if not isinstance(self.relaxed, bool):
+            raise PolicyError(f"relaxed must be true or false, not {self.relaxed!r}")
         if self.relaxed and self.cut != "median":
             raise PolicyError("relaxed cuts divide the records at the median; use cut='median'")
         _refuse_hopeless(codes.table, self.policy)

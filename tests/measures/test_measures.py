@@ -1,0 +1,173 @@
+"""Measures against tables small enough to count by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+
+import shoal
+from shoal.codes import Codes, encode, published
+from shoal.engines import open_data
+from shoal.measures import Published, kept_by_attribute, measures_of
+from tests.contract.cases import Case, cases
+from tests.reference.each import Each
+
+JOBS = {"ANY": {"Office": ["clerk", "manager"], "Field": ["farmer"]}}
+FRAME = pd.DataFrame(
+    {"age": [20, 30, 40, 60], "job": ["clerk", "manager", "farmer", "farmer"], "class": ["Y", "N", "Y", "Y"]}
+)
+POLICY = shoal.Policy(
+    quasi={"age": "numeric", "job": {"taxonomy": JOBS}}, target="class", require=[shoal.KAnonymity(2)]
+)
+# Two groups of two: [20, 30] Office, and [40, 60] farmer.
+LO, HI, SIZE = [[0, 0], [2, 2]], [[1, 1], [3, 2]], [2, 2]
+
+
+def codes_of(frame: pd.DataFrame, policy: shoal.Policy) -> Codes:
+    return encode(open_data(frame), policy)[0]
+
+
+def boxes_of(
+    codes: Codes, lo: Sequence[object], hi: Sequence[object], size: Sequence[int], suppressed: int = 0
+) -> Published:
+    none = [None] * len(codes.attributes)
+    return Published(
+        codes.attributes, np.array(lo, np.int32), np.array(hi, np.int32), np.array(size, np.int64), suppressed, none
+    )
+
+
+def measured(suppressed: int = 0) -> dict[str, float]:
+    table = pd.DataFrame({"age": list("aabb"), "job": list("ccdd"), "class": FRAME["class"]})
+    seen, _ = published(open_data(table), POLICY, also=("class",))
+    return measures_of(boxes_of(codes_of(FRAME, POLICY), LO, HI, SIZE, suppressed), seen, "class")
+
+
+def test_two_groups_by_hand() -> None:
+    found = measured()
+    # age: 10/40 and 20/40; job: 2 of 3 leaves and a leaf
+    assert found["ncp"] == pytest.approx((2 * (1 / 4 + 2 / 3) + 2 * (1 / 2 + 0)) / (4 * 2))
+    # Office stands at height 1 of 2
+    assert found["il"] == pytest.approx(2 * (1 / 4 + 1 / 2) + 2 * (1 / 2 + 0))
+    # age: 3/8; job: a mean of (2/3 + 1/3) / 2 leaves, scaled from [1/3, 1] to [0, 1]
+    age, job = 3 / 8, (1 / 2 - 1 / 3) / (1 - 1 / 3)
+    assert found["loss"] == pytest.approx(math.sqrt((1 + age) * (1 + job)) - 1)
+    assert found["loss_mean"] == pytest.approx((age + job) / 2)
+    assert found["dm"] == 2**2 + 2**2
+    assert found["cm"] == 1 / 4  # one N among two
+    assert (found["classes"], found["smallest"], found["average"]) == (2, 2, 2)
+    assert (found["risk_max"], found["risk_mean"]) == (1 / 2, 2 / 4)
+    assert (found["records"], found["suppressed"]) == (4, 0)
+
+
+def test_a_suppressed_record_counts_as_fully_generalized() -> None:
+    found = measured(suppressed=1)
+    age, job = (2 / 4 + 2 / 2 + 1) / 5, (2 * 2 / 3 + 0 + 1) / 5
+    assert found["ncp"] == pytest.approx((age + job) / 2)
+    assert found["il"] == pytest.approx(2.5 + 2)
+    scaled = ((2 * 2 / 3 + 2 * 1 / 3 + 1) / 5 - 1 / 3) / (2 / 3)
+    assert found["loss"] == pytest.approx(math.sqrt((1 + age) * (1 + scaled)) - 1)
+    assert found["dm"] == 8 + 1 * 5
+    assert found["cm"] == pytest.approx((1 + 1) / 5)  # nobody can predict what is not there
+    assert (found["records"], found["suppressed"], found["classes"], found["average"]) == (4, 1, 2, 2)
+    assert (found["risk_max"], found["risk_mean"]) == (1 / 2, 2 / 4)
+
+
+def test_what_was_kept_of_each_attribute() -> None:
+    boxes = boxes_of(codes_of(FRAME, POLICY), LO, HI, SIZE)
+    assert kept_by_attribute(boxes) == pytest.approx({"age": 1 - 3 / 8, "job": 1 - 1 / 3})
+
+
+def test_a_table_as_it_was_and_a_table_of_stars() -> None:
+    policy = POLICY.model_copy(update={"require": (shoal.KAnonymity(1),)})
+    raw = shoal.anonymize(FRAME, policy).measures
+    assert raw["ncp"] == raw["il"] == raw["loss"] == raw["loss_mean"] == 0
+    assert raw["dm"] == raw["classes"] == 4 and raw["smallest"] == raw["risk_max"] == raw["risk_mean"] == 1
+    assert raw["cm"] == 0
+    policy = POLICY.model_copy(update={"require": (shoal.KAnonymity(4),)})
+    stars = shoal.anonymize(FRAME, policy).measures
+    assert stars["ncp"] == stars["loss"] == stars["loss_mean"] == pytest.approx(1)
+    assert stars["il"] == 4 * 2 and stars["dm"] == 16 and stars["classes"] == 1
+    assert stars["risk_max"] == stars["risk_mean"] == 1 / 4 and stars["cm"] == 1 / 4
+
+
+def test_a_box_with_missing_and_other_numbers_is_the_root() -> None:
+    frame = pd.DataFrame({"age": [20, 30, None, None]})
+    policy = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(4)])
+    release = shoal.anonymize(frame, policy)
+    assert list(release.frame["age"]) == ["*"] * 4
+    assert release.measures["ncp"] == 1 and release.measures["il"] == 4
+    policy = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(2)])
+    assert shoal.anonymize(frame, policy).measures["ncp"] == pytest.approx(2 * 1 / 4)  # [20, 30] twice, missing twice
+
+
+def test_the_bounds_are_the_whole() -> None:
+    frame = pd.DataFrame({"age": [20, 30, 40, 60]})
+    policy = shoal.Policy(quasi={"age": {"bounds": [0, 100]}}, require=[shoal.KAnonymity(4)])
+    assert shoal.anonymize(frame, policy).measures["ncp"] == pytest.approx(0.4)
+
+
+def test_categories_without_a_tree_are_a_root_and_leaves() -> None:
+    frame = pd.DataFrame({"sex": ["f", "f", "m", "x"]})
+    release = shoal.anonymize(frame, shoal.Policy(quasi={"sex": "categorical"}, require=[shoal.KAnonymity(2)]))
+    assert list(release.frame["sex"]) == ["f", "f", "*", "*"]
+    assert release.measures["ncp"] == pytest.approx(2 * 1 / 4) and release.measures["il"] == 2
+    sets = shoal.anonymize(frame, release.policy, write="set")
+    assert list(sets.frame["sex"]) == ["f", "f", "{m, x}", "{m, x}"]
+    assert sets.measures["ncp"] == pytest.approx(2 * (2 / 3) / 4)
+
+
+def test_leaves_that_no_record_has_count_in_a_tree() -> None:
+    tree = {"ANY": {"Office": ["clerk", "manager"], "Field": ["farmer", "miner"]}}
+    frame = pd.DataFrame({"job": ["clerk", "manager"]})
+    policy = shoal.Policy(quasi={"job": {"taxonomy": tree}}, require=[shoal.KAnonymity(2)])
+    found = shoal.anonymize(frame, policy).measures
+    assert found["ncp"] == 2 / 4 and found["il"] == pytest.approx(2 * 1 / 2)
+    assert found["loss"] == pytest.approx((2 / 4 - 1 / 4) / (3 / 4))
+
+
+def test_midpoints_that_meet_are_one_class() -> None:
+    """Risk and discernibility count what a stranger sees; the loss counts what was drawn around each group."""
+    frame = pd.DataFrame({"ward": [1, 1, 2, 2], "age": [20, 40, 29, 31]})
+    policy = shoal.Policy(quasi={"ward": "numeric", "age": "numeric"}, require=[shoal.KAnonymity(2)])
+    found = Each(policy, by="ward", write="midpoint").release(frame).measures
+    assert (found["classes"], found["dm"]) == (2, 8)
+    alone = Each(policy.model_copy(update={"quasi": {"age": policy.quasi["age"]}}), write="midpoint")
+    with pytest.raises(shoal.RequirementNotMet):
+        alone.release(frame)
+
+
+def test_the_class_of_a_suppressed_record_is_an_error_of_prediction() -> None:
+    frame = pd.DataFrame({"age": [1, 1, 1, 9], "class": ["Y", "Y", "N", "N"]})
+    policy = shoal.Policy(quasi={"age": "numeric"}, target="class", require=[shoal.KAnonymity(2)], suppress=0.25)
+    found = Each(policy).release(frame).measures
+    assert found["cm"] == (1 + 1) / 4 and found["suppressed"] == 1 and found["dm"] == 9 + 1 * 4
+
+
+def test_missing_classes_are_a_class() -> None:
+    frame = pd.DataFrame({"age": [1, 1, 1, 1], "class": ["Y", None, None, None]})
+    policy = shoal.Policy(quasi={"age": "numeric"}, target="class", require=[shoal.KAnonymity(2)])
+    assert shoal.anonymize(frame, policy).measures["cm"] == 1 / 4
+
+
+@given(case=cases())
+def test_figures_of_groups_are_those_of_the_table(case: Case) -> None:
+    try:
+        release = shoal.anonymize(case.frame, case.policy)
+    except shoal.RequirementNotMet:
+        return
+    size = release.frame.groupby(list(case.policy.quasi), dropna=False).size()
+    found = release.measures
+    assert (found["classes"], found["smallest"]) == (len(size), size.min())
+    assert found["dm"] == (size**2).sum()
+    assert found["risk_max"] == pytest.approx(1 / size.min())
+    assert found["risk_mean"] == pytest.approx(
+        (1 / release.frame.groupby(list(case.policy.quasi), dropna=False)["note"].transform("size")).mean()
+    )
+    assert -1e-12 <= found["ncp"] <= 1 + 1e-12 and -1e-12 <= found["loss"] <= 1 + 1e-12
+    assert found["ncp"] == pytest.approx(1 - np.mean(list(release.kept.values())))
+    assert all(math.isfinite(v) for v in found.values())

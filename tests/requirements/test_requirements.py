@@ -1,0 +1,321 @@
+"""Requirements against their definitions, group by group, and the kernel against both."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import shoal
+from shoal import kernels
+from shoal.codes import published
+from shoal.engines import open_data
+from shoal.groups import Groups
+from shoal.requirements import Requirement, describe, layout_of, lower
+
+VALUES = ["3", "5", "10", "20", None]  # in ascending order as numbers, not as texts
+
+sizes = st.integers(1, 6)
+REQUIREMENTS = st.one_of(
+    st.builds(shoal.KAnonymity, sizes),
+    st.builds(shoal.LDiversity, sizes, of=st.just("s")),
+    st.builds(shoal.LDiversity, st.sampled_from([1, 1.5, 2, 2.3, 3, 4]), of=st.just("s"), kind=st.just("entropy")),
+    st.builds(
+        shoal.LDiversity,
+        sizes,
+        of=st.just("s"),
+        kind=st.just("recursive"),
+        c=st.sampled_from([0.3, 0.5, 1, 1.1, 2, 3.7]),
+    ),
+    st.builds(shoal.TCloseness, st.sampled_from([0, 0.1, 0.25, 0.5, 1]), of=st.just("s")),
+)
+ORDERED = st.builds(
+    shoal.TCloseness, st.sampled_from([0, 0.1, 0.25, 0.5, 1]), of=st.just("s"), distance=st.just("ordered")
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pd.DataFrame:
+    values = draw(st.one_of(st.just(VALUES), st.lists(st.sampled_from(VALUES), min_size=1, unique=True)))
+    record = st.tuples(st.sampled_from(["p", "q", "r"]), st.sampled_from(["x", "y", None]), st.sampled_from(values))
+    least = draw(st.sampled_from([12, 6, 1]))
+    return pd.DataFrame(draw(st.lists(record, min_size=least, max_size=40)), columns=["a", "b", "s"], dtype=object)
+
+
+def groups_of(frame: pd.DataFrame) -> Groups:
+    quasi = {"a": "categorical", "b": "categorical"}
+    require = [shoal.KAnonymity(1), shoal.LDiversity(1, of="s")]
+    return published(open_data(frame), shoal.Policy(quasi=quasi, sensitive="s", require=require))[0]
+
+
+def secrets_of(frame: pd.DataFrame) -> list[list[str]]:
+    """The confidential values of every group, in the order of its labels; a missing one comes last."""
+    by_label: dict[tuple[str, str], list[str]] = {}
+    for a, b, s in frame.itertuples(index=False, name=None):
+        by_label.setdefault((a, b if isinstance(b, str) else "~"), []).append(s if isinstance(s, str) else "~")
+    return [by_label[label] for label in sorted(by_label)]
+
+
+def value_of(requirement: Requirement, group: list[str], everyone: list[str]) -> float:
+    """What a group reaches, from the definitions in the papers."""
+    counts, size = Counter(group), len(group)
+    if isinstance(requirement, shoal.KAnonymity):
+        return size
+    if isinstance(requirement, shoal.LDiversity):
+        if requirement.kind == "distinct":
+            return len(counts)
+        if requirement.kind == "entropy":
+            return math.exp(-sum(n / size * math.log(n / size) for n in counts.values()))
+        ranked = sorted(counts.values(), reverse=True)
+        tail = sum(ranked[int(requirement.l) - 1 :])
+        return ranked[0] / tail if tail else math.inf
+    base = Counter(everyone)
+    order = sorted(base, key=lambda v: math.inf if v == "~" else float(v))
+    gap = [counts[v] / size - base[v] / len(everyone) for v in order]
+    if requirement.distance == "equal":
+        return sum(map(abs, gap)) / 2
+    return sum(abs(x) for x in np.cumsum(gap)) / max(len(order) - 1, 1)
+
+
+def passes(requirement: Requirement, value: float) -> bool:
+    if isinstance(requirement, shoal.KAnonymity):
+        return value >= requirement.k
+    if isinstance(requirement, shoal.TCloseness):
+        return value <= requirement.t + 1e-9
+    if requirement.kind == "recursive":
+        return value < requirement.c
+    return math.log(value) >= math.log(requirement.l) - 1e-9
+
+
+def agree(frame: pd.DataFrame, requirement: Requirement) -> None:
+    groups = groups_of(frame)
+    verdict = requirement.test(groups)
+    members = secrets_of(frame)
+    everyone = [s for group in members for s in group]
+    expected = [value_of(requirement, group, everyone) for group in members]
+    assert verdict.value.tolist() == pytest.approx(expected)
+    assert verdict.ok.tolist() == [passes(requirement, v) for v in expected]
+    falls = isinstance(requirement, shoal.TCloseness) or getattr(requirement, "kind", "") == "recursive"
+    assert verdict.reached == pytest.approx(max(expected) if falls else min(expected))
+
+
+@given(frame=tables(), requirement=REQUIREMENTS)
+def test_the_test_is_the_definition(frame: pd.DataFrame, requirement: Requirement) -> None:
+    agree(frame, requirement)
+
+
+@given(frame=tables(), requirement=ORDERED)
+@example(
+    frame=pd.DataFrame({"a": ["p", "q", "q"], "b": ["x", "x", None], "s": ["3", "5", "20"]}),
+    requirement=shoal.TCloseness(0.25, of="s", distance="ordered"),
+)
+def test_the_ordered_distance_is_the_definition(frame: pd.DataFrame, requirement: Requirement) -> None:
+    """Neighbours are 1/(values - 1) apart, and the values are those that the table has."""
+    agree(frame, requirement)
+
+
+@given(frame=tables(), requirements=st.lists(st.one_of(REQUIREMENTS, ORDERED), min_size=1, max_size=3))
+def test_the_kernel_agrees_with_the_test(frame: pd.DataFrame, requirements: list[Requirement]) -> None:
+    groups = groups_of(frame)
+    layout = layout_of(groups)
+    limits = lower(requirements, layout)
+    expected = np.all([r.test(groups).ok for r in requirements], axis=0)
+    group, code, weight = groups.histogram("s")
+    for g, size in enumerate(groups.size):
+        histogram = np.zeros(len(layout.base), np.int64)
+        np.add.at(histogram, code[group == g], weight[group == g])
+        arrays = (limits.rule, limits.first, limits.last, limits.a, limits.b, limits.base)
+        assert kernels.limits.holds(size, histogram, *arrays) == expected[g]
+        assert size >= limits.least or not expected[g]
+
+
+@given(frame=tables(), requirement=st.one_of(REQUIREMENTS, ORDERED))
+def test_a_union_of_groups_that_pass_passes(frame: pd.DataFrame, requirement: Requirement) -> None:
+    assert requirement.monotone
+    groups = groups_of(frame)
+    if requirement.test(groups).ok.all():
+        for names in (("a",), ("b",)):
+            assert requirement.test(groups.onto(names)[0]).ok.all()
+
+
+@given(frame=tables(), names=st.sampled_from([("a",), ("b",), ("b", "a"), ("a", "b"), None]))
+def test_onto_is_a_group_by(frame: pd.DataFrame, names: tuple[str, ...] | None) -> None:
+    groups = groups_of(frame)
+    merged, place = groups.onto(names)
+    assert merged.names == (names or ("a", "b"))
+    filled = frame.fillna("~")
+    expected = filled.groupby(list(names or ("a", "b"))).size()
+    assert merged.size.tolist() == expected.tolist()
+    assert merged.records == len(frame) == groups.records
+    tally = filled.groupby([*(names or ("a", "b")), "s"]).size()
+    assert sorted(merged.histogram("s")[2]) == sorted(tally)
+    columns = [groups.names.index(n) for n in merged.names]
+    assert (merged.quasi[place] == groups.quasi[:, columns]).all()
+    assert np.bincount(place, groups.size).tolist() == merged.size.tolist()
+
+
+def test_keep_leaves_the_marked_groups() -> None:
+    groups = groups_of(pd.DataFrame({"a": list("ppqqq"), "b": ["x"] * 5, "s": ["3", "5", "3", "3", "5"]}))
+    left = groups.keep(np.array([False, True]))
+    assert left.size.tolist() == [3] and left.histogram("s")[2].tolist() == [2, 1]
+
+
+# ---- worked examples
+
+
+def salaries() -> pd.DataFrame:
+    """Li, Li, Venkatasubramanian: t-closeness, section 4.3: nine salaries from 3k to 11k in three groups."""
+    return pd.DataFrame({"group": list("aaabbbccc"), "salary": [3, 4, 5, 6, 8, 11, 7, 9, 10]})
+
+
+@pytest.mark.parametrize(("t", "holds"), [(0.376, True), (0.374, False), (0.34, False)])
+def test_the_salaries_of_the_t_closeness_paper(t: float, holds: bool) -> None:
+    requirement = shoal.TCloseness(t, of="salary", distance="ordered")
+    policy = shoal.Policy(quasi={"group": "categorical"}, sensitive="salary", require=[requirement])
+    finding = shoal.check(salaries(), policy).findings[0]
+    assert finding.reached == pytest.approx(0.375) and finding.worst == {"group": "a"}
+    assert finding.holds is holds
+
+
+def test_the_second_group_of_the_t_closeness_paper() -> None:
+    frame = salaries()
+    requirement = shoal.TCloseness(1, of="salary", distance="ordered")
+    policy = shoal.Policy(quasi={"group": "categorical"}, sensitive="salary", require=[requirement])
+    groups = published(open_data(frame), policy)[0]
+    assert requirement.test(groups).value[1] == pytest.approx(1 / 6)
+
+
+def test_entropy_of_two_even_values_is_two() -> None:
+    frame = pd.DataFrame({"a": ["p"] * 4, "s": ["x", "x", "y", "y"]})
+    for l, holds in ((2, True), (2.01, False), (1.9, True)):  # noqa: E741
+        requirement = shoal.LDiversity(l, of="s", kind="entropy")
+        policy = shoal.Policy(quasi={"a": "categorical"}, sensitive="s", require=[requirement])
+        certificate = shoal.check(frame, policy)
+        assert certificate.holds is holds and certificate.findings[0].reached == pytest.approx(2)
+
+
+def test_recursive_compares_strictly() -> None:
+    """(c, l) with counts 3, 2, 1 and l = 2: 3 < c x 3."""
+    frame = pd.DataFrame({"a": ["p"] * 6, "s": list("xxxyyz")})
+    for c, holds in ((1, False), (1.001, True), (0.999, False)):
+        requirement = shoal.LDiversity(2, of="s", kind="recursive", c=c)
+        policy = shoal.Policy(quasi={"a": "categorical"}, sensitive="s", require=[requirement])
+        assert shoal.check(frame, policy).holds is holds
+
+
+def test_a_missing_quasi_identifier_is_no_way_out() -> None:
+    frame = pd.DataFrame({"a": ["p", "p", None], "s": ["x", "y", "x"]})
+    policy = shoal.Policy(quasi={"a": "categorical"}, sensitive="s", require=[shoal.KAnonymity(2)])
+    certificate = shoal.check(frame, policy)
+    assert not certificate.holds and certificate.smallest == 1 and certificate.findings[0].worst == {"a": None}
+    assert certificate.findings[0].failing_groups == certificate.findings[0].failing_records == 1
+
+
+def test_every_set_of_attributes_is_tested_on_its_own() -> None:
+    frame = pd.DataFrame({"a": list("ppqq"), "b": list("xyyy")})
+    require = [shoal.KAnonymity(1), shoal.KAnonymity(2, on=["a"]), shoal.KAnonymity(2, on="b")]
+    policy = shoal.Policy(quasi={"a": "categorical", "b": "categorical"}, require=require)
+    certificate = shoal.check(frame, policy)
+    assert [f.holds for f in certificate.findings] == [True, True, False]
+    assert [f.reached for f in certificate.findings] == [1, 2, 1]
+    assert [f.on for f in certificate.findings] == [["a", "b"], ["a"], ["b"]]
+    assert certificate.findings[2].worst == {"b": "x"} and certificate.findings[2].worst_size == 1
+
+
+def test_a_certificate_is_valid_json_whatever_was_reached() -> None:
+    """A group without an l-th value has an infinite ratio, which JSON cannot say as a number."""
+    frame = pd.DataFrame({"a": ["p", "p"], "s": ["x", "x"]})
+    requirement = shoal.LDiversity(2, of="s", kind="recursive", c=2)
+    policy = shoal.Policy(quasi={"a": "categorical"}, sensitive="s", require=[requirement])
+    certificate = shoal.check(frame, policy)
+    assert not certificate.holds and math.isinf(certificate.findings[0].reached)
+    json.loads(certificate.to_json(), parse_constant=pytest.fail)
+
+
+# ---- parameters
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, "x", "", None, True, "--5", "²", "1e3", float("nan"), [5]])
+def test_k_is_a_whole_number_of_at_least_one(k: object) -> None:
+    with pytest.raises(shoal.PolicyError, match="k must be"):
+        shoal.KAnonymity(k)  # type: ignore[arg-type]
+
+
+def test_numbers_may_be_written_as_text() -> None:
+    assert shoal.KAnonymity("10").k == 10  # type: ignore[arg-type]
+    assert shoal.KAnonymity(np.int64(10)).k == 10  # type: ignore[arg-type]
+    assert shoal.LDiversity("2.5", of="s", kind="entropy").l == 2.5  # type: ignore[arg-type]
+    assert shoal.LDiversity("2", of="s", kind="recursive", c="0.5").c == 0.5  # type: ignore[arg-type]
+    assert shoal.TCloseness("0.2", of="s").t == 0.2  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"l": 0}, "l must be at least 1"),
+        ({"l": 2.5}, "l must be a whole number"),
+        ({"l": 0.5, "kind": "entropy"}, "l must be at least 1"),
+        ({"l": "x", "kind": "entropy"}, "l must be a number"),
+        ({"l": math.inf, "kind": "entropy"}, "l must be a finite number"),
+        ({"l": 2, "kind": "recursive"}, "recursive l-diversity needs c"),
+        ({"l": 2, "c": 3}, "the other kinds have none"),
+        ({"l": 2, "kind": "recursive", "c": 0}, "c must be above 0"),
+        ({"l": 2, "kind": "recursive", "c": "x"}, "c must be a number"),
+        ({"l": 2, "kind": "entropie"}, "did you mean 'entropy'"),
+        ({"l": 2, "kind": 3}, "choose from 'distinct', 'entropy', 'recursive'"),
+        ({"l": 2, "on": []}, "at least one quasi-identifier"),
+        ({"l": 2, "on": ["a", "a"]}, "names a column twice"),
+        ({"l": 2, "on": 5}, "on"),
+    ],
+)
+def test_l_diversity_says_what_is_wrong(given: dict[str, object], text: str) -> None:
+    with pytest.raises(shoal.PolicyError, match=text):
+        shoal.LDiversity(of="s", **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"t": -0.1}, "between 0 and 1"),
+        ({"t": 1.1}, "between 0 and 1"),
+        ({"t": "x"}, "t must be a number"),
+        ({"t": True}, "t must be a finite number"),
+        ({"t": 0.1, "distance": "orderd"}, "did you mean 'ordered'"),
+        ({"t": 0.1, "distance": 5}, "choose from 'equal', 'ordered'"),
+    ],
+)
+def test_t_closeness_says_what_is_wrong(given: dict[str, object], text: str) -> None:
+    with pytest.raises(shoal.PolicyError, match=text):
+        shoal.TCloseness(of="s", **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("requirement", "text"),
+    [
+        (shoal.KAnonymity(5), "k-anonymity (k = 5)"),
+        (shoal.KAnonymity(5, on="zip"), "k-anonymity (k = 5) on zip"),
+        (shoal.LDiversity(3, of="s", kind="entropy"), "l-diversity (l = 3, of = s, kind = entropy)"),
+        (shoal.TCloseness(0.2, of="s", on=["zip", "age"]), "t-closeness (t = 0.2, of = s) on zip, age"),
+    ],
+)
+def test_a_requirement_in_words(requirement: Requirement, text: str) -> None:
+    assert describe(requirement) == text
+
+
+@pytest.mark.parametrize(
+    ("requirement", "least"),
+    [
+        (shoal.KAnonymity(5), 5),
+        (shoal.LDiversity(3, of="s"), 3),
+        (shoal.LDiversity(2.5, of="s", kind="entropy"), 3),
+        (shoal.TCloseness(0.2, of="s"), 1),
+    ],
+)
+def test_no_smaller_group_can_pass(requirement: Requirement, least: int) -> None:
+    assert requirement.least == least

@@ -1,0 +1,431 @@
+"""The command line: its exit status, what it says where, and that it writes nothing when something is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import shoal
+from shoal.cli import main
+from shoal.tables import METHODS
+
+TABLE = "name,age,zip,ill\n" + "".join(f"N{i},{20 + i},4790{i % 4},{'flu' if i % 2 else 'cold'}\n" for i in range(12))
+POLICY = """\
+identifiers: [name]
+quasi:
+  age: numeric
+  zip: {mask: right}
+sensitive: [ill]
+require:
+- k-anonymity: 3
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a table and a policy, as the working folder."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    (folder / "table.csv").write_text(TABLE)
+    (folder / "policy.yaml").write_text(POLICY)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def run(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`shoal` with arguments, in this process."""
+
+    def call(*arguments: object) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["shoal", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main()
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err + said.out
+        return Ran(int(caught.value.code or 0), said.out, said.err)
+
+    return call
+
+
+ANONYMIZE = ("anonymize", "table.csv", "-p", "policy.yaml", "-o", "out")
+
+
+def refused(ran: Ran, here: Path, *words: str, code: int = 2) -> None:
+    """The status, an error on the error stream that holds the words, and nothing written."""
+    assert ran.code == code, ran
+    told = " ".join(ran.err.split())
+    for word in words:
+        assert word in told, told
+    assert ran.out == ""
+    assert {p.name for p in here.iterdir() if not p.name.startswith("given")} == {"table.csv", "policy.yaml"}
+
+
+# ---- anonymize
+
+
+def test_anonymize_writes_a_release_that_holds(run: Run, here: Path) -> None:
+    ran = run(*ANONYMIZE)
+    assert ran.code == 0 and ran.err == ""
+    assert "holds" in ran.out and "k-anonymity (k = 3)" in ran.out
+    assert "Dropped columns: name" in ran.out and "May leave: out" in ran.out and "out.owner" in ran.out
+    assert {p.name for p in (here / "out").iterdir()} == {"table.csv", "certificate.json", "policy.yaml", "report.html"}
+    assert (here / "out.owner" / "recoding.json").is_file()
+    assert shoal.check(here / "out" / "table.csv", shoal.Policy.load("policy.yaml")).holds
+    assert run("check", "out/table.csv", "-p", "out/policy.yaml").code == 0
+
+
+def test_quiet_says_nothing(run: Run, here: Path) -> None:
+    assert run(*ANONYMIZE, "--quiet") == Ran(0, "", "")
+    assert (here / "out").is_dir()
+
+
+def test_text_stays_text(run: Run, here: Path) -> None:
+    (here / "table.csv").write_text("age,zip,ill\n1,01234,flu\n1,01234,flu\n1,01234,cold\n")
+    (here / "policy.yaml").write_text(POLICY.replace("identifiers: [name]\n", ""))
+    assert run(*ANONYMIZE).code == 0
+    assert "01234" in (here / "out" / "table.csv").read_text()
+
+
+def test_parameters_by_set(run: Run, here: Path) -> None:
+    assert run(*ANONYMIZE, "--set", "cut=median", "--set", "relaxed=true").code == 0
+    ledger = json.loads((here / "out.owner" / "ledger.json").read_text())
+    assert ledger["parameters"] == {"write": "label", "cut": "median", "relaxed": True}
+
+
+def test_the_format_and_the_way_of_writing(run: Run, here: Path) -> None:
+    assert run(*ANONYMIZE, "--format", "parquet", "--write", "lo-hi").code == 0
+    table = pq.read_table(here / "out" / "table.parquet")
+    assert table.column_names == ["age_lo", "age_hi", "zip", "ill"] and table.num_rows == 12
+    ran = run("check", "out/table.parquet", "-p", "policy.yaml")
+    assert ran.code == 0 and "age_lo" not in ran.err
+
+
+def test_parquet_in_parquet_out(run: Run, here: Path) -> None:
+    pd.read_csv(here / "table.csv", dtype=str).to_parquet(here / "given.parquet")
+    assert run("anonymize", "given.parquet", *ANONYMIZE[2:]).code == 0
+    assert (here / "out" / "table.parquet").is_file()
+
+
+def test_an_earlier_release_is_kept_unless_forced(run: Run, here: Path) -> None:
+    assert run(*ANONYMIZE).code == 0
+    before = (here / "out" / "certificate.json").read_bytes()
+    ran = run(*ANONYMIZE, "--set", "cut=median", "--format", "parquet")
+    assert ran.code == 2 and "'out' is already there" in ran.err
+    assert (here / "out" / "certificate.json").read_bytes() == before
+    assert run(*ANONYMIZE, "--format", "parquet", "--force").code == 0
+    assert not (here / "out" / "table.csv").exists() and (here / "out" / "table.parquet").is_file()
+
+
+def test_force_does_not_empty_the_folder_of_the_raw_data(run: Run, here: Path) -> None:
+    (here / "study").mkdir()
+    (here / "study" / "raw.csv").write_text(TABLE)
+    ran = run("anonymize", "study/raw.csv", "-p", "policy.yaml", "-o", "study", "--force")
+    assert ran.code == 2
+    assert (here / "study" / "raw.csv").read_text() == TABLE
+
+
+def test_a_requirement_that_cannot_be_met_is_status_one(run: Run, here: Path) -> None:
+    (here / "policy.yaml").write_text(POLICY + "- l-diversity: {l: 3, of: ill}\n")
+    refused(run(*ANONYMIZE), here, "the requirement does not hold", "l-diversity (l = 3", "reaches 2", code=1)
+
+
+def test_more_asked_than_there_is_names_the_line(run: Run, here: Path) -> None:
+    (here / "policy.yaml").write_text(POLICY.replace(": 3\n", ": 30\n"))
+    refused(run(*ANONYMIZE), here, "policy.yaml, line 7", "at least 30 records", "the table has 12")
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--set", "cut=medium"), ("unknown cut 'medium'", "did you mean 'median'")),
+        (("--set", "cut=5"), ("unknown cut", "'gain', 'median'")),
+        (("--set", "cut"), ("--set takes NAME=VALUE, not 'cut'",)),
+        (("--set", "cuts=gain"), ("no parameter 'cuts'", "did you mean 'cut'")),
+        (("--set", "=3"), ("no parameter ''",)),
+        (("--set", "relaxed=perhaps", "--set", "cut=median"), ("relaxed",)),
+        (("--set", "write=label"), ("write",)),
+        (("--set", "seed=3"), ("seed",)),
+        (("--set", "policy=x"), ("policy",)),
+        (("--set", "data=x"), ("data",)),
+        (("--write", "labels"), ("unknown way of writing 'labels'", "did you mean 'label'")),
+        (("--format", "xlsx"), ("unknown format 'xlsx'", "'csv', 'parquet'")),
+        (("--method", "mondrain"), ("unknown method 'mondrain'", "did you mean 'mondrian'")),
+        (("--seed", "x"), ("--seed",)),
+        (("--sed", "3"), ("--sed",)),
+        (("-o", "."), (".",)),
+        (("-o", "table.csv"), ("'table.csv' is there and is no release",)),
+        (("-o", "table.csv/out"), ("table.csv",)),
+        (("-o", "x" * 300), ("x",)),
+    ],
+    ids=lambda v: " ".join(v)[:20],
+)
+def test_wrong_arguments(run: Run, here: Path, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
+    refused(run(*ANONYMIZE, *arguments), here, *words)
+
+
+@pytest.mark.parametrize("command", [ANONYMIZE, ("check", "table.csv", "-p", "policy.yaml")], ids=lambda c: c[0])
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("absent.csv", None, ("there is no file 'given/absent.csv'",)),
+        ("", None, ("'given' is a folder",)),
+        ("given.xls", b"x", ("cannot tell the format of 'given.xls'", ".csv")),
+        ("given.csv", b"", ("'given.csv' is empty",)),
+        ("given.csv", b"name,age,zip,ill\n", ("the table is empty",)),
+        ("given.csv", b"\xff\xfe\x00\x01\n", ("given.csv",)),
+        ("given.csv", b"name,age,zip,ill\na,1,2\n", ("cannot read 'given.csv'",)),
+        ("given.csv", b"name,age,zip,ill,ill\na,1,2,3,4\n", ("more than once", "'ill'")),
+        ("given.csv", b"name,ages,zip,ill\na,1,2,3\n", ("column 'age' is not in the table", "did you mean 'ages'")),
+        ("given.csv.gz", b"name,age,zip,ill\na,1,2,3\n", ("given.csv.gz",)),
+        ("given.parquet", b"PAR1 no such thing PAR1", ("cannot read 'given.parquet'",)),
+        ("given.parquet", b"", ("cannot read 'given.parquet'",)),
+    ],
+    ids=["absent", "folder", "xls", "empty", "header", "bytes", "ragged", "twice", "column", "gz", "parquet", "hollow"],
+)
+def test_wrong_tables(
+    run: Run, here: Path, command: tuple[str, ...], name: str, content: bytes | None, words: tuple[str, ...]
+) -> None:
+    (here / "given").mkdir()
+    file = Path("given") / name
+    if content is not None:
+        file.write_bytes(content)
+    refused(run(command[0], file, *command[2:]), here, *words)
+
+
+@pytest.mark.parametrize("command", [ANONYMIZE, ("check", "table.csv", "-p", "policy.yaml")], ids=lambda c: c[0])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, ("there is no policy file 'given.yaml'",)),
+        ("", ("a policy is a mapping",)),
+        ("- a\n", ("a policy is a mapping",)),
+        ("quasi: [\n", ("given.yaml, line", "not valid YAML")),
+        ("\xff".encode("latin-1"), ("cannot read the policy 'given.yaml'",)),
+        ("quasi: [age]\n", ("line 1", "age: numeric")),
+        ("quasi: {age: number}\nrequire: [k-anonymity: 2]\n", ("line 1", "unknown kind 'number'", "did you mean")),
+        ("quasi: {age: numeric}\n", ("no requirement", "k-anonymity")),
+        ("quasi: {age: numeric}\nrequire: [k-anonymity: 0]\n", ("line 2", "k must be at least 1")),
+        ("quasi: {age: numeric}\nrequire: [k-anonymity: --5]\n", ("line 2", "k must be a whole number")),
+        ("quasi: {age: numeric}\nrequire: [m-anonymity: 2]\n", ("line 2", "did you mean 'k-anonymity'")),
+        ("quasi: {age: numeric}\nrequire: [l-diversity: 2]\n", ("line 2", "l-diversity needs 'of'")),
+        ("quasis: {age: numeric}\n", ("line 1", "unknown key", "did you mean 'quasi'")),
+        ("quasi: {zip: {taxonomy: absent.yaml}}\nrequire: [k-anonymity: 2]\n", ("absent.yaml", "line 1")),
+        ("quasi: {age: numeric}\nrequire: [k-anonymity: 2]\nsuppress: 2\n", ("line 3", "suppress")),
+    ],
+    ids=lambda v: repr(v)[:24] if not isinstance(v, tuple) else "",
+)
+def test_wrong_policies(
+    run: Run, here: Path, command: tuple[str, ...], content: str | bytes | None, words: tuple[str, ...]
+) -> None:
+    if content is not None:
+        (here / "given.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
+    arguments = ["given.yaml" if a == "policy.yaml" else a for a in command]
+    refused(run(*arguments), here, *words)
+
+
+def test_a_policy_that_is_a_folder(run: Run, here: Path) -> None:
+    refused(run("check", "table.csv", "-p", "."), here, "cannot read the policy '.'")
+
+
+def test_text_in_a_numeric_column_names_column_value_and_remedy(run: Run, here: Path) -> None:
+    (here / "table.csv").write_text(TABLE.replace("N3,23", "N3,twenty-three"))
+    words = ("column 'age' is numeric", "'twenty-three'", "list them under 'missing:'", "make the column categorical")
+    refused(run(*ANONYMIZE), here, *words)
+    (here / "policy.yaml").write_text(POLICY + "missing: ['', twenty-three]\n")
+    assert run(*ANONYMIZE).code == 0
+
+
+def test_a_value_that_the_taxonomy_misses_is_named(run: Run, here: Path) -> None:
+    (here / "policy.yaml").write_text(POLICY.replace("{mask: right}", "{taxonomy: ['47900', '47901', '47902']}"))
+    refused(run(*ANONYMIZE), here, "column 'zip'", "'47903'", "add them to the tree")
+
+
+@pytest.mark.parametrize(
+    "name", ["[bold]x[/]", "[/]", "[red]", "a:cat:b", ":warning:", "x\\", "[x", "\\[x]", "{x}", "%s"]
+)
+def test_odd_column_names_are_shown_as_they_are(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    table = pd.read_csv(here / "table.csv", dtype=str).rename(columns={"zip": name, "name": f"{name} name"})
+    table.to_csv(here / "table.csv", index=False)
+    policy = shoal.Policy(
+        identifiers=[f"{name} name"],
+        quasi={"age": "numeric", name: "categorical"},
+        require=[shoal.KAnonymity(3), shoal.KAnonymity(3, on=[name])],
+    )
+    policy.save(here / "policy.yaml")
+    ran = run(*ANONYMIZE)
+    assert ran.code == 0
+    lines = [line.strip() for line in ran.out.splitlines()]
+    assert [line for line in lines if line.startswith(f"k-anonymity (k = 3) on {name} ")]
+    assert [line for line in lines if line.startswith(f"{name} ") and line.endswith("%")]
+    assert f"Dropped columns: {name} name, ill" in lines
+    ran = run("check", "table.csv", "-p", "policy.yaml")
+    assert ran.code == 1
+    assert f"{name}=4790" in ran.out.replace("\n", "")
+    table.drop(columns=name).to_csv(here / "table.csv", index=False)
+    ran = run("check", "table.csv", "-p", "policy.yaml")
+    assert ran.code == 2 and f"column {name!r} is not in the table" in ran.err.replace("\n", "")
+
+
+def test_odd_values_are_shown_as_they_are(run: Run, here: Path) -> None:
+    (here / "table.csv").write_text("name,age,zip,ill\na,1,[b]:cat:,x\nb,1,[b]:dog:,x\n")
+    ran = run("check", "table.csv", "-p", "policy.yaml")
+    assert ran.code == 1 and "zip=[b]:cat:" in ran.out
+
+
+def test_stopping_is_told_apart_from_a_requirement_that_fails(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shoal, "anonymize", stop)
+    ran = run(*ANONYMIZE)
+    assert ran.code == 130
+    assert {p.name for p in here.iterdir()} == {"table.csv", "policy.yaml"}
+
+
+# ---- check
+
+
+def test_check_that_does_not_hold_is_status_one_and_shows_the_worst_group(run: Run) -> None:
+    ran = run("check", "table.csv", "-p", "policy.yaml")
+    assert ran.code == 1 and ran.err == ""
+    assert "does not hold" in ran.out and "worst group of k-anonymity (k = 3): age=20, zip=47900 (1 records)" in ran.out
+    assert "12 records in 12 groups" in ran.out
+
+
+def test_check_counts_a_missing_value(run: Run, here: Path) -> None:
+    (here / "table.csv").write_text("name,age,zip,ill\n" + "a,1,2,x\n" * 5 + "b,,2,x\n")
+    ran = run("check", "table.csv", "-p", "policy.yaml")
+    assert ran.code == 1 and "age=(missing), zip=2 (1 records)" in ran.out
+
+
+def test_check_as_json_on_standard_output(run: Run) -> None:
+    ran = run("check", "table.csv", "-p", "policy.yaml", "--json", "-")
+    found = json.loads(ran.out, parse_constant=pytest.fail)
+    assert ran.code == 1 and ran.err == ""
+    assert found["holds"] is False and found["smallest"] == 1 and found["findings"][0]["parameters"] == {"k": 3}
+    assert found == json.loads(shoal.check("table.csv", shoal.Policy.load("policy.yaml")).to_json())
+
+
+def test_check_as_json_in_a_file(run: Run, here: Path) -> None:
+    ran = run("check", "table.csv", "-p", "policy.yaml", "--json", "found.json")
+    assert ran.code == 1 and "does not hold" in ran.out
+    assert json.loads((here / "found.json").read_text())["holds"] is False
+    (here / "policy.yaml").write_text(POLICY.replace(": 3\n", ": 1\n"))
+    assert run("check", "table.csv", "-p", "policy.yaml", "--json", "found.json").code == 0
+    assert json.loads((here / "found.json").read_text())["holds"] is True
+
+
+def test_check_as_json_is_valid_where_a_ratio_is_infinite(run: Run, here: Path) -> None:
+    recursive = "- l-diversity: {l: 3, of: ill, kind: recursive, c: 2}\n"
+    (here / "policy.yaml").write_text(POLICY + recursive)
+    ran = run("check", "table.csv", "-p", "policy.yaml", "--json", "-")
+    assert ran.code == 1
+    json.loads(ran.out, parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize("place", ["nowhere/found.json", ".", "table.csv/found.json"])
+def test_json_that_cannot_be_written_is_an_error(run: Run, here: Path, place: str) -> None:
+    refused(run("check", "table.csv", "-p", "policy.yaml", "--json", place), here, place)
+
+
+def test_json_never_overwrites_the_table_or_the_policy(run: Run, here: Path) -> None:
+    for place in ("table.csv", "policy.yaml"):
+        refused(run("check", "table.csv", "-p", "policy.yaml", "--json", place), here, place)
+    assert (here / "table.csv").read_text() == TABLE and (here / "policy.yaml").read_text() == POLICY
+
+
+def test_arguments_that_are_missing(run: Run, here: Path) -> None:
+    refused(run("check", "table.csv"), here, "--policy")
+    refused(run("anonymize", "table.csv", "-p", "policy.yaml"), here, "--out")
+    refused(run("check", "-p", "policy.yaml"), here, "Missing argument")
+    refused(run("chek", "table.csv"), here, "chek")
+
+
+# ---- methods, demo, help
+
+
+def test_methods_lists_every_method_with_its_parameters(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    ran = run("methods")
+    assert ran.code == 0 and ran.err == ""
+    for name, method in METHODS.items():
+        assert name in ran.out and method.summary in ran.out
+    assert "cut=gain" in ran.out and "relaxed=False" in ran.out and "write=label" in ran.out
+
+
+def test_demo_makes_a_release_that_holds(run: Run, here: Path) -> None:
+    ran = run("demo", "--rows", 300, "--k", 5, "-o", "demo")
+    assert ran.code == 0 and "Before:" in ran.out and "holds" in ran.out
+    policy = shoal.Policy.load(here / "demo" / "policy.yaml")
+    certificate = shoal.check(here / "demo" / "table.csv", policy)
+    assert certificate.holds and certificate.smallest >= 5
+    assert run("demo", "--rows", 300, "--k", 5, "-o", "demo").code == 0  # again, over itself
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--rows", 0), ("--rows", -5), ("--rows", 5), ("--k", 0), ("--rows", "x")], ids=str
+)
+def test_demo_that_cannot_be_is_status_two(run: Run, here: Path, arguments: tuple[object, ...]) -> None:
+    ran = run("demo", "-o", "demo", *arguments)
+    assert ran.code == 2 and ran.err
+    assert {p.name for p in here.iterdir()} == {"table.csv", "policy.yaml"}
+
+
+def test_demo_does_not_empty_a_folder_of_other_things(run: Run, here: Path) -> None:
+    (here / "thesis").mkdir()
+    (here / "thesis" / "draft.txt").write_text("years of work")
+    ran = run("demo", "--rows", 300, "-o", "thesis")
+    assert ran.code == 2
+    assert (here / "thesis" / "draft.txt").read_text() == "years of work"
+
+
+def test_help_names_the_exit_status(run: Run) -> None:
+    ran = run("--help")
+    assert ran.code == 0
+    for word in ("anonymize", "check", "methods", "demo", "Exit status"):
+        assert word in ran.out
+
+
+def test_the_program_itself(here: Path) -> None:
+    """In processes of their own, with the streams told apart."""
+    commands = {0: ANONYMIZE, 1: ("check", *ANONYMIZE[1:4]), 2: ("check", "absent.csv", *ANONYMIZE[2:4])}
+    start = [sys.executable, "-c", "from shoal.cli import main; main()"]
+    with contextlib.ExitStack() as stack:
+        ran = {}
+        for code, arguments in commands.items():
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            process = subprocess.Popen([*start, *arguments], text=True, **pipes)  # noqa: S603
+            ran[code] = stack.enter_context(process)
+        said = {code: process.communicate() for code, process in ran.items()}
+    assert {code: process.returncode for code, process in ran.items()} == {0: 0, 1: 1, 2: 2}
+    assert said[0][0].startswith("holds") and said[0][1] == ""
+    assert said[1][0].startswith("does not hold") and said[1][1] == ""
+    assert said[2] == ("", "error: there is no file 'absent.csv'\n")

@@ -1,0 +1,609 @@
+"""Saving a release: what leaves, what stays, and that nothing half-made is ever seen."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import json
+import os
+import random
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+import shoal
+from shoal.engines import MemoryEngine
+from shoal.recoding import STYLES
+from tests.reference.each import Each
+
+PUBLIC = {"certificate.json", "policy.yaml", "report.html"}
+OWNER = {"recoding.json", "policy.yaml", "ledger.json"}
+formats = pytest.mark.parametrize("format", ["csv", "parquet"])
+
+ZIPS = ["47901", "47912", "47923", "48034", "48045", "48056", "10067", "10078", "10089", "22090", "22101", "22112"]
+FRAME = pd.DataFrame(
+    {
+        "name": [f"Surname-{i:02d}" for i in range(12)],
+        "age": [20, 21, 23, 30, 31, 35, 40, 44, 47, 60, 61, 66],
+        "zip": ZIPS,
+        "birth": [f"19{y}-0{m}-1{d}" for y in (84, 85, 96) for m in (1, 7) for d in (2, 5)],
+        "job": ["clerk", "miner", "sailor"] * 4,
+        "town": ["Oulu", "Rome", "Bari", "Lund"] * 3,
+        "ill": ["flu", "cold", "gout"] * 4,
+        "ward": [1, 2] * 6,
+        "secret": [f"unnamed-{i:02d}" for i in range(12)],
+    }
+)
+POLICY = shoal.Policy(
+    identifiers=["name"],
+    quasi={
+        "age": "numeric",
+        "zip": {"mask": "right"},
+        "birth": {"date": ["day", "month", "year", "decade"]},
+        "job": {"taxonomy": {"ANY": {"Inside": ["clerk"], "Outside": ["miner", "sailor"]}}},
+        "town": "categorical",
+    },
+    sensitive="ill",
+    keep=["ward"],
+    require=[shoal.KAnonymity(3), shoal.LDiversity(2, of="ill")],
+)
+SMALL = shoal.Policy(quasi={"age": "numeric"}, keep=["x"], require=[shoal.KAnonymity(2)])
+
+
+def small(x: Any, name: str = "x") -> shoal.Release:
+    """A release of four records that keeps one column."""
+    frame = pd.DataFrame({"age": [1, 1, 2, 2], name: x})
+    policy = shoal.Policy(quasi={"age": "numeric"}, keep=[name], require=[shoal.KAnonymity(2)])
+    return shoal.anonymize(frame, policy)
+
+
+@pytest.fixture(scope="module")
+def release() -> shoal.Release:
+    return shoal.anonymize(FRAME, POLICY)
+
+
+def owner_of(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".owner")
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Everything below a folder: mode and content."""
+    return {
+        str(p.relative_to(folder)): (p.stat().st_mode, p.read_bytes() if p.is_file() else b"")
+        for p in sorted(folder.rglob("*"))
+    }
+
+
+def whole(folder: Path) -> bool:
+    """Whether a public folder holds all that belongs to it, and the table is the one of the certificate."""
+    try:
+        statement = json.loads((folder / "certificate.json").read_text())
+        digest = hashlib.sha256((folder / statement["file"]).read_bytes()).hexdigest()
+    except (OSError, ValueError):
+        return False
+    return {p.name for p in folder.iterdir()} == {*PUBLIC, statement["file"]} and digest == statement["sha256"]
+
+
+# ---- what stands where
+
+
+@formats
+def test_the_folders_hold_exactly_what_they_should(release: shoal.Release, tmp_path: Path, format: str) -> None:
+    folder = release.save(tmp_path / "release", format=format)
+    owner = owner_of(folder)
+    assert {p.name for p in tmp_path.iterdir()} == {"release", "release.owner"}
+    assert {p.name for p in folder.iterdir()} == {*PUBLIC, f"table.{format}"}
+    assert {p.name for p in owner.iterdir()} == OWNER
+    assert stat.S_IMODE(owner.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(p.stat().st_mode) for p in owner.iterdir()} == {0o600}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+
+
+def test_the_folder_may_be_a_text_with_a_slash_and_new_parents(release: shoal.Release, tmp_path: Path) -> None:
+    release.save(f"{tmp_path}/a/b/release/")
+    assert whole(tmp_path / "a" / "b" / "release")
+    assert (tmp_path / "a" / "b" / "release.owner").is_dir()
+
+
+def test_the_format_is_that_of_the_input_unless_said(tmp_path: Path) -> None:
+    FRAME.to_parquet(tmp_path / "in.parquet")
+    FRAME.to_csv(tmp_path / "in.csv", index=False)
+    for suffix in ("csv", "parquet"):
+        folder = shoal.anonymize(tmp_path / f"in.{suffix}", POLICY).save(tmp_path / suffix)
+        assert (folder / f"table.{suffix}").is_file()
+
+
+def test_an_unknown_format_is_an_error(release: shoal.Release, tmp_path: Path) -> None:
+    with pytest.raises(shoal.ShoalError, match="csv"):
+        release.save(tmp_path / "release", format="xlsx")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_owner_keeps_what_is_needed_later(release: shoal.Release, tmp_path: Path) -> None:
+    owner = owner_of(release.save(tmp_path / "release"))
+    assert shoal.Policy.load(owner / "policy.yaml") == POLICY
+    pd.testing.assert_frame_equal(shoal.load_recoding(owner / "recoding.json").apply(FRAME), release.frame)
+    ledger = json.loads((owner / "ledger.json").read_text())
+    assert ledger["method"] == "mondrian" and ledger["parameters"]["cut"] == "gain"
+    assert ledger["fingerprint"] == release.certificate.fingerprint
+    assert ledger["dropped"] == ["name", "secret"] and ledger["records"] == 12 and ledger["suppressed"] == 0
+
+
+# ---- what may not leave
+
+
+@formats
+def test_no_raw_value_leaves_that_was_not_published(tmp_path: Path, format: str) -> None:
+    home = tmp_path / "private-home"
+    home.mkdir()
+    FRAME.to_csv(home / "raw-input.csv", index=False)
+    release = shoal.anonymize(home / "raw-input.csv", POLICY)
+    folder = release.save(tmp_path / "release", format=format)
+    text = b"\n".join(p.read_bytes() for p in folder.iterdir()).decode("utf-8", "replace")
+    shown = set(release.frame[["zip", "birth", "town"]].to_numpy().ravel())
+    raw = {*FRAME["name"], *FRAME["secret"], *FRAME["zip"], *FRAME["birth"], *FRAME["town"]} - shown
+    assert {*FRAME["zip"], *FRAME["birth"]} & raw
+    assert not [value for value in raw if value in text]
+    for place in (str(tmp_path), str(Path.home()), str(Path.cwd()), "private-home", "raw-input"):
+        assert place not in text
+    assert "Surname" not in text and "unnamed" not in text
+
+
+def test_trees_made_from_the_data_stay_at_home_and_given_ones_leave(tmp_path: Path) -> None:
+    made = shoal.Taxonomy.from_nested({"ANY": {"North": ["Oulu", "Lund"], "South": ["Rome", "Bari"]}}, made=True)
+    policy = POLICY.model_copy(update={"quasi": {**POLICY.quasi, "town": shoal.policy.Quasi(taxonomy=made)}})
+    folder = shoal.anonymize(FRAME, policy).save(tmp_path / "release")
+    public = yaml.safe_load((folder / "policy.yaml").read_text())
+    assert public["quasi"]["town"] == "categorical"
+    assert public["quasi"]["job"] == {"taxonomy": {"ANY": {"Inside": ["clerk"], "Outside": ["miner", "sailor"]}}}
+    assert public["quasi"]["zip"] == {"mask": "right"}
+    owner = yaml.safe_load((owner_of(folder) / "policy.yaml").read_text())
+    assert owner["quasi"]["town"] == {"taxonomy": {"ANY": {"North": ["Oulu", "Lund"], "South": ["Rome", "Bari"]}}}
+
+
+SOURCES: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
+    "pandas": lambda frame, _: frame,
+    "pandas categorical": lambda frame, _: frame.astype("category"),
+    "polars": lambda frame, _: pl.from_pandas(frame),
+    "polars categorical": lambda frame, _: pl.from_pandas(frame).with_columns(pl.all().cast(pl.Categorical)),
+    "pyarrow": lambda frame, _: pa.Table.from_pandas(frame, preserve_index=False),
+    "pyarrow dictionary": lambda frame, _: pa.Table.from_pandas(frame.astype("category"), preserve_index=False),
+    "csv": lambda frame, folder: (frame.to_csv(folder / "in.csv", index=False), folder / "in.csv")[1],
+    "parquet": lambda frame, folder: (frame.to_parquet(folder / "in.parquet"), folder / "in.parquet")[1],
+}
+sources = pytest.mark.parametrize("source", SOURCES)
+
+
+@formats
+@sources
+def test_nothing_of_a_suppressed_record_leaves(tmp_path: Path, source: str, format: str) -> None:
+    """Not even in the dictionary of a column, where no row points at it."""
+    frame = pd.DataFrame({"sex": ["f", "f", "m", "m", "Odd-sex"], "ill": ["flu", "cold", "flu", "cold", "Odd-ill"]})
+    policy = shoal.Policy(quasi={"sex": "categorical"}, sensitive="ill", require=[shoal.KAnonymity(2)], suppress=0.2)
+    release = Each(policy).release(SOURCES[source](frame, tmp_path))
+    assert release.certificate.suppressed == 1
+    folder = release.save(tmp_path / "release", format=format)
+    assert not [p.name for p in folder.iterdir() if b"Odd" in p.read_bytes()]
+
+
+@sources
+def test_the_frame_holds_no_category_of_a_suppressed_record(tmp_path: Path, source: str) -> None:
+    frame = pd.DataFrame({"sex": ["f", "f", "m", "m", "Odd-sex"], "ill": ["flu", "cold", "flu", "cold", "Odd-ill"]})
+    policy = shoal.Policy(quasi={"sex": "categorical"}, sensitive="ill", require=[shoal.KAnonymity(2)], suppress=0.2)
+    released = Each(policy).release(SOURCES[source](frame, tmp_path)).frame
+    seen: list[object] = []
+    for name in ("sex", "ill"):
+        column = released[name]
+        if isinstance(column, pa.ChunkedArray) and pa.types.is_dictionary(column.type):
+            seen += column.combine_chunks().dictionary.to_pylist()
+        elif isinstance(column, pd.Series) and isinstance(column.dtype, pd.CategoricalDtype):
+            seen += list(column.cat.categories)
+        else:
+            seen += column.to_pylist() if isinstance(column, pa.ChunkedArray) else list(column)
+    assert not [value for value in seen if "Odd" in str(value)]
+
+
+@formats
+@sources
+def test_the_table_does_not_follow_the_order_of_the_input(tmp_path: Path, source: str, format: str) -> None:
+    """Byte for byte, so neither does the order in which values stand in a dictionary."""
+    policy = shoal.Policy(
+        quasi={"town": "categorical", "job": "categorical"}, sensitive="ill", require=[shoal.KAnonymity(2)]
+    )
+    found = set()
+    for seed in range(3):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        shuffled = FRAME[["town", "job", "ill"]].sample(frac=1, random_state=seed, ignore_index=True)
+        release = shoal.anonymize(SOURCES[source](shuffled, folder), policy)
+        saved = release.save(folder / "release", format=format)
+        found.add((saved / f"table.{format}").read_bytes())
+    assert len(found) == 1
+
+
+# ---- the certificate
+
+
+@formats
+@pytest.mark.parametrize("write", STYLES)
+def test_the_certificate_is_that_of_the_file(tmp_path: Path, format: str, write: str) -> None:
+    release = shoal.anonymize(FRAME, POLICY, write=write)
+    folder = release.save(tmp_path / "release", format=format)
+    statement = json.loads((folder / "certificate.json").read_text(), parse_constant=pytest.fail)
+    table = folder / statement.pop("file")
+    assert statement.pop("sha256") == hashlib.sha256(table.read_bytes()).hexdigest()
+    assert statement.pop("measures") == dict(release.measures)
+    assert statement == json.loads(release.certificate.to_json())
+    assert statement == json.loads(shoal.check(table, POLICY).to_json())
+    assert statement == json.loads(shoal.check(table, shoal.Policy.load(folder / "policy.yaml")).to_json())
+    assert statement["holds"] is True
+
+
+@formats
+def test_the_saved_table_is_the_frame(release: shoal.Release, tmp_path: Path, format: str) -> None:
+    table = release.save(tmp_path / "release", format=format) / f"table.{format}"
+    saved = pd.read_csv(table, dtype=str) if format == "csv" else pq.read_table(table).to_pandas().astype(str)
+    order = list(saved.columns)
+    assert order == list(release.frame.columns)
+    expected = release.frame.astype(str).sort_values(order, ignore_index=True)
+    assert saved.sort_values(order, ignore_index=True).to_numpy().tolist() == expected.to_numpy().tolist()
+
+
+KEPT = {
+    "bool": [True, False, True, False],
+    "whole": [1, 2, 3, 2**60],
+    "fraction": [0.1, 1 / 3, 1e15, 1e22],
+    "tiny": [1.5e-7, 5e-324, 1e-5, 1.7976931348623157e308],
+    "minus zero": [-0.0, 0.0, 1.0, 2.0],
+    "infinite": [np.inf, -np.inf, 1.0, 2.0],
+    "holes": [1.5, None, 2.0, None],
+    "float32": np.array([0.1, 0.2, 1e10, 3], np.float32),
+    "float16": np.array([0.1, 0.2, 1, 3], np.float16),
+    "nullable": pd.array([1, None, 3, None], dtype="Int64"),
+    "date": [datetime.date(1985, 6, 14)] * 4,
+    "midnight": pd.to_datetime(["1985-06-14", "1985-06-14", None, "1985-06-15"]),
+    "moment": pd.to_datetime(["1985-06-14 10:11:12.5"] * 4),
+    "zone": pd.to_datetime(["1985-06-14 10:11:12+02:00"] * 4),
+    "time": [datetime.time(1, 2)] * 4,
+    "decimal": [Decimal("1.10"), Decimal("1.1"), Decimal("0"), Decimal("-3.05")],
+    "text": ["a\nb", '"q"', "", None],
+    "spaces": [" a", "a ", "x,y", "x;y\tz"],
+    "lines": ["a\r\nb", "a\rb", "#", "'"],
+    "like numbers": ["007", "1e3", "0x10", "1_000"],
+    "like missing": ["?", "NA", "nan", "null"],
+    "letters": ["é", "e\u0301", "名", "🐟"],
+    "categorical": pd.Categorical(["a", "b", "a", "b"]),
+    "mixed": [1, "a", None, True],
+    "nothing": [None, None, None, None],
+}
+
+
+@formats
+@pytest.mark.parametrize("kind", KEPT)
+def test_kept_columns_of_every_kind_can_be_saved(tmp_path: Path, kind: str, format: str) -> None:
+    release = small(KEPT[kind])
+    table = release.save(tmp_path / "release", format=format) / f"table.{format}"
+    assert shoal.check(table, SMALL).fingerprint == release.certificate.fingerprint
+
+
+def test_a_column_that_cannot_be_saved_is_named() -> None:
+    with pytest.raises(shoal.DataError, match="column 'x' holds list"):
+        small([[1], [2], [3], [4]])
+
+
+@formats
+@pytest.mark.parametrize(
+    "name", ["a;b;c", "a,b", 'say "so"', "two\nlines", "[bold]x[/]", "ü名", " a ", "a\tb\tc", "'", "_"]
+)
+def test_odd_column_names_survive(tmp_path: Path, name: str, format: str) -> None:
+    release = small(["p", "q", "r", "s"], name)
+    folder = release.save(tmp_path / "release", format=format)
+    policy = shoal.Policy.load(folder / "policy.yaml")
+    assert policy.keep == (name,)
+    assert shoal.check(folder / f"table.{format}", policy).fingerprint == release.certificate.fingerprint
+
+
+def test_the_report_escapes_what_the_policy_says(tmp_path: Path) -> None:
+    folder = small([1, 2, 3, 4], "<script>alert(1)</script>").save(tmp_path / "release")
+    page = (folder / "report.html").read_text()
+    assert "<script" not in page and "&lt;script&gt;" in page
+    assert "highest risk of being found" in page and "50.0%" in page
+
+
+# ---- what was there before
+
+
+@pytest.mark.parametrize("which", ["release", "release.owner"])
+def test_an_earlier_release_is_not_overwritten_unless_asked(release: shoal.Release, tmp_path: Path, which: str) -> None:
+    folder = release.save(tmp_path / "release")
+    shutil.rmtree(tmp_path / ({"release", "release.owner"} - {which}).pop())
+    before = snapshot(tmp_path)
+    with pytest.raises(shoal.EngineError, match=f"{which}' is already there"):
+        release.save(folder)
+    assert snapshot(tmp_path) == before
+
+
+def test_overwriting_replaces_the_whole(release: shoal.Release, tmp_path: Path) -> None:
+    folder = release.save(tmp_path / "release", format="parquet")
+    small(["p", "q", "r", "s"]).save(folder, overwrite=True)
+    assert whole(folder) and (folder / "table.csv").is_file() and not (folder / "table.parquet").exists()
+    assert json.loads((owner_of(folder) / "ledger.json").read_text())["records"] == 4
+    assert {p.name for p in tmp_path.iterdir()} == {"release", "release.owner"}
+
+
+def test_an_empty_folder_is_used(release: shoal.Release, tmp_path: Path) -> None:
+    (tmp_path / "release").mkdir()
+    assert whole(release.save(tmp_path / "release"))
+
+
+def test_a_file_in_the_way_is_refused(release: shoal.Release, tmp_path: Path) -> None:
+    (tmp_path / "release").write_text("mine")
+    for overwrite in (False, True):
+        with pytest.raises(shoal.EngineError, match="release"):
+            release.save(tmp_path / "release", overwrite=overwrite)
+        assert (tmp_path / "release").read_text() == "mine"
+
+
+@pytest.mark.parametrize("which", ["study", "study.owner"])
+def test_a_folder_that_is_no_release_is_never_overwritten(release: shoal.Release, tmp_path: Path, which: str) -> None:
+    """To overwrite a release is not to empty the folder that holds the raw data."""
+    folder = tmp_path / which
+    folder.mkdir()
+    FRAME.to_csv(folder / "raw.csv", index=False)
+    before = snapshot(tmp_path)
+    with pytest.raises(shoal.EngineError, match=r"raw\.csv|no release|not a release"):
+        release.save(tmp_path / "study", overwrite=True)
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("place", [".", "..", "/", "a\0b", "x" * 250, "x" * 300])
+def test_a_place_that_cannot_be_is_an_error(
+    release: shoal.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(shoal.EngineError):
+        release.save(place)
+    assert [p.name for p in tmp_path.rglob("*")] == ["here"]
+
+
+def test_a_parent_that_is_a_file_is_an_error(release: shoal.Release, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(shoal.EngineError, match="cannot write"):
+        release.save(tmp_path / "file" / "release")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+# ---- a table that changed
+
+
+def test_a_frame_changed_after_its_check_is_refused(tmp_path: Path) -> None:
+    release = shoal.anonymize(FRAME, POLICY)
+    release.frame.loc[0, "age"] = "20"
+    with pytest.raises(shoal.RequirementNotMet, match="not the table that was checked") as caught:
+        release.save(tmp_path / "release")
+    assert caught.value.certificate.holds is False
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_confidential_value_changed_after_its_check_is_refused(tmp_path: Path) -> None:
+    release = shoal.anonymize(FRAME, POLICY)
+    release.frame.loc[0, "ward"] = 99
+    with pytest.raises(shoal.RequirementNotMet, match="not the table that was checked"):
+        release.save(tmp_path / "release")
+    assert not list(tmp_path.iterdir())
+
+
+@formats
+def test_a_table_written_otherwise_is_refused(
+    release: shoal.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    """A disk or a library that loses a row is found out, though the rest holds."""
+    write = MemoryEngine.write
+
+    def lossy(self: MemoryEngine, path: Path, format: Any) -> None:
+        write(MemoryEngine(self.data.head(len(self.data) - 1)), path, format)
+
+    monkeypatch.setattr(MemoryEngine, "write", lossy)
+    with pytest.raises(shoal.RequirementNotMet, match="not the table that was checked"):
+        release.save(tmp_path / "release", format=format)
+    assert not list(tmp_path.iterdir())
+
+
+# ---- crashes
+
+
+STEPS = {
+    "write the table": "shoal.engines.memory.MemoryEngine.write",
+    "arrow writes": "shoal.engines.files.write_table",
+    "read it back": "shoal.release.examine",
+    "hash": "hashlib.file_digest",
+    "page": "shoal.release.html",
+    "policy": "shoal.policy.Policy.to_yaml",
+    "recoding": "shoal.recoding.Boxes.to_json",
+    "text": "pathlib.Path.write_text",
+    "touch": "pathlib.Path.touch",
+    "mode": "pathlib.Path.chmod",
+    "folder": "pathlib.Path.mkdir",
+    "working folder": "tempfile.mkdtemp",
+}
+FAULTS = {"disk": OSError(28, "No space left on device"), "stop": KeyboardInterrupt()}
+faults = pytest.mark.parametrize("fault", FAULTS)
+before = pytest.mark.parametrize("earlier", [False, True], ids=["fresh", "earlier"])
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing more reaches the disk."""
+
+
+@before
+@faults
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_leaves_what_was_there(
+    release: shoal.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, fault: str, earlier: bool
+) -> None:
+    if earlier:
+        small(["p", "q", "r", "s"]).save(tmp_path / "release")
+    kept = snapshot(tmp_path)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise FAULTS[fault]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(STEPS[step], fail)
+        with pytest.raises(shoal.EngineError if fault == "disk" else KeyboardInterrupt):
+            release.save(tmp_path / "release", overwrite=earlier)
+    assert snapshot(tmp_path) == kept
+    assert whole(release.save(tmp_path / "release", overwrite=earlier))
+
+
+def break_renames(patch: pytest.MonkeyPatch, fault: BaseException, first: int, *, forever: bool) -> None:
+    """Renaming fails at the given call; ``forever`` says that it does from then on."""
+    calls = 0
+
+    def wrapped(real: Callable[..., Any]) -> Callable[..., Any]:
+        def rename(*given: Any, **more: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == first or (forever and calls > first):
+                raise fault
+            return real(*given, **more)
+
+        return rename
+
+    for name in ("rename", "replace", "renames"):
+        patch.setattr(os, name, wrapped(getattr(os, name)))
+
+
+@before
+@faults
+@pytest.mark.parametrize("call", [1, 2, 3, 4])
+def test_a_crash_while_folders_change_places_leaves_what_was_there(
+    release: shoal.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int, fault: str, earlier: bool
+) -> None:
+    if earlier:
+        small(["p", "q", "r", "s"]).save(tmp_path / "release")
+    kept = snapshot(tmp_path)
+    with monkeypatch.context() as patch:
+        break_renames(patch, FAULTS[fault], call, forever=False)
+        try:
+            release.save(tmp_path / "release", overwrite=earlier)
+        except (shoal.EngineError, KeyboardInterrupt):
+            assert snapshot(tmp_path) == kept
+            return
+    assert whole(tmp_path / "release")  # it needed fewer renames
+
+
+@faults
+@pytest.mark.parametrize("call", [1, 2, 3, 4])
+def test_an_earlier_release_is_never_deleted_before_the_new_one_stands(
+    release: shoal.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int, fault: str
+) -> None:
+    """Where even putting back fails, the earlier release is left beside, not thrown away."""
+    folder = small(["p", "q", "r", "s"]).save(tmp_path / "release")
+    table, recoding = (folder / "table.csv").read_bytes(), (owner_of(folder) / "recoding.json").read_bytes()
+    with monkeypatch.context() as patch:
+        break_renames(patch, FAULTS[fault], call, forever=True)
+        with contextlib.suppress(shoal.EngineError, KeyboardInterrupt):
+            release.save(folder, overwrite=True)
+            return
+    assert table in [p.read_bytes() for p in tmp_path.rglob("table.csv")]
+    assert recoding in [p.read_bytes() for p in tmp_path.rglob("recoding.json")]
+
+
+@before
+@pytest.mark.parametrize("call", [1, 2, 3, 4])
+def test_a_process_killed_between_renames_leaves_whole_folders(
+    release: shoal.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int, earlier: bool
+) -> None:
+    """Nobody can clean up then, but each folder in its place is whole, and an earlier release is not lost."""
+    folder = tmp_path / "release"
+    if earlier:
+        small(["p", "q", "r", "s"]).save(folder)
+
+    def nothing(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        break_renames(patch, Killed(), call, forever=True)
+        patch.setattr(shutil, "rmtree", nothing)
+        with contextlib.suppress(Killed):
+            release.save(folder, overwrite=earlier)
+    assert not folder.exists() or whole(folder)
+    assert not owner_of(folder).exists() or {p.name for p in owner_of(folder).iterdir()} == OWNER
+    if earlier:
+        assert [p for p in tmp_path.rglob("certificate.json") if whole(p.parent)]
+    elif folder.exists():  # what leaves never stands without what the owner needs
+        assert owner_of(folder).exists()
+
+
+ENDLESS = """
+import sys, pandas as pd, shoal
+frame = pd.DataFrame({"age": [1, 1, 2, 2] * 50, "x": range(200)})
+policy = shoal.Policy(quasi={"age": "numeric"}, keep=["x"], require=[shoal.KAnonymity(2)])
+release = shoal.anonymize(frame, policy)
+release.save(sys.argv[1])
+print("ready", flush=True)
+while True:
+    release.save(sys.argv[1], overwrite=True)
+"""
+
+
+def test_a_process_killed_at_any_moment_leaves_whole_folders(tmp_path: Path) -> None:
+    small(["p", "q", "r", "s"])  # the kernels are compiled once, here, and not by five processes at a time
+    folders = [tmp_path / str(number) / "release" for number in range(5)]
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for folder in folders:
+            folder.parent.mkdir()
+            command = [sys.executable, "-c", ENDLESS, str(folder)]
+            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))  # noqa: S603
+            stack.callback(process.kill)
+            processes.append(process)
+        for process in processes:
+            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=random.random() / 10)
+            process.kill()
+            assert process.wait() == -9
+    for folder in folders:
+        assert not folder.exists() or whole(folder)
+        assert [p for p in folder.parent.rglob("certificate.json") if whole(p.parent)]
+
+
+def test_a_failure_leaves_no_new_parents(
+    release: shoal.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(MemoryEngine, "write", fail)
+    with pytest.raises(shoal.EngineError, match="No space left"):
+        release.save(tmp_path / "new" / "nested" / "release")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_an_engine_error_that_names_the_folder(
+    release: shoal.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pyarrow.csv.write_csv", full)
+    with pytest.raises(shoal.EngineError, match=r"release.*No space left on device"):
+        release.save(tmp_path / "release")
+    assert not list(tmp_path.iterdir())

@@ -128,6 +128,11 @@ class Codes:
         return np.add.reduceat(self.counts.weight, self.counts.start[:-1])
 
     @property
+    def combination(self) -> I8:
+        """The combination that each cell belongs to."""
+        return np.repeat(np.arange(len(self.quasi)), np.diff(self.counts.start))
+
+    @property
     def records(self) -> int:
         """The number of records."""
         return int(self.counts.weight.sum())

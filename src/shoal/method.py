@@ -167,8 +167,7 @@ class Method(ABC):
         lo, hi = self._extents(codes, decision, fields)
         cuts, place = decision.cuts, decision.placement
         if cuts is None:
-            combination = np.repeat(np.arange(len(codes.quasi)), np.diff(codes.counts.start))[place.cell]
-            cells = _positions(codes, codes.quasi[combination])
+            cells = _positions(codes, codes.quasi[codes.combination[place.cell]])
             return Assignment(fields, output, cells, place.group, place.weight, lo, hi, written)
         at = np.zeros(len(cuts.at))
         for j, attribute in enumerate(codes.attributes):
@@ -238,7 +237,7 @@ def _members(codes: Codes, decision: Decision) -> Callable[[int], tuple[I4, I4]]
 
     def members(j: int) -> tuple[I4, I4]:
         place = decision.placement
-        combination = np.repeat(np.arange(len(codes.quasi)), np.diff(codes.counts.start))[place.cell]
+        combination = codes.combination[place.cell]
         present = place.group >= 0
         size = codes.attributes[j].size
         pair = np.unique(place.group[present].astype(np.int64) * size + codes.quasi[combination[present], j])

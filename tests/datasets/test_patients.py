@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from shoal.datasets import hospital, hospital_policy
-from shoal.datasets.patients import (
+from shoal.datasets.figures import (
     COUNTRY,
     EDUCATION,
     ILLNESSES,
@@ -18,9 +18,8 @@ from shoal.datasets.patients import (
     YEAR,
     Planted,
     Tree,
-    columns,
-    leaves,
 )
+from shoal.datasets.patients import columns, leaves
 from shoal.errors import DataError
 from shoal.policy import Policy
 from shoal.requirements import KAnonymity

@@ -95,10 +95,7 @@ def split_median(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, 
     if whole.shape[0] > 0:
         weigh(ref, begin, end, cells, whole)
     for _ in range(m):
-        a = 0
-        for j in range(1, m):
-            if width[j] > width[a]:
-                a = j
+        a = np.argmax(width)
         if width[a] <= 0.0:
             return -1, OPEN
         width[a] = -1.0
@@ -324,10 +321,7 @@ def split_relaxed(rows, weight, ref, begin, end, lo, hi, total, geometry, cells,
     if whole.shape[0] > 0:
         weigh(ref, begin, end, cells, whole)
     for _ in range(m):
-        a = 0
-        for j in range(1, m):
-            if width[j] > width[a]:
-                a = j
+        a = np.argmax(width)
         if width[a] <= 0.0:
             return -1
         width[a] = -1.0

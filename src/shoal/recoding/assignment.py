@@ -20,6 +20,8 @@ from shoal.recoding.base import (
     Placement,
     apply,
     from_numbers,
+    head_from_dict,
+    head_to_dict,
     refuse_outside,
     to_numbers,
     written_from_dict,
@@ -70,10 +72,7 @@ class Assignment:
         """The recoding as JSON text."""
         return json.dumps(
             {
-                "kind": self.kind,
-                "fields": [f.to_dict() for f in self.fields],
-                "kept": list(self.output.kept),
-                "missing": list(self.output.missing),
+                **head_to_dict(self),
                 "cells": to_numbers(self.cells),
                 "group": self.group.tolist(),
                 "weight": self.weight.tolist(),
@@ -88,8 +87,7 @@ class Assignment:
     def from_dict(cls, found: Mapping[str, Any]) -> Assignment:
         """Back from JSON."""
         return cls(
-            tuple(Field.from_dict(f) for f in found["fields"]),
-            Output(tuple(found["kept"]), tuple(found["missing"])),
+            *head_from_dict(found),
             from_numbers(found["cells"]),
             np.array(found["group"], np.int32),
             np.array(found["weight"], np.int64),

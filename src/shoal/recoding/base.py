@@ -265,6 +265,22 @@ def from_numbers(values: Sequence[Any]) -> F8:
     return np.array([[float(v) for v in row] for row in values], np.float64)
 
 
+def head_to_dict(recoding: Recoding) -> dict[str, Any]:
+    """What every recoding says first, for JSON."""
+    return {
+        "kind": recoding.kind,
+        "fields": [f.to_dict() for f in recoding.fields],
+        "kept": list(recoding.output.kept),
+        "missing": list(recoding.output.missing),
+    }
+
+
+def head_from_dict(found: Mapping[str, Any]) -> tuple[tuple[Field, ...], Output]:
+    """Back from JSON."""
+    fields = tuple(Field.from_dict(f) for f in found["fields"])
+    return fields, Output(tuple(found["kept"]), tuple(found["missing"]))
+
+
 def written_to_dict(written: Sequence[tuple[str, Written]]) -> list[dict[str, Any]]:
     """What is published per group, for JSON."""
     return [

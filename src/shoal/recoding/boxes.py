@@ -21,6 +21,8 @@ from shoal.recoding.base import (
     Placement,
     apply,
     from_numbers,
+    head_from_dict,
+    head_to_dict,
     refuse_outside,
     to_numbers,
     written_from_dict,
@@ -88,10 +90,7 @@ class Boxes:
         """The recoding as JSON text."""
         return json.dumps(
             {
-                "kind": self.kind,
-                "fields": [f.to_dict() for f in self.fields],
-                "kept": list(self.output.kept),
-                "missing": list(self.output.missing),
+                **head_to_dict(self),
                 "tree": {
                     "field": self.field.tolist(),
                     "at": to_numbers(self.at),
@@ -115,8 +114,7 @@ class Boxes:
             return np.array(tree[name], np.int32)
 
         return cls(
-            tuple(Field.from_dict(f) for f in found["fields"]),
-            Output(tuple(found["kept"]), tuple(found["missing"])),
+            *head_from_dict(found),
             whole("field"),
             np.array(tree["at"], np.float64),
             whole("left"),

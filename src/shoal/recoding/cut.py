@@ -15,7 +15,18 @@ from shoal.engines import Written
 from shoal.errors import PolicyError, choices, some
 from shoal.groups import dense
 from shoal.labels import ROOT, cut_text, date_text, number_text
-from shoal.recoding.base import F8, I4, Field, Later, Output, Placement, apply, refuse_outside
+from shoal.recoding.base import (
+    F8,
+    I4,
+    Field,
+    Later,
+    Output,
+    Placement,
+    apply,
+    head_from_dict,
+    head_to_dict,
+    refuse_outside,
+)
 
 
 @dataclass(frozen=True)
@@ -106,10 +117,7 @@ class Cut:
         """The recoding as JSON text."""
         return json.dumps(
             {
-                "kind": self.kind,
-                "fields": [f.to_dict() for f in self.fields],
-                "kept": list(self.output.kept),
-                "missing": list(self.output.missing),
+                **head_to_dict(self),
                 "cuts": [
                     {
                         "begin": [None if np.isinf(v) else v for v in c.begin.tolist()],
@@ -137,8 +145,7 @@ class Cut:
             for c in found["cuts"]
         )
         return cls(
-            tuple(Field.from_dict(f) for f in found["fields"]),
-            Output(tuple(found["kept"]), tuple(found["missing"])),
+            *head_from_dict(found),
             cuts,
             tuple(tuple(row) for row in found["suppressed"]),
         )

@@ -136,8 +136,7 @@ class _Forest:
         )
         if mode == RELAXED:  # one row per record, told by its cell
             cell = np.repeat(np.arange(len(counts.weight), dtype=np.int32), counts.weight)
-            combination = np.repeat(np.arange(len(codes.quasi)), np.diff(counts.start))
-            rows = _padded(codes.quasi[combination[cell]])
+            rows = _padded(codes.quasi[codes.combination[cell]])
             weight = np.ones(len(rows), np.int32)
             start = np.arange(len(counts.weight) + 1, dtype=np.int64)
             cells = (start, counts.secret, np.ones(len(counts.weight), np.int64), offset)
@@ -250,6 +249,5 @@ def _relaxed(codes: Codes, ref: NDArray[np.int32], tree: _Tree) -> Decision:
     leaves, by_row = _groups(tree)
     key, weight = np.unique(ref.astype(np.int64) * len(leaves) + by_row, return_counts=True)
     cell, group = key // len(leaves), (key % len(leaves)).astype(np.int32)
-    combination = np.repeat(np.arange(len(codes.quasi)), np.diff(codes.counts.start))
-    lo, hi = kernels.boxes.bounds(codes.quasi, combination[cell], group, len(leaves))
+    lo, hi = kernels.boxes.bounds(codes.quasi, codes.combination[cell], group, len(leaves))
     return Decision(Placement(cell, group, weight.astype(np.int64)), lo, hi)

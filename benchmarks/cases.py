@@ -90,9 +90,8 @@ def tight_ncp(frame: pd.DataFrame, group: np.ndarray) -> float:
 
 def warm() -> None:
     """Compile, so that no case pays for it."""
-    frame = adult_rows().head(500)
     for cut in ("median", "gain"):
-        shoal.anonymize(frame, adult_policy(10), cut=cut)
+        shoal.anonymize(shoal.datasets.hospital(500), shoal.datasets.hospital_policy(10), cut=cut)
 
 
 def mondrian_adult(k: int, cut: str) -> dict[str, float]:
@@ -144,7 +143,6 @@ def mondrian_hospital(rows: int) -> dict[str, float]:
     """The hospital from Parquet, k = 10: making the codes beside pyarrow, both cuts, memory beside the codes."""
     warm()
     path, policy = hospital_file(rows), shoal.datasets.hospital_policy(10)
-    shoal.anonymize(shoal.datasets.hospital(500), policy)
     _, bare, _ = timed(lambda: pyarrow_codes(path, list(policy.quasi)), runs=2)
     (codes, _), encoding, _ = timed(lambda: encode(open_data(path), policy))
     found: dict[str, float] = {"pyarrow": bare, "encode": encoding, "rows": rows, "cells": len(codes.quasi)}

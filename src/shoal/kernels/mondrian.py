@@ -423,4 +423,4 @@ def grow(rows, weight, ref, begin, end, m, mode, once, geometry, cells, limits, 
             stack[top + 1] = count
             top += 2
         count += 2
-    return attribute[:count], cut[:count], child[:count], segment[:count]
+    return attribute[:count].copy(), cut[:count].copy(), child[:count].copy(), segment[:count].copy()

@@ -69,8 +69,9 @@ class Mondrian(Method):
             raise PolicyError("relaxed cuts divide the records at the median; use cut='median'")
         _refuse_hopeless(codes.table, self.policy)
         forest = _Forest.of(codes, self.policy, RELAXED if self.relaxed else GAIN if self.cut == "gain" else MEDIAN)
-        tree, ref = forest.grow(progress), forest.ref
+        parts, ref = forest.grow(progress), forest.ref
         del forest  # its rows are as large as the codes
+        tree = _joined(parts, len(ref))
         return _relaxed(codes, ref, tree) if self.relaxed else _strict(codes, ref, tree)
 
 
@@ -150,11 +151,11 @@ class _Forest:
         width = len(codes.attributes)
         return cls(rows, weight, cell, width, mode, geometry, cells, arrays, limits.least, codes.records)
 
-    def grow(self, progress: Progress) -> _Tree:
-        """Cut everything. Large segments are cut once and their halves queued; small ones are finished by one task.
+    def grow(self, progress: Progress) -> dict[tuple[int, int], _Tree]:
+        """Cut everything; the parts of the tree by their segments.
 
-        The tree does not depend on the number of threads: tasks work on disjoint rows, and the parts are joined in the
-        order of their segments.
+        Large segments are cut once and their halves queued; small ones are finished by one task. The parts do not depend
+        on the number of threads: tasks work on disjoint rows.
         """
         done = 0
         parts: dict[tuple[int, int], _Tree] = {}
@@ -172,7 +173,7 @@ class _Forest:
                     else:
                         done += int(self.weight[begin:end].sum())
                         progress("cutting", done, self.records)
-        return _joined(parts, len(self.rows))
+        return parts
 
     def _task(self, begin: int, end: int) -> _Tree:
         once = end - begin > PIECE

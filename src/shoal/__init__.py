@@ -8,14 +8,27 @@ from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet,
 from shoal.policy import Policy
 from shoal.recoding import load_recoding
 from shoal.release import Release
-from shoal.requirements import Certificate, KAnonymity, LDiversity, TCloseness
+from shoal.requirements import (
+    AlphaKAnonymity,
+    BetaLikeness,
+    Certificate,
+    ConfidenceBound,
+    DeltaDisclosure,
+    KAnonymity,
+    LDiversity,
+    TCloseness,
+)
 from shoal.taxonomy import Taxonomy
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AlphaKAnonymity",
+    "BetaLikeness",
     "Certificate",
+    "ConfidenceBound",
     "DataError",
+    "DeltaDisclosure",
     "EngineError",
     "KAnonymity",
     "LDiversity",

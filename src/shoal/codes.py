@@ -158,6 +158,7 @@ def groups_of(counts: Counts, names: Sequence[str], secrets: Sequence[Secret]) -
         counts.secret,
         counts.weight,
         tuple(len(s.labels) for s in secrets),
+        tuple(s.labels for s in secrets),
     )
 
 

@@ -20,7 +20,8 @@ class Groups:
     """Groups by one set of attributes, with the counts of their confidential values as compressed rows.
 
     Group ``g`` has the published codes ``quasi[g]`` and owns the cells ``start[g]:start[g + 1]``; a cell is a combination
-    of confidential codes with its number of records. ``domains`` is the number of codes of each confidential attribute.
+    of confidential codes with its number of records. ``domains`` is the number of codes of each confidential attribute,
+    ``labels`` what they stand for.
     """
 
     names: tuple[str, ...]
@@ -30,6 +31,7 @@ class Groups:
     secret: I4
     weight: I8
     domains: tuple[int, ...] = ()
+    labels: tuple[tuple[str | None, ...], ...] = ()
 
     @cached_property
     def size(self) -> I8:
@@ -83,6 +85,7 @@ class Groups:
             self.secret[cells],
             self.weight[cells],
             self.domains,
+            self.labels,
         )
         return merged, whole
 
@@ -98,6 +101,7 @@ class Groups:
             self.secret[inside],
             self.weight[inside],
             self.domains,
+            self.labels,
         )
 
     def _per_group(self, values: I8) -> I8:

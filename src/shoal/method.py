@@ -20,7 +20,7 @@ from shoal.measures import Published, kept_by_attribute, measures_of
 from shoal.policy import Policy
 from shoal.recoding import Assignment, Boxes, Field, Output, Placement, Recoding, style_of, write_boxes
 from shoal.release import Release, examine
-from shoal.requirements import certify, describe, settle
+from shoal.requirements import certify, describe, refuse_unreachable, settle
 
 I4 = NDArray[np.int32]
 
@@ -89,6 +89,7 @@ class Method(ABC):
         tell("reading", 0, 1)
         codes, coded = encode(engine, self.policy)
         tell("reading", 1, 1)
+        refuse_unreachable(self.policy.require, codes.table)
         decision = self.decide(codes, rng=np.random.default_rng(seed), progress=tell)
         written = write_boxes(codes.attributes, decision.lo, decision.hi, style, _members(codes, decision))
         _refuse_clash([w.name for _, w in written], self.policy)
@@ -268,6 +269,7 @@ def _as_published(codes: Codes, decision: Decision, written: tuple[tuple[str, Wr
         codes.counts.secret[place.cell[order]],
         place.weight[order],
         tuple(len(s.labels) for s in codes.secrets),
+        tuple(s.labels for s in codes.secrets),
     )
 
 

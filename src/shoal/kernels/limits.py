@@ -10,58 +10,63 @@ from shoal.kernels import rules
 SLACK = 1e-9  # a bound met up to rounding is met; the check outside uses the same slack
 
 _SIZE, _DISTINCT, _ENTROPY, _RECURSIVE = rules.SIZE, rules.DISTINCT, rules.ENTROPY, rules.RECURSIVE
-_EQUAL, _ORDERED = rules.EQUAL_DISTANCE, rules.ORDERED_DISTANCE
+_BETWEEN, _DISTANCE = rules.BETWEEN, rules.DISTANCE
 
 
 @njit(cache=True, nogil=True)
-def holds(total, histogram, rule, first, last, a, b, base):
+def holds(total, histogram, limits):
     """Whether a group of ``total`` records meets every rule.
 
-    ``histogram`` holds the counts of all confidential attributes one behind the other; rule ``r`` looks at the codes
-    ``first[r]:last[r]`` and compares with the distribution ``base`` of the whole table there.
+    ``histogram`` holds the counts of all confidential attributes one behind the other. Rule r (see
+    `requirements.base.Limits`) looks at the codes ``first`` to ``last`` of it and at its own parts of the other arrays.
     """
-    for r in range(rule.shape[0]):
-        if rule[r] == _SIZE:
-            if total < a[r]:
+    table, number, base, left, right, floor, ceiling, order = limits
+    for r in range(table.shape[0]):
+        kind, first, last, part, parts, turn = table[r]
+        a = number[r, 0]
+        if kind == _SIZE:
+            if total < a:
                 return False
             continue
         if total == 0:
             return False
-        f, e = first[r], last[r]
-        if rule[r] == _DISTINCT:
+        if kind == _DISTINCT:
             seen = 0
-            for c in range(f, e):
+            for c in range(first, last):
                 if histogram[c] > 0:
                     seen += 1
-            if seen < a[r]:
+            if seen < a:
                 return False
-        elif rule[r] == _ENTROPY:
+        elif kind == _ENTROPY:
             entropy = 0.0
-            for c in range(f, e):
+            for c in range(first, last):
                 if histogram[c] > 0:
                     p = histogram[c] / total
                     entropy -= p * np.log(p)
-            if entropy < np.log(a[r]) - SLACK:
+            if entropy < np.log(a) - SLACK:
                 return False
-        elif rule[r] == _RECURSIVE:
-            counts = np.sort(histogram[f:e])[::-1]
+        elif kind == _RECURSIVE:
+            counts = np.sort(histogram[first:last])[::-1]
             tail = 0
-            for c in range(np.int64(b[r]) - 1, e - f):
+            for c in range(np.int64(number[r, 1]) - 1, last - first):
                 tail += counts[c]
-            if not counts[0] < a[r] * tail - SLACK:
+            if not counts[0] < a * tail - SLACK:
                 return False
-        elif rule[r] == _EQUAL:
+        elif kind == _BETWEEN:
+            for c in range(first, last):
+                share = histogram[c] / total
+                if share < floor[part + c - first] - SLACK or share > ceiling[part + c - first] + SLACK:
+                    return False
+        elif kind == _DISTANCE:
+            ahead = np.zeros(
+                last - first + 1, np.float64
+            )  # of the codes in their turn, the share more than in the table
+            for i in range(last - first):
+                c = first + order[turn + i]
+                ahead[i + 1] = ahead[i] + histogram[c] / total - base[c]
             distance = 0.0
-            for c in range(f, e):
-                distance += abs(histogram[c] / total - base[c])
-            if distance / 2 > a[r] + SLACK:
-                return False
-        elif rule[r] == _ORDERED:
-            distance = 0.0
-            carried = 0.0
-            for c in range(f, e):
-                carried += histogram[c] / total - base[c]
-                distance += abs(carried)
-            if e - f > 1 and distance / (e - f - 1) > a[r] + SLACK:
+            for i in range(part, parts):
+                distance += ceiling[i] * abs(ahead[right[i] + 1] - ahead[left[i]])
+            if distance > a + SLACK:
                 return False
     return True

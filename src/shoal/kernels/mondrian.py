@@ -37,9 +37,14 @@ def weigh(ref, begin, end, cells, histogram):
 
 
 @njit(cache=True, nogil=True)
+def both(left, right, left_counts, right_counts, limits):
+    """Whether both sides of a cut meet every rule."""
+    return holds(left, left_counts, limits) and holds(right, right_counts, limits)
+
+
+@njit(cache=True, nogil=True)
 def allowed(rows, weight, ref, begin, end, a, at, total, whole, cells, limits):
     """Whether both sides of a cut meet every rule; ``whole`` is the histogram of the segment, if one is needed."""
-    rule, first, last, x, y, base = limits
     left = np.zeros(whole.shape[0], np.int64)
     start, secret, cell_weight, offset = cells
     size = 0
@@ -51,9 +56,7 @@ def allowed(rows, weight, ref, begin, end, a, at, total, whole, cells, limits):
                 for c in range(start[u], start[u + 1]):
                     for s in range(secret.shape[1]):
                         left[offset[s] + secret[c, s]] += cell_weight[c]
-    if not holds(size, left, rule, first, last, x, y, base):
-        return False
-    return holds(total - size, whole - left, rule, first, last, x, y, base)
+    return both(size, total - size, left, whole - left, limits)
 
 
 @njit(cache=True, nogil=True)
@@ -276,15 +279,6 @@ def move(ref, begin, end, order, moved, v, cells, left, right):
 
 
 @njit(cache=True, nogil=True)
-def both(left, right, left_counts, right_counts, limits):
-    """Whether both sides of a cut meet every rule."""
-    rule, first, last, x, y, base = limits
-    return holds(left, left_counts, rule, first, last, x, y, base) and holds(
-        right, right_counts, rule, first, last, x, y, base
-    )
-
-
-@njit(cache=True, nogil=True)
 def partition(rows, weight, ref, begin, end, a, at):
     """Move the rows with codes up to ``at`` to the front of the segment; returns where the others begin."""
     i, j = begin, end - 1
@@ -310,7 +304,6 @@ def split_relaxed(rows, weight, ref, begin, end, lo, hi, total, geometry, cells,
     Rows stand for one record each. They are left sorted by (code, combination); returns where the second half begins.
     """
     whole = scratch[4]
-    rule, first, last, x, y, base = limits
     m = lo.shape[0]
     width = np.empty(m)
     for j in range(m):
@@ -335,9 +328,7 @@ def split_relaxed(rows, weight, ref, begin, end, lo, hi, total, geometry, cells,
             return middle
         left = np.zeros(whole.shape[0], np.int64)
         weigh(ref, begin, middle, cells, left)
-        if holds(middle - begin, left, rule, first, last, x, y, base) and holds(
-            end - middle, whole - left, rule, first, last, x, y, base
-        ):
+        if both(middle - begin, end - middle, left, whole - left, limits):
             return middle
     return -1
 
@@ -348,7 +339,7 @@ def grow(rows, weight, ref, begin, end, m, mode, once, geometry, cells, limits, 
 
     Returns the nodes of the tree of cuts: attribute (-1: a group), cut, left child, right child, begin, end.
     """
-    rule, base = limits[0], limits[5]
+    rules, base = limits[0], limits[2]
     records = np.int64(0)
     for i in range(begin, end):
         records += weight[i]
@@ -370,8 +361,8 @@ def grow(rows, weight, ref, begin, end, m, mode, once, geometry, cells, limits, 
     sorted_rows = n if biggest > TABLE else min(n, biggest)  # fewer rows than codes, or too many codes for a table
     entries = max(codes, sorted_rows) if mode == GAIN else 0
     counted = 0
-    for r in range(rule.shape[0]):
-        if rule[r] != 0:
+    for r in range(rules.shape[0]):
+        if rules[r, 0] != 0:
             counted, sorted_rows = base.shape[0], n
     scratch = (
         np.empty(codes, np.int64),

@@ -27,7 +27,7 @@ from pydantic import (
 from shoal.engines import Reading, Schema
 from shoal.errors import DataError, PolicyError, choices
 from shoal.policy.quasi import KINDS, Quasi
-from shoal.requirements import REQUIREMENTS, Requirement, parameters
+from shoal.requirements import REQUIREMENTS, Combined, Requirement, parameters
 from shoal.yamltext import Place, read_yaml
 
 READ_AS = {"numeric": "number", "date": "date", "categorical": "text"}
@@ -52,6 +52,15 @@ def _requirement(value: Any) -> Any:
     if missing:
         raise PolicyError(f"{name} needs {' and '.join(map(repr, missing))}")
     return kind(**given)
+
+
+def _flattened(value: Any) -> Any:
+    """Requirements joined by ``&`` stand for each of them."""
+    if isinstance(value, Requirement):
+        return (value,)
+    if isinstance(value, (list, tuple)):
+        return [one for entry in value for one in (entry if isinstance(entry, Combined) else (entry,))]
+    return value
 
 
 def _written(requirement: Requirement) -> dict[str, Any]:
@@ -122,7 +131,7 @@ class Policy(BaseModel):
     target: str | None = None
     keep: Names = ()
     missing: Names = ("",)
-    require: tuple[Rule, ...] = ()
+    require: Annotated[tuple[Rule, ...], BeforeValidator(_flattened)] = ()
     suppress: float = Field(default=0.0, ge=0.0, le=1.0)
     _file: str = PrivateAttr(default="")
     _lines: dict[Place, int] = PrivateAttr(default_factory=dict)
@@ -302,8 +311,15 @@ def _resolve(given: dict[str, Any], folder: Path) -> None:
     """Turn the paths of taxonomies into paths from here."""
     quasi = given.get("quasi")
     for body in quasi.values() if isinstance(quasi, dict) else ():
-        if isinstance(body, dict) and isinstance(body.get("taxonomy"), str):
-            body["taxonomy"] = folder / body["taxonomy"]
+        _resolve_tree(body, folder)
+    for entry in given.get("require") or ():
+        for body in entry.values() if isinstance(entry, dict) else ():
+            _resolve_tree(body, folder)
+
+
+def _resolve_tree(body: Any, folder: Path) -> None:
+    if isinstance(body, dict) and isinstance(body.get("taxonomy"), str):
+        body["taxonomy"] = folder / body["taxonomy"]
 
 
 def _first_fault(error: ValidationError) -> PolicyError:

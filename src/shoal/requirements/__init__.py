@@ -1,9 +1,12 @@
-"""What must hold for every group: k-anonymity, l-diversity, t-closeness."""
+"""What must hold for every group: k-anonymity, l-diversity, t-closeness and their kin."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from shoal.requirements.anonymity import KAnonymity
 from shoal.requirements.base import (
+    Combined,
     Layout,
     Limits,
     Requirement,
@@ -13,18 +16,24 @@ from shoal.requirements.base import (
     layout_of,
     lower,
     parameters,
+    refuse_unreachable,
 )
+from shoal.requirements.bounds import AlphaKAnonymity, BetaLikeness, ConfidenceBound, DeltaDisclosure
 from shoal.requirements.certificate import Certificate, Finding, certify, settle
 from shoal.requirements.closeness import TCloseness
 from shoal.requirements.diversity import LDiversity
 
-REQUIREMENTS: dict[str, type[KAnonymity] | type[LDiversity] | type[TCloseness]] = {
-    kind.name: kind for kind in (KAnonymity, LDiversity, TCloseness)
-}
+KINDS = (KAnonymity, LDiversity, TCloseness, AlphaKAnonymity, BetaLikeness, ConfidenceBound, DeltaDisclosure)
+REQUIREMENTS: dict[str, type[Any]] = {kind.name: kind for kind in KINDS}
 
 __all__ = [
     "REQUIREMENTS",
+    "AlphaKAnonymity",
+    "BetaLikeness",
     "Certificate",
+    "Combined",
+    "ConfidenceBound",
+    "DeltaDisclosure",
     "Finding",
     "KAnonymity",
     "LDiversity",
@@ -39,5 +48,6 @@ __all__ = [
     "layout_of",
     "lower",
     "parameters",
+    "refuse_unreachable",
     "settle",
 ]

@@ -10,11 +10,11 @@ import numpy as np
 
 from shoal.groups import Groups
 from shoal.kernels import rules
-from shoal.requirements.base import Layout, Term, Verdict, names_of, whole
+from shoal.requirements.base import Combining, Layout, Term, Verdict, names_of, whole
 
 
 @dataclass(frozen=True)
-class KAnonymity:
+class KAnonymity(Combining):
     """Every group has at least ``k`` records.
 
     Parameters
@@ -50,9 +50,9 @@ class KAnonymity:
         """k."""
         return self.k
 
-    def limits(self, layout: Layout) -> Term:
+    def limits(self, layout: Layout) -> tuple[Term, ...]:
         """Records >= k."""
-        return Term(rules.SIZE, a=float(self.k))
+        return (Term(rules.SIZE, a=float(self.k)),)
 
     def test(self, groups: Groups) -> Verdict:
         """The size of every group."""

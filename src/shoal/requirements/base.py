@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import PolicyError
+from shoal.errors import PolicyError, RequirementNotMet
 from shoal.groups import Groups
+from shoal.taxonomy import Taxonomy
 
+I4 = NDArray[np.int32]
 F8 = NDArray[np.float64]
 SLACK = 1e-9  # a bound met up to rounding is met
 
@@ -24,6 +26,7 @@ class Layout:
     secrets: tuple[str, ...]
     domains: tuple[int, ...]
     base: F8
+    labels: tuple[tuple[str | None, ...], ...] = ()
 
     def span(self, of: str) -> tuple[int, int]:
         """First and last place (exclusive) of an attribute's codes."""
@@ -31,42 +34,81 @@ class Layout:
         first = sum(self.domains[:place])
         return first, first + self.domains[place]
 
+    def share(self, of: str) -> F8:
+        """The share of each value of an attribute in the whole table."""
+        return self.base[slice(*self.span(of))]
 
-@dataclass(frozen=True)
-class Limits:
-    """Rules as arrays, which one kernel evaluates inside any method's loop; ``least`` records are always needed."""
-
-    rule: NDArray[np.int32]
-    first: NDArray[np.int32]
-    last: NDArray[np.int32]
-    a: F8
-    b: F8
-    base: F8
-    least: int
-
-    @classmethod
-    def of(cls, terms: Sequence[Term], layout: Layout, least: int) -> Limits:
-        """Stack single terms."""
-        return cls(
-            np.array([t.rule for t in terms], np.int32),
-            np.array([t.first for t in terms], np.int32),
-            np.array([t.last for t in terms], np.int32),
-            np.array([t.a for t in terms], np.float64),
-            np.array([t.b for t in terms], np.float64),
-            layout.base,
-            least,
-        )
+    def label(self, of: str) -> tuple[str | None, ...]:
+        """What the codes of an attribute stand for."""
+        return self.labels[self.secrets.index(of)]
 
 
 @dataclass(frozen=True)
 class Term:
-    """One rule of `kernels.rules` with its parameters and the codes it looks at."""
+    """One rule of `kernels.rules` with its numbers, the codes it looks at, and what it needs to know of each.
+
+    ``floor`` and ``ceiling`` bound the shares of single values. For distances, set i holds the values from ``left[i]`` to
+    ``right[i]`` in the order ``order`` and weighs ``ceiling[i]``.
+    """
 
     rule: int
     first: int = 0
     last: int = 0
     a: float = 0.0
     b: float = 0.0
+    floor: F8 = field(default_factory=lambda: np.zeros(0))
+    ceiling: F8 = field(default_factory=lambda: np.zeros(0))
+    left: I4 = field(default_factory=lambda: np.zeros(0, np.int32))
+    right: I4 = field(default_factory=lambda: np.zeros(0, np.int32))
+    order: I4 = field(default_factory=lambda: np.zeros(0, np.int32))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Terms as arrays, which one kernel evaluates inside any method's loop; ``least`` records are always needed.
+
+    ``table`` has a row per term: rule, first and last code, first and last of its parts, first of its order.
+    """
+
+    table: NDArray[np.int64]
+    number: F8
+    base: F8
+    left: I4
+    right: I4
+    floor: F8
+    ceiling: F8
+    order: I4
+    least: int
+
+    @classmethod
+    def of(cls, terms: Sequence[Term], layout: Layout, least: int) -> Limits:
+        """Stack terms."""
+        parts = np.concatenate(([0], np.cumsum([len(t.ceiling) for t in terms]))).astype(np.int64)
+        turns = np.concatenate(([0], np.cumsum([len(t.order) for t in terms]))).astype(np.int64)
+        table = [(t.rule, t.first, t.last, parts[i], parts[i + 1], turns[i]) for i, t in enumerate(terms)]
+
+        def joined(name: str, kind: Any) -> NDArray[Any]:
+            return np.concatenate([np.zeros(0, kind), *(getattr(t, name) for t in terms)]).astype(kind)
+
+        def padded(name: str) -> NDArray[Any]:  # every part has a place, used or not
+            filled = [getattr(t, name) if len(getattr(t, name)) else np.zeros(len(t.ceiling)) for t in terms]
+            return np.concatenate([np.zeros(0), *filled])
+
+        return cls(
+            np.array(table, np.int64).reshape(-1, 6),
+            np.array([(t.a, t.b) for t in terms], np.float64).reshape(-1, 2),
+            layout.base,
+            padded("left").astype(np.int32),
+            padded("right").astype(np.int32),
+            padded("floor"),
+            joined("ceiling", np.float64),
+            joined("order", np.int32),
+            least,
+        )
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """In the order that the kernel takes them."""
+        return self.table, self.number, self.base, self.left, self.right, self.floor, self.ceiling, self.order
 
 
 @dataclass(frozen=True)
@@ -111,8 +153,8 @@ class Requirement(Protocol):
         """The fewest records of a group that can pass."""
         ...
 
-    def limits(self, layout: Layout) -> Term:
-        """The rule that the kernels evaluate."""
+    def limits(self, layout: Layout) -> tuple[Term, ...]:
+        """The rules that the kernels evaluate."""
         ...
 
     def test(self, groups: Groups) -> Verdict:
@@ -123,7 +165,8 @@ class Requirement(Protocol):
 def lower(requirements: Iterable[Requirement], layout: Layout) -> Limits:
     """All requirements as one set of limits: a group that meets them meets every one of them."""
     listed = list(requirements)
-    return Limits.of([r.limits(layout) for r in listed], layout, max((r.least for r in listed), default=1))
+    terms = [term for requirement in listed for term in requirement.limits(layout)]
+    return Limits.of(terms, layout, max((r.least for r in listed), default=1))
 
 
 def layout_of(groups: Groups) -> Layout:
@@ -132,16 +175,31 @@ def layout_of(groups: Groups) -> Layout:
         np.bincount(groups.secret[:, j], groups.weight, minlength=domain) / max(groups.records, 1)
         for j, domain in enumerate(groups.domains)
     ]
-    return Layout(groups.secrets, groups.domains, np.concatenate(base) if base else np.zeros(0))
+    return Layout(groups.secrets, groups.domains, np.concatenate(base) if base else np.zeros(0), groups.labels)
+
+
+def shares(groups: Groups, of: str) -> Iterator[tuple[int, int, F8]]:
+    """The share of every value in every group, some groups at a time to bound the memory: first, last, shares."""
+    group, code, weight = groups.histogram(of)
+    domain = groups.domains[groups.secrets.index(of)]
+    count = len(groups.start) - 1
+    step = max(1, 4_000_000 // max(domain, 1))
+    for begin in range(0, count, step):
+        end = min(begin + step, count)
+        inside = slice(*np.searchsorted(group, [begin, end]))
+        part = np.zeros((end - begin, domain))
+        part[group[inside] - begin, code[inside]] = weight[inside]
+        yield begin, end, part / groups.size[begin:end, None]
 
 
 def parameters(requirement: Requirement) -> dict[str, Any]:
     """The parameters that differ from their defaults, for a policy file."""
     found: dict[str, Any] = {}
-    for field in fields(requirement):  # type: ignore[arg-type]
-        value = getattr(requirement, field.name)
-        if value != field.default:
-            found[field.name] = list(value) if isinstance(value, tuple) else value
+    for known in fields(requirement):  # type: ignore[arg-type]
+        value = getattr(requirement, known.name)
+        if value != known.default:
+            plain = value.to_nested() if isinstance(value, Taxonomy) else value
+            found[known.name] = list(plain) if isinstance(plain, tuple) else plain
     return found
 
 
@@ -149,8 +207,44 @@ def describe(requirement: Requirement) -> str:
     """A requirement in words."""
     given = parameters(requirement)
     on = given.pop("on", None)
+    given.pop("taxonomy", None)
     text = ", ".join(f"{key} = {value}" for key, value in given.items())
     return f"{requirement.name} ({text})" + (f" on {', '.join(on)}" if on else "")
+
+
+class Combined(tuple["Requirement", ...]):
+    """Requirements that must hold together, as `&` makes them."""
+
+    def __and__(self, other: Any) -> Combined:
+        return Combined((*self, *(other if isinstance(other, Combined) else (other,))))
+
+
+class Combining:
+    """What makes ``KAnonymity(5) & LDiversity(3, of="disease")`` mean both."""
+
+    def __and__(self, other: Any) -> Combined:
+        alone = Combined((cast("Requirement", self),))
+        return alone.__and__(other)
+
+
+def refuse_unreachable(requirements: Iterable[Requirement], table: Groups) -> None:
+    """An error for what no release of a table can reach: the whole table as one group is the most there is."""
+    whole = Groups(
+        (),
+        table.secrets,
+        np.zeros((1, 0), np.int32),
+        np.array([0, len(table.weight)]),
+        table.secret,
+        table.weight,
+        table.domains,
+        table.labels,
+    )
+    for requirement in requirements:
+        verdict = requirement.test(whole)
+        if not verdict.ok.all():
+            raise RequirementNotMet(
+                f"{describe(requirement)} cannot be met: the whole table as one group reaches {verdict.reached:g}"
+            )
 
 
 def names_of(on: Sequence[str] | str | None) -> tuple[str, ...] | None:

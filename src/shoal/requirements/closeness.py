@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from shoal.errors import PolicyError, choices
+from shoal.errors import PolicyError, choices, some
 from shoal.groups import Groups
 from shoal.kernels import rules
-from shoal.requirements.base import SLACK, Layout, Term, Verdict, column_of, layout_of, names_of, real
+from shoal.requirements.base import (
+    SLACK,
+    Combining,
+    Layout,
+    Term,
+    Verdict,
+    column_of,
+    layout_of,
+    names_of,
+    real,
+    shares,
+)
+from shoal.taxonomy import Taxonomy
 
-DISTANCES = ("equal", "ordered")
+DISTANCES = ("equal", "ordered", "hierarchical")
 
 
 @dataclass(frozen=True)
-class TCloseness:
+class TCloseness(Combining):
     """In every group the earth mover's distance to the whole table's distribution is at most ``t``.
 
     Parameters
@@ -25,14 +39,21 @@ class TCloseness:
     t : the largest distance, between 0 and 1
     of : the sensitive attribute
     distance : ``equal`` holds all values equally far apart; ``ordered`` takes them in ascending order, neighbours
-        1/(values - 1) apart
+        1/(values - 1) apart; ``hierarchical`` takes the height of the lowest common ancestor over the height of the tree
     on : the quasi-identifiers that form the groups; all of them unless said
+    taxonomy : the tree of the sensitive values, for the hierarchical distance
+
+    Guarantee
+    ---------
+    Whoever finds a person's group learns little of the confidential value beyond what the whole table tells. A missing
+    value counts as a value: the last in order, a leaf of its own under the root.
     """
 
     t: float
     of: str
     distance: str = "equal"
     on: Sequence[str] | None = None
+    taxonomy: Taxonomy | Any = None
 
     name: ClassVar[str] = "t-closeness"
     monotone: ClassVar[bool] = True
@@ -42,9 +63,17 @@ class TCloseness:
         column_of(self.of, self.name)
         object.__setattr__(self, "t", real(self.t, "t"))
         if not 0 <= self.t <= 1:
-            raise PolicyError(f"t must lie between 0 and 1, not {self.t}")
+            raise PolicyError(f"t must lie between 0 and 1, not {self.t}: 0 asks for the table's own distribution")
         if self.distance not in DISTANCES:
             raise PolicyError(f"distance of t-closeness: {self.distance!r}; {choices(self.distance, DISTANCES)}")
+        if (self.distance == "hierarchical") != (self.taxonomy is not None):
+            raise PolicyError(
+                "the hierarchical distance needs 'taxonomy', the tree of the values; the others have none"
+            )
+        if self.taxonomy is not None and not isinstance(self.taxonomy, Taxonomy):
+            path = isinstance(self.taxonomy, (str, Path))
+            tree = Taxonomy.load(self.taxonomy) if path else Taxonomy.from_nested(self.taxonomy)
+            object.__setattr__(self, "taxonomy", tree)
         object.__setattr__(self, "on", names_of(self.on))
 
     @property
@@ -52,29 +81,78 @@ class TCloseness:
         """One record may do, where t allows it."""
         return 1
 
-    def limits(self, layout: Layout) -> Term:
-        """The rule of this distance."""
+    def limits(self, layout: Layout) -> tuple[Term, ...]:
+        """The distance as a weighted sum over sets of values: singles, beginnings of the order, or nodes of the tree.
+
+        The earth mover's distance along a tree is the sum over its edges of the edge's length times what must pass it, and
+        a tree whose edges are half the difference of heights long sets two leaves as far apart as their lowest common
+        ancestor is high.
+        """
         first, last = layout.span(self.of)
-        rule = rules.EQUAL_DISTANCE if self.distance == "equal" else rules.ORDERED_DISTANCE
-        return Term(rule, first, last, self.t)
+        count = last - first
+        order = np.arange(count, dtype=np.int32)
+        if self.distance == "equal":
+            left = right = order
+            weight = np.full(count, 0.5)
+        elif self.distance == "ordered":
+            right = order[:-1]
+            left = np.zeros(len(right), np.int32)
+            weight = np.full(len(right), 1 / max(count - 1, 1))
+        else:
+            order, left, right, weight = self._edges(layout.label(self.of))
+        return (Term(rules.DISTANCE, first, last, self.t, ceiling=weight, left=left, right=right, order=order),)
 
     def test(self, groups: Groups) -> Verdict:
         """The distance of every group."""
-        group, code, weight = groups.histogram(self.of)
+        share = layout_of(groups).share(self.of)
         count = len(groups.start) - 1
-        layout = layout_of(groups)
-        first, last = layout.span(self.of)
-        base = layout.base[first:last]
         value = np.zeros(count)
-        step = max(1, 4_000_000 // max(last - first, 1))  # groups at a time, to bound the memory
-        for begin in range(0, count, step):
-            end = min(begin + step, count)
-            inside = slice(*np.searchsorted(group, [begin, end]))
-            part = np.zeros((end - begin, last - first))
-            part[group[inside] - begin, code[inside]] = weight[inside]
-            gap = part / groups.size[begin:end, None] - base
+        for begin, end, part in shares(groups, self.of):
+            gap = part - share
             if self.distance == "equal":
                 value[begin:end] = np.abs(gap).sum(axis=1) / 2
+            elif self.distance == "ordered":
+                value[begin:end] = np.abs(np.cumsum(gap, axis=1)).sum(axis=1) / max(len(share) - 1, 1)
             else:
-                value[begin:end] = np.abs(np.cumsum(gap, axis=1)).sum(axis=1) / max(last - first - 1, 1)
+                value[begin:end] = self._moved(gap, groups.labels[groups.secrets.index(self.of)])
         return Verdict(value <= self.t + SLACK, value, int(np.argmax(value)) if count else 0)
+
+    def _tree(self, labels: Sequence[str | None]) -> tuple[Taxonomy, NDArray[np.int32]]:
+        """The tree, and the leaf code of every confidential code."""
+        tree: Taxonomy = self.taxonomy
+        place = {label: code for code, label in enumerate(tree.leaves)}
+        lost = [label for label in labels if label is not None and label not in place]
+        if lost:
+            raise PolicyError(f"the taxonomy of t-closeness misses values of {self.of!r}: {some(lost)}")
+        if None in labels:
+            tree = tree.with_missing()
+            place[None] = tree.size - 1
+        return tree, np.array([place[label] for label in labels], np.int32)
+
+    def _edges(
+        self, labels: Sequence[str | None]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+        tree, code = self._tree(labels)
+        order = np.argsort(code, kind="stable").astype(np.int32)
+        nodes = np.arange(1, len(tree.label))
+        left = np.searchsorted(code[order], tree.lo[nodes], side="left")
+        right = np.searchsorted(code[order], tree.hi[nodes], side="right") - 1
+        weight = (tree.height[tree.parent[nodes]] - tree.height[nodes]) / (2 * tree.height[0])
+        some_of = right >= left
+        return order, left[some_of].astype(np.int32), right[some_of].astype(np.int32), weight[some_of]
+
+    def _moved(self, gap: NDArray[np.float64], labels: Sequence[str | None]) -> NDArray[np.float64]:
+        """Node by node from below: what the branches of a node can exchange moves at the cost of its height."""
+        tree, code = self._tree(labels)
+        extra = np.zeros((len(gap), len(tree.label)))
+        extra[:, tree.leaf[code]] = gap
+        more, less = np.zeros(extra.shape), np.zeros(extra.shape)
+        cost = np.zeros(len(gap))
+        for node in range(len(tree.label) - 1, -1, -1):  # children stand after their parents
+            if tree.height[node] > 0:
+                extra[:, node] = more[:, node] - less[:, node]
+                cost += tree.height[node] / tree.height[0] * np.minimum(more[:, node], less[:, node])
+            if node > 0:
+                more[:, tree.parent[node]] += np.maximum(extra[:, node], 0.0)
+                less[:, tree.parent[node]] += np.maximum(-extra[:, node], 0.0)
+        return cost

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from shoal.errors import PolicyError, choices
 from shoal.groups import Groups
 from shoal.kernels import rules
-from shoal.requirements.base import SLACK, Layout, Term, Verdict, column_of, names_of, real, whole
+from shoal.requirements.base import SLACK, Combining, Layout, Term, Verdict, column_of, names_of, real, whole
 
 KINDS = ("distinct", "entropy", "recursive")
 
 
 @dataclass(frozen=True)
-class LDiversity:
+class LDiversity(Combining):
     """Every group holds at least ``l`` well-represented values of a confidential attribute.
 
     Parameters
@@ -70,13 +70,13 @@ class LDiversity:
         """As many records as values are needed."""
         return math.ceil(self.l)
 
-    def limits(self, layout: Layout) -> Term:
+    def limits(self, layout: Layout) -> tuple[Term, ...]:
         """The rule of this kind."""
         first, last = layout.span(self.of)
         if self.kind == "recursive":
-            return Term(rules.RECURSIVE, first, last, float(self.c or 0), float(self.l))
+            return (Term(rules.RECURSIVE, first, last, float(self.c or 0), float(self.l)),)
         rule = rules.DISTINCT if self.kind == "distinct" else rules.ENTROPY
-        return Term(rule, first, last, float(self.l))
+        return (Term(rule, first, last, float(self.l)),)
 
     def test(self, groups: Groups) -> Verdict:
         """Distinct values, the exponential of their entropy, or the recursive ratio, of every group."""

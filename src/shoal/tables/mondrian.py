@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from shoal import kernels
 from shoal.codes import Codes
-from shoal.errors import PolicyError, RequirementNotMet, choices
-from shoal.groups import Groups
+from shoal.errors import PolicyError, choices
 from shoal.method import Cuts, Decision, Method, Progress
 from shoal.policy import Policy
 from shoal.recoding import Placement
-from shoal.requirements import describe, layout_of, lower
+from shoal.requirements import layout_of, lower
 
 CUTS = ("gain", "median")
 MEDIAN, GAIN, RELAXED = 0, 1, 2
@@ -67,31 +66,11 @@ class Mondrian(Method):
             raise PolicyError(f"relaxed must be true or false, not {self.relaxed!r}")
         if self.relaxed and self.cut != "median":
             raise PolicyError("relaxed cuts divide the records at the median; use cut='median'")
-        _refuse_hopeless(codes.table, self.policy)
         forest = _Forest.of(codes, self.policy, RELAXED if self.relaxed else GAIN if self.cut == "gain" else MEDIAN)
         parts, ref = forest.grow(progress), forest.ref
         del forest  # its rows are as large as the codes
         tree = _joined(parts, len(ref))
         return _relaxed(codes, ref, tree) if self.relaxed else _strict(codes, ref, tree)
-
-
-def _refuse_hopeless(table: Groups, policy: Policy) -> None:
-    """The whole table as one group is the most that generalization can do."""
-    whole = Groups(
-        (),
-        table.secrets,
-        np.zeros((1, 0), np.int32),
-        np.array([0, len(table.weight)]),
-        table.secret,
-        table.weight,
-        table.domains,
-    )
-    for requirement in policy.require:
-        verdict = requirement.test(whole)
-        if not verdict.ok.all():
-            raise RequirementNotMet(
-                f"{describe(requirement)} cannot be met: the whole table as one group reaches {verdict.reached:g}"
-            )
 
 
 @dataclass(frozen=True)
@@ -146,10 +125,9 @@ class _Forest:
             rows = _padded(codes.quasi)
             weight = codes.weight.astype(np.int32)
             cells = (counts.start, counts.secret, counts.weight, offset)
-        arrays = (limits.rule, limits.first, limits.last, limits.a, limits.b, limits.base)
         geometry = (codes.geometry.ints, codes.geometry.floats)
         width = len(codes.attributes)
-        return cls(rows, weight, cell, width, mode, geometry, cells, arrays, limits.least, codes.records)
+        return cls(rows, weight, cell, width, mode, geometry, cells, limits.arrays(), limits.least, codes.records)
 
     def grow(self, progress: Progress) -> dict[tuple[int, int], _Tree]:
         """Cut everything; the parts of the tree by their segments.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal import datasets, tables
-from shoal.api import anonymize, check
+from shoal.api import anonymize, check, measure
 from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet, ShoalError
 from shoal.policy import Policy
 from shoal.recoding import load_recoding
@@ -43,5 +43,6 @@ __all__ = [
     "check",
     "datasets",
     "load_recoding",
+    "measure",
     "tables",
 ]

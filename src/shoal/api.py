@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from shoal.measures import THRESHOLD, Measures
+from shoal.measures.tables import measured
 from shoal.method import Progress, make
 from shoal.policy import Policy
 from shoal.release import Release, examine
@@ -70,4 +72,33 @@ def check(data: Any, policy: Policy) -> Certificate:
     >>> check(hospital(500, seed=1), hospital_policy(k=5)).smallest
     1
     """
-    return examine(data, policy).certificate
+    return examine(data, policy)
+
+
+def measure(original: Any, released: Any, policy: Policy, *, threshold: float = THRESHOLD) -> Measures:
+    """Measure a release from the two tables and the policy alone, whoever made it.
+
+    Parameters
+    ----------
+    original, released : pandas, polars or pyarrow frames, or the paths of CSV or Parquet files; the rows need not stand in
+        the same order, and records that the release lacks count as suppressed
+    policy : its quasi-identifiers and their taxonomies say how much a label covers
+    threshold : the risk above which a record counts into ``risk_above``
+
+    Returns
+    -------
+    `Measures`: the figures by name, and ``.columns`` with those of each attribute.
+
+    Notes
+    -----
+    Labels of other tools are read as well: ``[20, 40)``, ``20-40``, ``4790*``, ``{a, b}``, labels of the taxonomy, ``*``.
+
+    Examples
+    --------
+    >>> from shoal.datasets import hospital, hospital_policy
+    >>> patients, policy = hospital(500, seed=1), hospital_policy(k=5)
+    >>> release = anonymize(patients, policy)
+    >>> measure(patients, release.frame, policy)["ncp"] == release.measures["ncp"]
+    True
+    """
+    return measured(original, released, policy, threshold=threshold)

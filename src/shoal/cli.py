@@ -107,6 +107,30 @@ def check(
 
 
 @app.command()
+def measure(
+    original: Annotated[Path, typer.Argument(help="The raw table, a CSV or Parquet file.")],
+    released: Annotated[Path, typer.Argument(help="The released table, whoever made it.")],
+    policy: PolicyFile,
+    threshold: Annotated[float, typer.Option(help="The risk above which a record counts as at risk.")] = 0.2,
+    json_: Annotated[
+        Path | None, typer.Option("--json", help="Write the measures to this file; - for standard output.")
+    ] = None,
+) -> None:
+    """Measure what a release kept and what is at risk, from the two tables and the policy."""
+    if json_ is not None and json_.resolve() in (original.resolve(), released.resolve(), policy.resolve()):
+        raise shoal.PolicyError(f"--json would overwrite {str(json_)!r}, which is read; choose another file")
+    found = shoal.measure(original, released, Policy.load(policy), threshold=threshold)
+    text = json.dumps({**found, "columns": found.columns}, indent=2, ensure_ascii=False)
+    if json_ is not None and str(json_) == "-":
+        typer.echo(text)
+        return
+    if json_ is not None:
+        _write(json_, text + "\n")
+    _pairs(("measure", ""), [(name, f"{value:,.6g}") for name, value in found.items()])
+    _pairs(("what was kept", "certainty"), [(name, f"{1 - c['ncp']:.1%}") for name, c in found.columns.items()])
+
+
+@app.command()
 def methods() -> None:
     """List the methods and their parameters."""
     listed = Table(box=None, pad_edge=False)

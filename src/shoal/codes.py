@@ -1,7 +1,8 @@
 """Attributes as ordered integer codes, and tables as counted cells of them.
 
 The one representation every method decides on: a numeric or date value is its rank among the distinct ones, a categorical
-value its leaf's place in depth-first order, a missing value the last code.
+value its leaf's place in depth-first order, a missing value the last code. A number or date under a tree of intervals or
+parts has the place of its leaf too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
 
-LONGEST = 100  # characters of a value that can be masked
 NUMBER, TREE, FLAT = 0, 1, 2  # how the kernels measure the loss of an interval
 
 
@@ -43,7 +43,6 @@ class Attribute:
     taxonomy: Taxonomy | None
     span: float
     flat: bool = False
-    parts: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -62,6 +61,19 @@ class Attribute:
         with np.errstate(invalid="ignore"):
             width = (self.position[hi] - self.position[lo]) / self.span
         return np.where(lo == hi, 0.0, np.where(np.isinf(self.position[hi]), 1.0, width))
+
+    def distance(self, one: I4, other: I4) -> F8:
+        """How far codes lie apart, between 0 and 1; a missing value is at distance 1 from all others.
+
+        Definitions 4 and 5 of Byun, Kamra, Bertino and Li, "Efficient k-anonymization using clustering techniques"
+        (2007): numbers by their difference over the span, categories by the height of the lowest node over both, over
+        the height of the tree.
+        """
+        lo, hi = np.minimum(one, other), np.maximum(one, other)
+        if self.taxonomy is None:
+            return self.loss(lo, hi)
+        height = self.taxonomy.height
+        return np.asarray(height[self.taxonomy.covers(lo, hi)] / max(int(height[0]), 1), np.float64)
 
 
 @dataclass(frozen=True)
@@ -142,6 +154,11 @@ class Codes:
         """The attributes as arrays."""
         return Geometry.of(self.attributes)
 
+    def distance(self, one: int, other: int) -> float:
+        """How far two combinations lie apart: the sum over the attributes, as Definition 6 of the k-member paper has it."""
+        pairs = zip(self.attributes, self.quasi[one], self.quasi[other], strict=True)
+        return float(sum(a.distance(np.array([x]), np.array([y]))[0] for a, x, y in pairs))
+
     @cached_property
     def table(self) -> Groups:
         """The whole table as groups by its raw codes."""
@@ -217,7 +234,7 @@ def _secret(engine: Engine, column: str, reading: Reading, dictionaries: dict[st
 def attribute_of(name: str, quasi: Quasi, distinct: Distinct, reading: Reading) -> tuple[Attribute, Dictionary]:
     """An attribute and its dictionary, from the distinct values of its column."""
     absent = distinct.missing > 0
-    if quasi.kind != "categorical" and quasi.date is None:
+    if quasi.kind != "categorical" and quasi.maker is None:
         position = np.append(distinct.values, np.inf) if absent else np.asarray(distinct.values, np.float64)
         codes = np.arange(len(distinct.values), dtype=np.int32)
         attribute = Attribute(name, quasi.kind, position, None, _span(name, quasi, distinct.values))
@@ -226,7 +243,7 @@ def attribute_of(name: str, quasi: Quasi, distinct: Distinct, reading: Reading) 
         position = np.arange(tree.size, dtype=np.float64)
         if absent:
             tree, position = tree.with_missing(), np.append(position, np.inf)
-        attribute = Attribute(name, quasi.kind, position, tree, 1.0, flat, quasi.date or ())
+        attribute = Attribute(name, quasi.kind, position, tree, 1.0, flat)
     return attribute, Dictionary(reading, distinct, codes, attribute.size - 1 if absent else -1)
 
 
@@ -244,70 +261,16 @@ def _span(name: str, quasi: Quasi, values: F8) -> float:
 
 
 def _tree(name: str, quasi: Quasi, distinct: Distinct) -> tuple[Taxonomy, I4, bool]:
-    """The tree of a categorical attribute, and the code of every distinct value."""
-    if quasi.date is not None:
-        paths = [date_path(float(v), quasi.date) for v in distinct.values]
-        leaves = [p[0] for p in paths]
-        tree = (
-            Taxonomy.from_paths(dict(zip(leaves, paths, strict=True)).values(), made=True)
-            if paths
-            else Taxonomy.flat([])
-        )
-        return tree, tree.code_of(leaves, column=name), False
+    """The tree of an attribute, the code of every distinct value, and whether it is a root and leaves in no order."""
+    if quasi.maker is not None:
+        paths = [quasi.maker.path(value) for value in distinct.values]
+        tree = quasi.shaped(quasi.maker.tree(paths, distinct.counts.tolist(), column=name))
+        return tree, tree.code_of([path[0] for path in paths], column=name), False
     texts = [str(v) for v in distinct.values]
     if quasi.taxonomy is not None:
-        return quasi.taxonomy, quasi.taxonomy.code_of(texts, column=name), False
-    if quasi.mask is not None:
-        long = [text for text in texts if len(text) > LONGEST]
-        if long:
-            raise DataError(
-                f"column {name!r} holds {len(long)} values of more than {LONGEST} characters, too long to mask"
-            )
-        paths = [mask_path(text, quasi.mask) for text in sorted(texts, key=lambda t: mask_key(t, quasi.mask))]
-        try:
-            tree = Taxonomy.from_paths(paths, made=True) if paths else Taxonomy.flat([])
-        except DataError as error:
-            raise DataError(f"column {name!r} holds values that are masked already: {error}") from None
+        tree = quasi.shaped(quasi.taxonomy)
         return tree, tree.code_of(texts, column=name), False
     # No tree given: the most frequent value first, so that cuts in the order of codes part what is common from what is rare.
     order = np.argsort(-distinct.counts, kind="stable")
     tree = Taxonomy.flat([texts[i] for i in order])
     return tree, tree.code_of(texts, column=name), True
-
-
-def mask_path(text: str, side: str) -> list[str]:
-    """A code with more and more of it masked, itself first.
-
-    >>> mask_path("479", "right")
-    ['479', '47*', '4**']
-    """
-    size = len(text)
-    if side == "right":
-        return [text[: size - i] + "*" * i for i in range(max(size, 1))]
-    return ["*" * i + text[i:] for i in range(max(size, 1))]
-
-
-def mask_key(text: str, side: str | None) -> tuple[int, str]:
-    """The order of masked codes: shorter ones first, then by the end that is masked last."""
-    return len(text), text[::-1] if side == "left" else text
-
-
-def date_path(seconds: float, parts: Sequence[str]) -> list[str]:
-    """A date in coarser and coarser parts.
-
-    >>> date_path(486259200.0, ["day", "month", "year", "decade"])
-    ['1985-05-30', '1985-05', '1985', '1980s']
-    """
-    day = np.datetime64(int(seconds // 86400), "D")
-    text = str(day)
-    year, month = text[:-6], text[:-3]
-    iso = day.astype(object).isocalendar()
-    write = {
-        "day": text,
-        "week": f"{iso[0]}-W{iso[1]:02d}",
-        "month": month,
-        "quarter": f"{year}-Q{(int(month[-2:]) + 2) // 3}",
-        "year": str(iso[0]) if "week" in parts else year,
-        "decade": f"{(iso[0] if 'week' in parts else int(year)) // 10 * 10}s",
-    }
-    return [write[part] for part in parts]

@@ -16,7 +16,8 @@ from shoal.codes import Codes, encode
 from shoal.engines import Format, Plan, Written, format_of, open_data
 from shoal.errors import PolicyError, RequirementNotMet, choices
 from shoal.groups import Groups, dense
-from shoal.measures import Published, kept_by_attribute, measures_of
+from shoal.measures import Published, measures_of
+from shoal.measures.tables import audience_of, original_counts
 from shoal.policy import Policy
 from shoal.recoding import Assignment, Boxes, Field, Output, Placement, Recoding, style_of, write_boxes
 from shoal.release import Release, examine
@@ -100,24 +101,25 @@ class Method(ABC):
         columns = output.columns(schema.names, written)
         place = decision.placement
         released = coded.apply(Plan(codes.counts, place.cell, place.group, place.weight, columns))
+        recoding = self._recoding(codes, decision, written, output)
         tell("writing", 1, 1)
         tell("checking", 0, 1)
-        target = self.policy.target if self.policy.target not in self.policy.quasi else None
-        examined = examine(released, self.policy, suppressed=suppressed, also=(target,) if target else ())
-        certificate = examined.certificate
+        certificate = examine(released, self.policy, suppressed=suppressed)
         if not certificate.holds:
             raise RequirementNotMet(f"the release fails its check; nothing was written\n{certificate}").reached(
                 certificate
             )
-        boxes = self._published(codes, decision, style, suppressed)
-        measures = {**measures_of(boxes, examined.groups, target), **decision.figures}
+        if style in ("lo-hi", "midpoint"):  # these show less than was published of the box
+            written = write_boxes(codes.attributes, decision.lo, decision.hi, "label", _members(codes, decision))
+        audience = audience_of(released, self.policy, suppressed)
+        measures = measures_of(_published(codes, decision, written), audience)
+        measures |= decision.figures
         tell("checking", 1, 1)
         return Release(
             self.policy,
             certificate,
             measures,
-            kept_by_attribute(boxes),
-            self._recoding(codes, decision, written, output),
+            recoding,
             self.name,
             self.parameters(),
             tuple(n for n in schema.names if n not in self.policy.quasi and n not in output.kept),
@@ -191,15 +193,6 @@ class Method(ABC):
             lo[np.isinf(hi[:, j]) & np.isfinite(lo[:, j]), j] = -np.inf  # with a missing value among others: '*'
         return lo, hi
 
-    def _published(self, codes: Codes, decision: Decision, style: str, suppressed: int) -> Published:
-        members = _members(codes, decision)
-        distinct: list[NDArray[np.int64] | None] = [None] * len(codes.attributes)
-        if style == "set":
-            for j, attribute in enumerate(codes.attributes):
-                if attribute.taxonomy is not None:
-                    distinct[j] = np.bincount(members(j)[0], minlength=len(decision.lo))
-        return Published(codes.attributes, decision.lo, decision.hi, decision.size(), suppressed, distinct)
-
 
 def constructor(method: type[Method]) -> dict[str, inspect.Parameter]:
     """The parameters that a method takes, those of its bases included, in the order they are written."""
@@ -245,6 +238,20 @@ def _members(codes: Codes, decision: Decision) -> Callable[[int], tuple[I4, I4]]
         return (pair // size).astype(np.int32), (pair % size).astype(np.int32)
 
     return members
+
+
+def _published(codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...]) -> list[Published]:
+    """The labels of every attribute, with the records that bear them."""
+    size = decision.size()
+    found = []
+    for j, (_, column) in enumerate(written):
+        labels: list[str | None] = [*column.values, None]  # the last serves index -1
+        records = np.bincount(column.index % len(labels), size, minlength=len(labels)).astype(np.int64)
+        borne = np.flatnonzero(records)
+        found.append(
+            Published(codes.attributes[j], [labels[i] for i in borne], records[borne], original_counts(codes, j))
+        )
+    return found
 
 
 def _as_published(codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...], policy: Policy) -> Groups:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +16,7 @@ from typing import Any
 from shoal.codes import published
 from shoal.engines import Engine, Format, open_data
 from shoal.errors import EngineError, RequirementNotMet
-from shoal.groups import Groups
+from shoal.measures import Measures
 from shoal.policy import Policy
 from shoal.recoding import Recoding
 from shoal.report import Facts, html
@@ -26,21 +26,13 @@ OWNER = ".owner"
 MARK, OWNER_MARK = "certificate.json", "ledger.json"  # by these a folder is known as a release
 
 
-@dataclass(frozen=True)
-class Examined:
-    """A table as a stranger sees it: the certificate, and the groups it was made from."""
-
-    certificate: Certificate
-    groups: Groups
-
-
-def examine(data: Any, policy: Policy, *, suppressed: int = 0, also: Sequence[str] = ()) -> Examined:
-    """Test a table against a policy by what stands in it, whoever made it; columns of ``also`` are counted too."""
+def examine(data: Any, policy: Policy, *, suppressed: int = 0) -> Certificate:
+    """Test a table against a policy by what stands in it, whoever made it."""
     engine = open_data(data)
     policy.fit(engine.schema(), check=True)
-    groups, labels = published(engine, policy, also=also)
+    groups, labels = published(engine, policy)
     requirements = [_spread(r, groups.names) for r in policy.require]
-    certificate = certify(
+    return certify(
         groups,
         requirements,
         fingerprint=engine.fingerprint(),
@@ -48,7 +40,6 @@ def examine(data: Any, policy: Policy, *, suppressed: int = 0, also: Sequence[st
         suppressed=suppressed,
         identifiers=tuple(n for n in policy.identifiers if n in engine.schema().names),
     )
-    return Examined(certificate, groups)
 
 
 def _spread(requirement: Any, names: tuple[str, ...]) -> Any:
@@ -68,8 +59,7 @@ class Release:
 
     policy: Policy
     certificate: Certificate
-    measures: Mapping[str, float]
-    kept: Mapping[str, float]
+    measures: Measures
     recoding: Recoding
     method: str
     parameters: Mapping[str, Any]
@@ -84,7 +74,7 @@ class Release:
 
     def facts(self) -> Facts:
         """What a reader wants to know at a glance; nothing in it points at a person."""
-        return Facts(self.certificate, self.measures, self.kept, self.method, dict(self.parameters))
+        return Facts(self.certificate, self.measures, self.method, dict(self.parameters))
 
     def save(self, path: str | Path, *, format: Format | None = None, overwrite: bool = False) -> Path:
         """Write what may leave to ``path``, and what must not to ``path`` + ``.owner`` (mode 700).
@@ -120,7 +110,7 @@ class Release:
         folder.chmod(0o755)
         table = folder / f"table.{format}"
         self.engine.write(table, format)
-        certificate = examine(table, self.policy, suppressed=self.certificate.suppressed).certificate
+        certificate = examine(table, self.policy, suppressed=self.certificate.suppressed)
         if not certificate.holds or certificate.fingerprint != self.certificate.fingerprint:
             raise RequirementNotMet(
                 "the table that was written is not the table that was checked; nothing was released"

@@ -1,10 +1,11 @@
-"""Tables to try things on: a made-up hospital, and UCI Adult, on which the papers compare.
+"""Tables to try things on: a made-up hospital, UCI Adult, on which the papers compare, and the papers' own examples.
 
 >>> hospital(3, kind="pyarrow").num_rows
 3
 """
 
+from shoal.datasets import papers
 from shoal.datasets.census import adult, adult_taxonomies
 from shoal.datasets.patients import hospital, hospital_policy
 
-__all__ = ["adult", "adult_taxonomies", "hospital", "hospital_policy"]
+__all__ = ["adult", "adult_taxonomies", "hospital", "hospital_policy", "papers"]

@@ -20,7 +20,7 @@ from shoal.engines.base import (
 from shoal.engines.files import format_of
 from shoal.engines.frames import frame_of
 from shoal.engines.memory import MemoryEngine
-from shoal.engines.values import date_text, number_text
+from shoal.engines.values import date_text, moment_of, number_of, number_text
 
 __all__ = [
     "Column",
@@ -37,6 +37,8 @@ __all__ = [
     "date_text",
     "format_of",
     "frame_of",
+    "moment_of",
+    "number_of",
     "number_text",
     "open_data",
 ]

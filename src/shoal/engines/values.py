@@ -87,7 +87,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
     if _is_text(raw.type) or pa.types.is_null(raw.type):
-        numbers, wrong = _parsed(raw, missing, _number)
+        numbers, wrong = _parsed(raw, missing, number_of)
         if wrong:
             raise DataError(
                 f"column {column!r} is numeric in the policy but holds text: {some(wrong)}; mend the values, list them "
@@ -105,7 +105,7 @@ def _numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
             f"column {column!r} is numeric in the policy but holds {raw.type} values; "
             "declare it as a date or as categorical"
         )
-    gone = np.isnan(numbers) | np.isin(numbers, _marks(missing, _number))
+    gone = np.isnan(numbers) | np.isin(numbers, _marks(missing, number_of))
     if (np.abs(numbers[whole & ~gone]) >= EXACT).any():
         raise DataError(
             f"column {column!r} holds whole numbers of 2^53 and above, too large to be told apart as numbers; "
@@ -118,7 +118,7 @@ def _numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
 
 def _dates(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
     if _is_text(raw.type) or pa.types.is_null(raw.type):
-        seconds, wrong = _parsed(raw, missing, _moment)
+        seconds, wrong = _parsed(raw, missing, moment_of)
         if wrong:
             raise DataError(
                 f"column {column!r} is a date in the policy but holds {some(wrong)}; write dates as 1985-06-14, list "
@@ -132,7 +132,7 @@ def _dates(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
             f"column {column!r} is a date in the policy but holds {raw.type} values; "
             "declare it as numeric or as categorical"
         )
-    gone = np.isnan(seconds) | np.isin(seconds, _marks(missing, _moment))
+    gone = np.isnan(seconds) | np.isin(seconds, _marks(missing, moment_of))
     return seconds[~gone], gone
 
 
@@ -150,14 +150,15 @@ def _marks(missing: tuple[str, ...], parse: Callable[[str], float | None]) -> li
     return [number for number in map(parse, missing) if number is not None and not np.isnan(number)]
 
 
-def _number(text: str) -> float | None:
+def number_of(text: str) -> float | None:
+    """The number that a text is, or None."""
     try:
         return None if "_" in text else float(text)
     except ValueError:
         return None
 
 
-def _moment(text: str) -> float | None:
+def moment_of(text: str) -> float | None:
     """Seconds since 1970-01-01; a moment with a zone is taken in UTC."""
     text = text.strip()
     if len(text) < 10 or text[4] != "-":  # no week dates, no dates without dashes
@@ -174,7 +175,7 @@ def _moment(text: str) -> float | None:
 def _categories(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
     found = texts(raw, column).to_pylist()
     numeric = pa.types.is_floating(raw.type) or pa.types.is_integer(raw.type) or pa.types.is_decimal(raw.type)
-    marks = _marks(missing, _number) if numeric else []
+    marks = _marks(missing, number_of) if numeric else []
     gone = np.array([t is None or t.strip() in missing or (numeric and float(t) in marks) for t in found], bool)
     return np.array([t for t, g in zip(found, gone, strict=True) if not g], dtype=object), gone
 

@@ -1,110 +1,165 @@
 """What was kept and what is at risk, as numbers about a release.
 
-Rule of counting: a suppressed record counts as fully generalized (loss 1 in every attribute) wherever a mean is over
-records; a missing value is a value like any other, and a box that holds missing and other values is the root.
+Everything is read off the two tables and the policy: what a label covers (`extents`), and the groups as a stranger counts
+them. Rule of counting: a suppressed record counts as fully generalized (loss 1 in every attribute) wherever a mean is over
+records; a missing value is a value like any other; records written as ``*`` throughout are a group like any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.codes import Attribute
 from shoal.groups import Groups
+from shoal.measures.extents import Extent, extents
 
-I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
+
+THRESHOLD = 0.2  # the risk above which a record counts as at risk, unless said
+
+
+class Measures(dict[str, float]):
+    """The measures of a release by name; ``columns`` has those of each attribute.
+
+    ============== ====================================================================================================
+    records        released records; ``suppressed``: records of the original that are not in the release
+    classes        groups; ``smallest`` and ``average``: their records
+    ncp            normalized certainty penalty: mean over records and attributes (0: raw, 1: nothing left)
+    il             Total-IL (Byun et al., Definitions 7 and 8): records x (widths + heights), summed
+    loss           exp(mean(log(1 + x))) - 1 over attributes, x the mean share of leaves, scaled so that the raw table
+                   has 0; ``loss_mean``: the plain mean of x
+    precision      1 - mean height of what is published over the height of its tree
+    entropy        mean uncertainty of the original value, knowing the label, over that without it
+    dm             discernibility: the sum of squared sizes, and for each suppressed record the size of the original
+    cm             classification metric: the share of records that are suppressed or not of their group's most frequent
+                   class; ``cm_sum``: their number (where the policy has a target)
+    risk_max       the chance to find the record of somebody known to be in the table, at worst (1 / smallest);
+                   ``risk_mean``: on average; ``risk_above``: the share of records above the threshold
+    uniques        records alone in their group
+    certain        records with a sensitive value that all of their group share
+    ed, sd         equal and sensitive diversity (Byun et al., Definition 10), summed over the sensitive attributes; sd
+                   counts the values that the policy calls truly sensitive
+    ============== ====================================================================================================
+    """
+
+    def __init__(self, figures: Mapping[str, float], columns: Mapping[str, Mapping[str, float]]) -> None:
+        super().__init__(figures)
+        self.columns = columns
 
 
 @dataclass(frozen=True)
 class Published:
-    """The boxes as they were published: per group its interval of codes, its records, and its values where sets are written."""
+    """One attribute as released: its labels, how many records bear each, and how often each original value occurs."""
 
-    attributes: Sequence[Attribute]
-    lo: I4
-    hi: I4
-    size: I8
+    attribute: Attribute
+    labels: Sequence[str | None]
+    records: I8
+    original: I8
+
+
+@dataclass(frozen=True)
+class Audience:
+    """What a stranger counts, and what the policy says of it."""
+
+    groups: Groups
     suppressed: int
-    distinct: Sequence[I8 | None]
+    sensitive: tuple[str, ...] = ()
+    target: str | None = None
+    truly: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    threshold: float = THRESHOLD
 
 
-def measures_of(boxes: Published, seen: Groups, target: str | None = None) -> dict[str, float]:
-    """All measures of a release.
-
-    ``ncp``: normalized certainty penalty, mean over records and attributes. ``il``: Total-IL (Byun et al., Definitions 7
-    and 8). ``loss``: the geometric score over attributes of the scaled share of leaves. ``dm``: discernibility. ``cm``:
-    classification metric, where the policy has a target. ``risk_max`` and ``risk_mean``: the chance of finding the right
-    record for somebody known to be in the table, at worst and on average. ``seen`` are the groups as a stranger counts
-    them in the released table.
-    """
-    records = int(boxes.size.sum())
-    total = records + boxes.suppressed
-    ncp = [_mean(_ncp(a, boxes, j), boxes) for j, a in enumerate(boxes.attributes)]
-    shares = [_scaled(a, boxes, j) for j, a in enumerate(boxes.attributes)]
-    size = seen.size.astype(np.float64)
-    found = {
-        "records": float(records),
-        "suppressed": float(boxes.suppressed),
-        "classes": float(len(size)),
-        "smallest": float(size.min(initial=np.inf)) if len(size) else 0.0,
-        "average": records / len(size) if len(size) else 0.0,
-        "ncp": float(np.mean(ncp)),
-        "il": _total_il(boxes),
-        "loss": float(np.exp(np.mean(np.log1p(shares))) - 1),
-        "loss_mean": float(np.mean(shares)),
-        "dm": float((size**2).sum()) + float(boxes.suppressed) * total,
-        "risk_max": float(1 / size.min()) if len(size) else 0.0,
-        "risk_mean": len(size) / records if records else 0.0,
+def measures_of(published: Sequence[Published], audience: Audience) -> Measures:
+    """All measures; see `Measures`."""
+    columns = {p.attribute.name: _column(p, audience.suppressed) for p in published}
+    every = list(columns.values())
+    x = np.array([c["loss"] for c in every])
+    figures = _counted(audience)
+    total = figures["records"] + figures["suppressed"]
+    figures |= {
+        "ncp": float(np.mean([c["ncp"] for c in every])),
+        "il": float(np.sum([c["height"] for c in every])) * total,
+        "loss": float(np.exp(np.mean(np.log1p(x))) - 1),
+        "loss_mean": float(np.mean(x)),
+        "precision": 1 - float(np.mean([c["height"] for c in every])),
+        "entropy": float(np.mean([c["entropy"] for c in every])),
     }
-    if target is not None:
-        group, _, weight = seen.histogram(target)
+    return Measures(figures, columns)
+
+
+def _column(published: Published, suppressed: int) -> dict[str, float]:
+    found = extents(published.attribute, published.labels, published.original)
+    weight = published.records.astype(np.float64)
+    total = max(float(weight.sum()) + suppressed, 1.0)
+
+    def mean(name: str) -> float:
+        value = np.array([getattr(e, name) for e in found], np.float64)
+        return (float((value * weight).sum()) + suppressed) / total
+
+    tree = published.attribute.taxonomy
+    least = 0.0 if tree is None else 1 / tree.size
+    loss = 0.0 if least == 1.0 else max(0.0, (mean("share") - least) / (1 - least))
+    return {
+        "ncp": mean("ncp"),
+        "height": mean("height"),
+        "loss": loss,
+        "entropy": mean("entropy"),
+        "distinct": float(len(found)),
+        "distinct_original": float((published.original > 0).sum()),
+    }
+
+
+def _counted(audience: Audience) -> dict[str, float]:
+    """The measures that the groups alone give."""
+    groups = audience.groups
+    size = groups.size.astype(np.float64)
+    records, suppressed = float(size.sum()), float(audience.suppressed)
+    risk = 1 / size
+    found = {
+        "records": records,
+        "suppressed": suppressed,
+        "classes": float(len(size)),
+        "smallest": float(size.min()) if len(size) else 0.0,
+        "average": records / len(size) if len(size) else 0.0,
+        "dm": float((size**2).sum()) + suppressed * (records + suppressed),
+        "risk_max": float(risk.max(initial=0.0)),
+        "risk_mean": len(size) / records if records else 0.0,
+        "risk_above": float(size[risk > audience.threshold + 1e-12].sum()) / records if records else 0.0,
+        "uniques": float((size == 1).sum()),
+    }
+    if audience.target is not None:
+        group, _, weight = groups.histogram(audience.target)
         best = np.zeros(len(size))
         np.maximum.at(best, group, weight)
-        found["cm"] = (total - float(best.sum())) / max(total, 1)
+        found["cm_sum"] = records + suppressed - float(best.sum())
+        found["cm"] = found["cm_sum"] / max(records + suppressed, 1.0)
+    if audience.sensitive:
+        found |= _diversity(audience)
     return found
 
 
-def kept_by_attribute(boxes: Published) -> dict[str, float]:
-    """The share of each attribute's certainty that was kept: 1 - NCP."""
-    return {a.name: 1.0 - _mean(_ncp(a, boxes, j), boxes) for j, a in enumerate(boxes.attributes)}
+def _diversity(audience: Audience) -> dict[str, float]:
+    groups = audience.groups
+    size = groups.size
+    certain = np.zeros(len(size), bool)
+    equal = truly = 0.0
+    for name in audience.sensitive:
+        group, code, _ = groups.histogram(name)
+        alone = np.bincount(group, minlength=len(size)) == 1
+        certain |= alone
+        equal += float(size[alone].sum())
+        labels = groups.labels[groups.secrets.index(name)]
+        grave = np.array([label in audience.truly.get(name, ()) for label in labels], bool)
+        known = np.zeros(len(size), bool)
+        known[group] = grave[code]
+        truly += float(size[alone & known].sum())
+    found = {"certain": float(size[certain].sum()), "ed": equal}
+    return {**found, "sd": truly} if audience.truly else found
 
 
-def _mean(per_group: F8, boxes: Published) -> float:
-    total = int(boxes.size.sum()) + boxes.suppressed
-    return (float((per_group * boxes.size).sum()) + boxes.suppressed) / max(total, 1)
-
-
-def _ncp(attribute: Attribute, boxes: Published, j: int) -> F8:
-    count = boxes.distinct[j]
-    if count is not None:
-        return np.where(count == 1, 0.0, count / attribute.size)
-    return attribute.loss(boxes.lo[:, j], boxes.hi[:, j])
-
-
-def _scaled(attribute: Attribute, boxes: Published, j: int) -> float:
-    """The mean share of leaves, scaled so that the raw table has 0 and the root 1."""
-    if attribute.taxonomy is None:
-        return _mean(_ncp(attribute, boxes, j), boxes)
-    leaves = attribute.taxonomy.size
-    if leaves == 1:
-        return 0.0
-    share = np.maximum(_ncp(attribute, boxes, j), 1 / leaves)
-    return max(0.0, (_mean(share, boxes) - 1 / leaves) / (1 - 1 / leaves))
-
-
-def _total_il(boxes: Published) -> float:
-    """Records x (width of numbers + height of the lowest common ancestor), summed over groups; a suppressed record costs 1
-    per attribute.
-    """
-    per_group = np.zeros(len(boxes.size))
-    for j, attribute in enumerate(boxes.attributes):
-        tree = attribute.taxonomy
-        if tree is None:
-            per_group += attribute.loss(boxes.lo[:, j], boxes.hi[:, j])
-        elif tree.height[0] > 0:
-            per_group += tree.height[tree.covers(boxes.lo[:, j], boxes.hi[:, j])] / tree.height[0]
-    return float((per_group * boxes.size).sum()) + boxes.suppressed * len(boxes.attributes)
+__all__ = ["THRESHOLD", "Audience", "Extent", "Measures", "Published", "measures_of"]

@@ -104,6 +104,7 @@ class Policy(BaseModel):
     sensitive : confidential columns; released as they are
     target : the class to be predicted; released as it is unless it is also quasi
     keep : other columns that are released as they are
+    truly_sensitive : of a sensitive column, the values that do harm when they are known (for the sensitive diversity)
     missing : texts that stand for a missing value
     require : the requirements
     suppress : at most this share of the records may be left out
@@ -130,6 +131,7 @@ class Policy(BaseModel):
     sensitive: Names = ()
     target: str | None = None
     keep: Names = ()
+    truly_sensitive: dict[str, Names] = Field(default_factory=dict)
     missing: Names = ("",)
     require: Annotated[tuple[Rule, ...], BeforeValidator(_flattened)] = ()
     suppress: float = Field(default=0.0, ge=0.0, le=1.0)
@@ -163,6 +165,12 @@ class Policy(BaseModel):
                         place=(role, column if role == "quasi" else place),
                     )
                 roles[column] = role
+        for column in self.truly_sensitive:
+            if column not in self.sensitive:
+                raise PolicyError(
+                    f"column {column!r} has truly sensitive values but is not sensitive; {choices(column, self.sensitive)}",
+                    place=("truly_sensitive", column),
+                )
         if self.target in self.identifiers:
             raise PolicyError(
                 f"the target {self.target!r} is an identifier, which is dropped; a target is released",
@@ -223,6 +231,8 @@ class Policy(BaseModel):
                 found[name] = {column: quasi.written(public=public) for column, quasi in value.items()}
             elif name == "require":
                 found[name] = [_written(requirement) for requirement in value]
+            elif isinstance(value, dict):
+                found |= {name: {key: list(listed) for key, listed in value.items()}} if value else {}
             elif value != field.default:
                 found[name] = list(value) if isinstance(value, tuple) else value
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,10 +18,21 @@ from pydantic import (
 )
 
 from shoal.errors import PolicyError, choices
-from shoal.taxonomy import Taxonomy
+from shoal.taxonomy import PARTS, WORDS, Maker, Taxonomy, maker_of
+
+__all__ = ["KINDS", "PARTS", "Quasi"]
 
 KINDS = ("numeric", "categorical", "date")
-PARTS = ("day", "week", "month", "quarter", "year", "decade")
+FITTING = {
+    "taxonomy": ("categorical",),
+    "mask": ("categorical",),
+    "balanced": ("categorical", "numeric"),
+    "date": ("date",),
+    "bounds": ("numeric",),
+    "widths": ("numeric",),
+    "boundaries": ("numeric",),
+}
+LEVELLED = ("taxonomy", "mask", "balanced")  # what may be said of their levels; the others list theirs
 
 Kind = Literal["numeric", "categorical", "date"]
 Part = Literal["day", "week", "month", "quarter", "year", "decade"]
@@ -48,8 +60,55 @@ Tree = Annotated[
 ]
 
 
+def _lists(value: Any) -> Any:
+    """One list of boundaries stands for a list of lists."""
+    flat = isinstance(value, (list, tuple)) and not any(isinstance(v, (list, tuple)) for v in value)
+    return [value] if flat else value
+
+
+def _plain(number: float) -> int | float:
+    return int(number) if float(number).is_integer() else number
+
+
+def _plain_lists(levels: tuple[tuple[float, ...], ...]) -> Any:
+    plain = [[_plain(v) for v in ends] for ends in levels]
+    return plain[0] if len(plain) == 1 else plain
+
+
+Number = Annotated[float, PlainSerializer(_plain)]
+_NUMBERS = {"type": "array", "items": {"type": "number"}, "minItems": 1}
+Ends = Annotated[
+    tuple[tuple[float, ...], ...],
+    BeforeValidator(_lists),
+    PlainSerializer(_plain_lists),
+    WithJsonSchema({"anyOf": [_NUMBERS, {"type": "array", "items": _NUMBERS, "minItems": 1}]}),
+]
+
+
 class Quasi(BaseModel):
-    """A quasi-identifier. In short: ``numeric``, ``categorical`` or ``date``."""
+    """A quasi-identifier. In short: ``numeric``, ``categorical`` or ``date``.
+
+    Parameters
+    ----------
+    kind : what its values are; implied where one of the others tells it
+    taxonomy : a tree of categories: nested, or the path of a file
+    mask : codes of which more and more is masked, from the ``right`` or the ``left``
+    date : the parts of a date, from fine to coarse
+    bounds : the lowest and the highest number there can be, which give the span that losses are shares of
+    widths, origin : numbers under intervals of fixed widths, from fine to coarse, each a multiple of the one before, that
+        begin at ``origin`` (0 unless said)
+    boundaries : numbers under intervals between these, open at both ends; or a list of lists, from fine to coarse, each
+        part of the one before
+    balanced : a tree made from how often each value occurs, with about so many branches per branch; for categories, and for
+        numbers where ``kind`` says so (see `Taxonomy.balanced`)
+    keep, skip, by : the inner levels of a taxonomy, a mask or a balanced tree to use or to leave out, counted from the root
+        or, with ``by: height``, from the leaves (see `Taxonomy.levels`)
+
+    At most one of taxonomy, mask, date, bounds, widths, boundaries and balanced.
+
+    >>> Quasi.model_validate({"widths": [5, 10]}).maker.path(23)
+    ['23', '[20, 25)', '[20, 30)']
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
@@ -57,7 +116,14 @@ class Quasi(BaseModel):
     taxonomy: Tree | None = None
     mask: Literal["right", "left"] | None = None
     date: tuple[Part, ...] | None = None
-    bounds: tuple[float, float] | None = None
+    bounds: tuple[Number, Number] | None = None
+    widths: tuple[Number, ...] | None = None
+    origin: Number | None = None
+    boundaries: Ends | None = None
+    balanced: int | None = None
+    keep: tuple[int, ...] | None = None
+    skip: tuple[int, ...] | None = None
+    by: Literal["level", "height"] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -67,30 +133,51 @@ class Quasi(BaseModel):
                 raise PolicyError(f"unknown kind {value!r}; {choices(value, KINDS)}")
             return {"kind": value}
         if isinstance(value, dict) and "kind" not in value:
-            implied = "date" if "date" in value else "numeric" if "bounds" in value else "categorical"
-            return {"kind": implied, **value}
+            implied = [kinds[0] for way, kinds in FITTING.items() if way in value]
+            return {"kind": implied[-1] if implied else "categorical", **value}
         if value is None:
             raise PolicyError(f"say of what kind the column is; {choices('', KINDS)}")
         return value
 
     @model_validator(mode="after")
     def _consistent(self) -> Quasi:
-        ways = [w for w in ("taxonomy", "mask", "date", "bounds") if getattr(self, w) is not None]
+        ways = [way for way in FITTING if getattr(self, way) is not None]
         if len(ways) > 1:
             raise PolicyError(f"{' and '.join(map(repr, ways))} exclude each other; keep one")
-        fitting = {"taxonomy": "categorical", "mask": "categorical", "date": "date", "bounds": "numeric"}
         for way in ways:
-            if self.kind != fitting[way]:
-                raise PolicyError(f"{way!r} goes with kind {fitting[way]!r}, not {self.kind!r}")
+            if self.kind not in FITTING[way]:
+                fitting = " or ".join(map(repr, FITTING[way]))
+                raise PolicyError(f"{way!r} goes with kind {fitting}, not {self.kind!r}")
         if self.bounds is not None and not -inf < self.bounds[0] < self.bounds[1] < inf:
             raise PolicyError(f"bounds must be [lowest, highest], not {list(self.bounds)}")
-        if self.date is not None:
-            places = [PARTS.index(p) for p in self.date]
-            if not places or places != sorted(set(places)):
-                raise PolicyError(f"'date' lists parts from fine to coarse, out of {', '.join(PARTS)}")
-            if "week" in self.date and {"month", "quarter"} & set(self.date):
-                raise PolicyError("weeks do not nest in months or quarters; leave one of them out of 'date'")
+        if self.origin is not None and self.widths is None:
+            raise PolicyError("'origin' goes with 'widths'")
+        self._levels_consistent(ways)
+        self.maker  # noqa: B018  it refuses what does not nest
         return self
+
+    def _levels_consistent(self, ways: list[str]) -> None:
+        named = [name for name in ("keep", "skip", "by") if getattr(self, name) is not None]
+        if named and not set(ways) & set(LEVELLED):
+            raise PolicyError(f"{named[0]!r} goes with {', '.join(map(repr, LEVELLED))}; others list their own levels")
+        if named == ["by"]:
+            raise PolicyError("'by' says how the levels of 'keep' or 'skip' are counted; give one of them")
+        if named and self.taxonomy is not None:
+            self.shaped(self.taxonomy)  # refuses levels that the tree does not have
+        elif self.keep is not None and self.skip is not None:
+            raise PolicyError("'keep' and 'skip' exclude each other; keep one")
+
+    @cached_property
+    def maker(self) -> Maker | None:
+        """The rule that makes the tree of this column, where there is one."""
+        found: dict[str, Any] = {word: getattr(self, word) for word in WORDS}
+        return maker_of({**found, "origin": self.origin or 0.0, "numeric": self.kind == "numeric"})
+
+    def shaped(self, tree: Taxonomy) -> Taxonomy:
+        """The tree with the levels that are to be used."""
+        if self.keep is None and self.skip is None:
+            return tree
+        return tree.levels(keep=self.keep, skip=self.skip, by=self.by or "level")
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -101,9 +188,9 @@ class Quasi(BaseModel):
         """As a policy file says it, in the short form where there is one; trees made from data stay at home."""
         body = self.model_dump(exclude_none=True, mode="json")
         if public and self.taxonomy is not None and self.taxonomy.made:
-            del body["taxonomy"]
+            body = {"kind": self.kind}
         if len(body) == 1:
             return body["kind"]
-        if "bounds" not in body:
+        if self.kind != "numeric":
             del body["kind"]
         return body

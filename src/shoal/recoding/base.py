@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.codes import Attribute, date_path, mask_key, mask_path
+from shoal.codes import Attribute
 from shoal.engines import Counts, Dictionary, Distinct, Kept, Plan, Reading, Written, open_data
 from shoal.errors import DataError, PolicyError, choices, some
 from shoal.labels import date_text, number_text
 from shoal.policy import READ_AS, Policy
-from shoal.taxonomy import Taxonomy
+from shoal.taxonomy import Maker, Taxonomy, maker_of
 
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
@@ -35,42 +35,30 @@ class Field:
     kind: Literal["numeric", "categorical", "date"]
     span: float
     taxonomy: Taxonomy | None = None
-    parts: tuple[str, ...] = ()
-    mask: str | None = None
+    maker: Maker | None = None
 
     @classmethod
     def of(cls, attribute: Attribute, policy: Policy) -> Field:
         """What to remember of an attribute."""
-        return cls(
-            attribute.name,
-            attribute.kind,
-            attribute.span,
-            attribute.taxonomy,
-            attribute.parts,
-            policy.quasi[attribute.name].mask,
-        )
+        maker = policy.quasi[attribute.name].maker
+        return cls(attribute.name, attribute.kind, attribute.span, attribute.taxonomy, maker)
 
     def locate(self, distinct: Distinct) -> F8:
         """The position of each distinct value of later data."""
-        if self.taxonomy is None:
+        tree, maker = self.taxonomy, self.maker
+        if tree is None:
             return np.asarray(distinct.values, np.float64)
-        if self.parts:
-            texts = [date_path(float(v), self.parts)[0] for v in distinct.values]
-        else:
-            texts = [str(v) for v in distinct.values]
-        place = {label: float(code) for code, label in enumerate(self.taxonomy.leaves)}
-        if not self.parts and not self.mask:
-            return np.array([place.get(t, np.nan) for t in texts], np.float64)
-        ways = [date_path(float(v), self.parts) for v in distinct.values] if self.parts else []
-        ways = ways or [mask_path(t, str(self.mask)) for t in texts]
-        return np.array([place[t] if t in place else self._between(way) for t, way in zip(texts, ways, strict=True)])
+        if maker is None:
+            return np.array([tree.code.get(str(v), np.nan) for v in distinct.values], np.float64)
+        paths = [maker.path(v) for v in distinct.values]
+        return np.array([tree.code[p[0]] if p[0] in tree.code else self._between(p) for p in paths], np.float64)
 
-    def _between(self, way: list[str]) -> float:
-        """A masked code or a date that was never seen stands between its neighbours, inside the node that holds it."""
-        tree = self.taxonomy
-        assert tree is not None  # noqa: S101
-        position = bisect_left(self._keys, self._key(way[0])) - 0.5
-        node = next((self._nodes[label] for label in way if label in self._nodes), 0)
+    def _between(self, path: list[str]) -> float:
+        """A value that was never seen stands between its neighbours, inside the node that holds it."""
+        tree, maker = self.taxonomy, self.maker
+        assert tree is not None and maker is not None  # noqa: S101
+        position = bisect_left(self._keys, maker.key(path[0])) - 0.5
+        node = next((self._nodes[label] for label in path if label in self._nodes), 0)
         if node:
             beside = (_slack(int(tree.height[node])) + _slack(int(tree.height[node]) - 1)) / 2
             position = float(min(max(position, tree.lo[node] - beside), tree.hi[node] + beside))
@@ -78,8 +66,8 @@ class Field:
 
     @cached_property
     def _keys(self) -> list[Any]:
-        assert self.taxonomy is not None  # noqa: S101
-        return [self._key(label) for label in self.taxonomy.leaves if label is not None]
+        assert self.taxonomy is not None and self.maker is not None  # noqa: S101
+        return [self.maker.key(label) for label in self.taxonomy.leaves if label is not None]
 
     @cached_property
     def _nodes(self) -> dict[str, int]:
@@ -87,9 +75,6 @@ class Field:
         assert self.taxonomy is not None  # noqa: S101
         tree = self.taxonomy
         return {str(tree.label[n]): n for n in np.flatnonzero(tree.height > 0)[::-1].tolist()}
-
-    def _key(self, text: str) -> Any:
-        return mask_key(text, self.mask) if self.mask else text
 
     def extent(self, node: int) -> tuple[float, float]:
         """The positions that a published node holds: a leaf itself alone, the root everything."""
@@ -117,10 +102,8 @@ class Field:
             found["taxonomy"] = self.taxonomy.to_nested() if len(self.taxonomy.label) > 1 else {"*": []}
             found["missing"] = self.taxonomy.label[-1] is None
             found["made"] = self.taxonomy.made
-        if self.parts:
-            found["parts"] = list(self.parts)
-        if self.mask:
-            found["mask"] = self.mask
+        if self.maker is not None:
+            found["maker"] = self.maker.to_dict()
         return found
 
     @classmethod
@@ -131,14 +114,7 @@ class Field:
             ((_, body),) = found["taxonomy"].items()
             tree = Taxonomy.from_nested(found["taxonomy"], made=found["made"]) if body else Taxonomy.flat([])
             tree = tree.with_missing() if found["missing"] else tree
-        return cls(
-            found["name"],
-            found["kind"],
-            found["span"],
-            tree,
-            tuple(found.get("parts", ())),
-            found.get("mask"),
-        )
+        return cls(found["name"], found["kind"], found["span"], tree, maker_of(found.get("maker", {})))
 
 
 def _slack(height: int) -> float:

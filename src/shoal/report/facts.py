@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shoal.measures import Measures
 from shoal.requirements import Certificate
 
 
@@ -14,10 +15,14 @@ class Facts:
     """A release's certificate and figures."""
 
     certificate: Certificate
-    measures: Mapping[str, float]
-    kept: Mapping[str, float]
+    measures: Measures
     method: str
     parameters: Mapping[str, Any]
+
+    @property
+    def kept(self) -> dict[str, float]:
+        """The share of each attribute's certainty that was kept: 1 - NCP."""
+        return {name: 1 - figures["ncp"] for name, figures in self.measures.columns.items()}
 
     def requirements(self) -> list[tuple[str, str, str]]:
         """Requirement, what the worst group reaches, holds or not."""

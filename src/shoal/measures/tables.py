@@ -1,0 +1,61 @@
+"""Measuring a release from outside: two tables and the policy, whoever made the release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.codes import Codes, encode, published
+from shoal.engines import Engine, Reading, open_data
+from shoal.errors import DataError
+from shoal.labels import ROOT
+from shoal.measures import THRESHOLD, Audience, Measures, Published, measures_of
+from shoal.policy import Policy
+
+
+def measured(original: Any, released: Any, policy: Policy, *, threshold: float = THRESHOLD) -> Measures:
+    """All measures of a released table; records of the original that it lacks count as suppressed."""
+    before, after = open_data(original), open_data(released)
+    policy.fit(before.schema())
+    policy.fit(after.schema(), check=True)
+    lost = before.schema().rows - after.schema().rows
+    if lost < 0:
+        raise DataError(f"the release has {-lost} records more than the original; are the two tables the right ones?")
+    codes, _ = encode(before, policy)
+    columns = [
+        Published(attribute, *_labels(after, attribute.name, policy), original_counts(codes, j))
+        for j, attribute in enumerate(codes.attributes)
+    ]
+    return measures_of(columns, audience_of(after, policy, lost, threshold=threshold))
+
+
+def audience_of(released: Engine, policy: Policy, suppressed: int, *, threshold: float = THRESHOLD) -> Audience:
+    """What a stranger counts in a released table."""
+    names = released.schema().names
+    target = policy.target if policy.target in names and policy.target not in policy.quasi else None
+    sensitive = tuple(n for n in policy.sensitive if n in names)
+    groups, _ = published(released, policy, also=(*sensitive, *((target,) if target else ())))
+    return Audience(groups, suppressed, sensitive, target, policy.truly_sensitive, threshold)
+
+
+def original_counts(codes: Codes, j: int) -> NDArray[np.int64]:
+    """How often each code of an attribute occurs."""
+    return np.bincount(codes.quasi[:, j], codes.weight, minlength=codes.attributes[j].size).astype(np.int64)
+
+
+def _labels(released: Engine, name: str, policy: Policy) -> tuple[list[str | None], NDArray[np.int64]]:
+    """The labels of one attribute and how many records bear each; two columns of ends are read as ranges."""
+    reading = Reading("text", policy.missing)
+    if name in released.schema().names:
+        distinct = released.distinct(name, reading)
+        labels: list[str | None] = [str(v) for v in distinct.values]
+        return [*labels, *([None] if distinct.missing else [])], np.append(
+            distinct.counts, [distinct.missing] if distinct.missing else []
+        ).astype(np.int64)
+    ends = Policy(quasi=dict.fromkeys((f"{name}_lo", f"{name}_hi"), "categorical"), missing=policy.missing)
+    groups, text = published(released, ends)
+    pairs = [(text[f"{name}_lo"][lo], text[f"{name}_hi"][hi]) for lo, hi in groups.quasi]
+    labels = [ROOT if lo is None and hi is None else lo if lo == hi else f"[{lo}, {hi}]" for lo, hi in pairs]
+    return labels, groups.size

@@ -1,0 +1,37 @@
+"""Value trees, the rules that make them, and the texts of their labels."""
+
+from __future__ import annotations
+
+from shoal.taxonomy.makers import (
+    PARTS,
+    SIDES,
+    WORDS,
+    Balanced,
+    Boundaries,
+    DateParts,
+    Maker,
+    Mask,
+    Widths,
+    maker_of,
+)
+from shoal.taxonomy.texts import cut_text, range_text
+from shoal.taxonomy.tree import BY, ROOT, Nested, Taxonomy
+
+__all__ = [
+    "BY",
+    "PARTS",
+    "ROOT",
+    "SIDES",
+    "WORDS",
+    "Balanced",
+    "Boundaries",
+    "DateParts",
+    "Maker",
+    "Mask",
+    "Nested",
+    "Taxonomy",
+    "Widths",
+    "cut_text",
+    "maker_of",
+    "range_text",
+]

@@ -1,0 +1,115 @@
+"""Collecting the nodes of a tree in depth-first order, and laying them out as arrays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import DataError, some
+
+I4 = NDArray[np.int32]
+LEAF: Any = object()  # what stands below a leaf while a tree is built
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of a tree in depth-first order; see `Taxonomy` for what the arrays hold."""
+
+    label: tuple[str | None, ...]
+    parent: I4
+    lo: I4
+    hi: I4
+    level: I4
+    height: I4
+
+    @classmethod
+    def of(cls, label: tuple[str | None, ...], parent: I4, leaf: NDArray[np.bool_]) -> Nodes:
+        """Codes, levels and heights from the parent of every node and which nodes are leaves."""
+        code = np.cumsum(leaf) - 1
+        lo = np.where(leaf, code, len(label)).tolist()
+        hi = np.where(leaf, code, -1).tolist()
+        level, height = [0] * len(label), [0] * len(label)
+        above = parent.tolist()
+        for node in range(1, len(label)):  # children stand after their parents
+            level[node] = level[above[node]] + 1
+        for node in range(len(label) - 1, 0, -1):
+            up = above[node]
+            lo[up] = min(lo[up], lo[node])
+            hi[up] = max(hi[up], hi[node])
+            height[up] = max(height[up], height[node] + 1)
+        if not leaf.any():  # every value is missing
+            lo[0] = 0
+        return cls(label, parent, *(np.array(found, np.int32) for found in (lo, hi, level, height)))
+
+
+class Builder:
+    """Collects nodes in depth-first order."""
+
+    def __init__(self) -> None:
+        self.label: list[str] = []
+        self.parent: list[int] = []
+        self.is_leaf: list[bool] = []
+
+    def node(self, label: str, parent: int, *, leaf: bool) -> int:
+        """One more node."""
+        self.label.append(label)
+        self.parent.append(parent)
+        self.is_leaf.append(leaf)
+        return len(self.label) - 1
+
+    def branch(self, label: str, parent: int, leaves: list[str]) -> None:
+        """A branch with nothing but leaves below it, maybe none."""
+        node = self.node(label, parent, leaf=False)
+        for leaf in leaves:
+            self.node(leaf, node, leaf=True)
+
+    def add(self, label: str, body: Any, parent: int) -> None:
+        """A branch with what is below it, or a leaf where ``body`` is its own label."""
+        node = self.node(label, parent, leaf=False)
+        items = list(body.items()) if isinstance(body, Mapping) else self._listed(body)
+        if not items:
+            raise DataError(f"taxonomy: the branch {label!r} is empty; give it values or take it out")
+        for name, below in items:
+            if below is LEAF:
+                self.node(str(name), node, leaf=True)
+            else:
+                self.add(str(name), below, node)
+
+    @staticmethod
+    def _listed(body: Any) -> list[tuple[Any, Any]]:
+        if not isinstance(body, (list, tuple)):
+            return [] if body in (None, "") else [(body, LEAF)]
+        items: list[tuple[Any, Any]] = []
+        for entry in body:
+            if isinstance(entry, Mapping):
+                items.extend(entry.items())
+            elif isinstance(entry, (list, tuple)):
+                raise DataError("taxonomy: a list inside a list has no name; write it as a mapping, name: [values]")
+            else:
+                items.append((entry, LEAF))
+        return items
+
+    def finish(self) -> Nodes:
+        """The nodes as arrays."""
+        self._refuse_doubles()
+        return Nodes.of(tuple(self.label), np.array(self.parent, np.int32), np.array(self.is_leaf, bool))
+
+    def _refuse_doubles(self) -> None:
+        leaves = [label for label, leaf in zip(self.label, self.is_leaf, strict=True) if leaf]
+        if len(set(leaves)) < len(leaves):
+            seen: set[str] = set()
+            twice = [v for v in leaves if v in seen or seen.add(v)]  # type: ignore[func-returns-value]
+            raise DataError(f"taxonomy: values occur more than once: {some(dict.fromkeys(twice))}")
+        owner: dict[str, int] = {}
+        children = Counter(self.parent)
+        for node, label in enumerate(self.label):
+            other = owner.get(label)
+            padding = other is not None and self.parent[node] == other and children[other] == 1
+            if other and not padding:
+                raise DataError(f"taxonomy: the label {label!r} stands for two branches; rename one of them")
+            owner[label] = node

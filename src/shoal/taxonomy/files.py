@@ -1,0 +1,71 @@
+"""Trees as texts: nested YAML, and CSV with one row per leaf."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from shoal.errors import DataError, EngineError, some
+from shoal.yamltext import read_yaml
+
+CSV = (".csv", ".txt")
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a taxonomy file."""
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise DataError(f"cannot read the taxonomy {str(path)!r}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise DataError(f"cannot read the taxonomy {str(path)!r}: its text is not UTF-8") from None
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a taxonomy file."""
+    try:
+        Path(path).write_text(text, encoding="utf-8", newline="")
+    except (OSError, ValueError) as error:
+        raise EngineError(f"cannot write {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def nested_of(text: str) -> Any:
+    """The nested mappings and lists of YAML text."""
+    return read_yaml(text, "taxonomy", DataError)[0]
+
+
+def yaml_of(nested: Any) -> str:
+    """Nested mappings and lists as YAML text, lists of leaves on one line."""
+    return str(yaml.safe_dump(nested, allow_unicode=True, sort_keys=False, default_flow_style=None, width=110))
+
+
+def rows_of(text: str) -> list[list[str]]:
+    """The ways of all leaves from CSV text, each from the leaf upward, without the root."""
+    bare = re.sub(r'"[^"]*"', "", text)
+    delimiter = ";" if bare.count(";") >= bare.count(",") else ","
+    table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    rows = [way for row in table if (way := [cell.strip() for cell in row if cell.strip()])]
+    if len({row[-1] for row in rows}) == 1 and all(len(row) > 1 for row in rows):  # the last column is the root
+        rows = [row[:-1] for row in rows]
+    return rows
+
+
+def csv_of(rows: Sequence[Sequence[str]], delimiter: str) -> str:
+    """Rows as CSV text, in quotes throughout where a label holds a sign that could be taken for a delimiter."""
+    if delimiter not in (",", ";"):
+        raise DataError(f"a taxonomy's columns are told apart by ';' or ',', not by {delimiter!r}")
+    labels = dict.fromkeys(label for row in rows for label in row)
+    frail = [label for label in labels if label != label.strip() or not label]
+    if frail:
+        raise DataError(f"labels that are empty or begin or end in a space are lost in CSV: {some(frail)}; use YAML")
+    doubtful = any(sign in label for label in labels for sign in ',;"\r\n')
+    text = io.StringIO(newline="")
+    quoting = csv.QUOTE_ALL if doubtful else csv.QUOTE_MINIMAL
+    csv.writer(text, delimiter=delimiter, quoting=quoting, lineterminator="\n").writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,26 @@
+"""How ranges are written, in one place: the labels of interval trees and of recodings alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shoal.engines import number_text
+
+
+def range_text(lo: float, hi: float, text: Callable[[float], str] = number_text) -> str:
+    """A tight range, both ends taken by records.
+
+    >>> range_text(20, 36), range_text(20, 20)
+    ('[20, 36]', '20')
+    """
+    return text(lo) if lo == hi else f"[{text(lo)}, {text(hi)}]"
+
+
+def cut_text(lo: float, hi: float, text: Callable[[float], str] = number_text) -> str:
+    """An interval of a cut, without its upper end; an end at infinity is open.
+
+    >>> cut_text(20, 40), cut_text(float("-inf"), 20), cut_text(40, float("inf"))
+    ('[20, 40)', '(-inf, 20)', '[40, inf)')
+    """
+    left = "(-inf" if lo == float("-inf") else f"[{text(lo)}"
+    return f"{left}, {'inf' if hi == float('inf') else text(hi)})"

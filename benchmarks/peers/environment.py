@@ -47,16 +47,18 @@ def run(
     *,
     k: int | None = None,
     quasi: Sequence[str] | None = None,
+    sensitive: str | None = None,
     timeout: float = 300.0,
 ) -> dict[str, Any] | None:
     """What one case of `run.py` prints; None, with the reason on stderr, where it fails or takes too long.
 
     Parameters
     ----------
-    case: `anonypy-mondrian`, `anonypyx-mondrian` or `pycanon-k`.
+    case: `anonypy-mondrian`, `anonypyx-mondrian`, `pycanon-k` or `pycanon-klt`.
     csv: a file without missing values; with the column `income` for the Mondrian cases.
     k: the least group of a Mondrian case.
     quasi: the quasi-identifiers; eight columns of Adult unless given.
+    sensitive: the sensitive column; `income` unless given.
     timeout: seconds for the whole script, import and reading included.
     """
     executable = python()
@@ -67,6 +69,8 @@ def run(
         command += ["--k", str(k)]
     if quasi is not None:
         command += ["--quasi", *quasi]
+    if sensitive is not None:
+        command += ["--sensitive", sensitive]
     try:
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout)
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -107,6 +107,17 @@ def pycanon_k(task: Task) -> Outcome:
     return {"cpu": cpu, "wall": wall, "k_found": int(k)}
 
 
+def pycanon_klt(task: Task) -> Outcome:
+    """The k, l and t that a table has, by three calls."""
+    anonymity = importlib.import_module("pycanon.anonymity")
+    clock = Clock()
+    k = anonymity.k_anonymity(task.frame, task.quasi)
+    l_ = anonymity.l_diversity(task.frame, task.quasi, [task.sensitive])
+    t = anonymity.t_closeness(task.frame, task.quasi, [task.sensitive])
+    cpu, wall = clock.read()
+    return {"cpu": cpu, "wall": wall, "k_found": int(k), "l_found": int(l_), "t_found": float(t)}
+
+
 def mondrian(frame: pd.DataFrame, quasi: list[str], search: Stage, publish: Callable[[Any], Any]) -> Outcome:
     """Time a search for groups and the making of the table from them, then measure the groups."""
     clock = Clock()
@@ -164,6 +175,7 @@ CASES: dict[str, Callable[[Task], Outcome]] = {
     "anonypy-mondrian": anonypy_mondrian,
     "anonypyx-mondrian": anonypyx_mondrian,
     "pycanon-k": pycanon_k,
+    "pycanon-klt": pycanon_klt,
 }
 
 

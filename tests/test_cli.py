@@ -429,3 +429,12 @@ def test_the_program_itself(here: Path) -> None:
     assert said[0][0].startswith("holds") and said[0][1] == ""
     assert said[1][0].startswith("does not hold") and said[1][1] == ""
     assert said[2] == ("", "error: there is no file 'absent.csv'\n")
+
+
+def test_a_fault_of_ours_is_told_apart_from_a_verdict(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("Alice Miller")
+
+    monkeypatch.setattr(shoal, "check", broken)
+    ran = run("check", "table.csv", "-p", "policy.yaml")
+    assert ran.code == 3 and "ZeroDivisionError" in ran.err and "Alice" not in ran.err

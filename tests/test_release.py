@@ -31,7 +31,7 @@ from shoal.recoding import STYLES
 from tests.reference.each import Each
 
 PUBLIC = {"certificate.json", "policy.yaml", "report.html"}
-OWNER = {"recoding.json", "policy.yaml", "ledger.json"}
+OWNER = {"recoding.json", "policy.yaml", "ledger.json", "report.html"}
 formats = pytest.mark.parametrize("format", ["csv", "parquet"])
 
 ZIPS = ["47901", "47912", "47923", "48034", "48045", "48056", "10067", "10078", "10089", "22090", "22101", "22112"]
@@ -246,7 +246,7 @@ def test_the_certificate_is_that_of_the_file(tmp_path: Path, format: str, write:
     statement = json.loads((folder / "certificate.json").read_text(), parse_constant=pytest.fail)
     table = folder / statement.pop("file")
     assert statement.pop("sha256") == hashlib.sha256(table.read_bytes()).hexdigest()
-    assert statement.pop("measures") == dict(release.measures)
+    assert statement.pop("measures") == release.measures.public()
     assert statement == json.loads(release.certificate.to_json())
     assert statement == json.loads(shoal.check(table, POLICY).to_json())
     assert statement == json.loads(shoal.check(table, shoal.Policy.load(folder / "policy.yaml")).to_json())
@@ -607,3 +607,54 @@ def test_a_full_disk_is_an_engine_error_that_names_the_folder(
     with pytest.raises(shoal.EngineError, match=r"release.*No space left on device"):
         release.save(tmp_path / "release")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_published_tells_nothing_of_a_number_that_the_table_hides(tmp_path: Path) -> None:
+    """The width of the whole column, which relative figures are divided by, may be known from a hidden record alone."""
+    frame = pd.DataFrame({"salary": [30_000 + i for i in range(8)] + [1_234_567, None]})
+    policy = shoal.Policy(quasi={"salary": "numeric"}, require=[shoal.KAnonymity(2)])
+    folder = shoal.anonymize(frame, policy).save(tmp_path / "release")
+    statement = json.loads((folder / "certificate.json").read_text())
+    assert not {"ncp", "il", "loss", "loss_mean", "precision", "entropy"} & set(statement["measures"])
+    assert "kept" not in (folder / "report.html").read_text()
+    owner = json.loads((owner_of(folder) / "ledger.json").read_text())
+    assert 0 < owner["measures"]["ncp"] < 1
+    assert "What was kept" in (owner_of(folder) / "report.html").read_text()
+
+
+def test_words_for_missing_in_a_confidential_column_are_values_to_a_stranger() -> None:
+    frame = pd.DataFrame({"a": [1] * 4 + [9] * 4, "s": ["?"] * 4 + [None] * 4})
+    require = [shoal.KAnonymity(2), shoal.TCloseness(0.1, of="s")]
+    policy = shoal.Policy(quasi={"a": "numeric"}, sensitive="s", missing=["", "?"], require=require)
+    release = shoal.anonymize(frame, policy)
+    assert release.frame["a"].nunique() == 1  # apart, each group would be of one word
+    assert release.certificate.findings[1].reached == 0
+
+
+def test_empty_and_absent_are_one_value_whatever_the_policy_says(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1, 1, 2, 2, 5, 5], "s": ["", None, "flu", "cold", "flu", "cold"]})
+    require = [shoal.KAnonymity(2), shoal.LDiversity(2, of="s")]
+    policy = shoal.Policy(quasi={"a": "numeric"}, sensitive="s", missing=["?"], require=require)
+    table = shoal.anonymize(frame, policy).save(tmp_path / "release") / "table.csv"
+    found = pd.read_csv(table).groupby("a", dropna=False)["s"].nunique(dropna=False)
+    assert found.min() >= 2
+
+
+def test_a_quote_that_is_never_closed_releases_nothing(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text('name,age,s\nAnn,1,a\nBob,2,b\nCid,3,"c\nDee,4,d\nEve,5,e\nFay,6,f\n')
+    policy = shoal.Policy(identifiers="name", quasi={"age": "numeric"}, sensitive="s", require=[shoal.KAnonymity(2)])
+    with pytest.raises(shoal.DataError, match="never closed") as error:
+        shoal.anonymize(table, policy)
+    assert "Dee" not in str(error.value)
+
+
+def test_a_policy_may_be_given_as_a_file_or_a_mapping(tmp_path: Path) -> None:
+    POLICY.save(tmp_path / "policy.yaml")
+    expected = shoal.anonymize(FRAME, POLICY).certificate
+    assert shoal.anonymize(FRAME, tmp_path / "policy.yaml").certificate == expected
+    assert shoal.anonymize(FRAME, POLICY.to_dict()).certificate == expected
+    with pytest.raises(shoal.PolicyError, match="not int"):
+        shoal.check(FRAME, 7)
+    with pytest.raises(shoal.PolicyError, match="seed"):
+        shoal.anonymize(FRAME, POLICY, seed=-1)

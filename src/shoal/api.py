@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from shoal.measures import THRESHOLD, Measures
 from shoal.measures.tables import measured
 from shoal.method import Progress, make
-from shoal.policy import Policy
+from shoal.policy import Policy, policy_of
 from shoal.release import Release, examine
 from shoal.requirements import Certificate
 from shoal.tables import find_method
@@ -15,7 +17,7 @@ from shoal.tables import find_method
 
 def anonymize(
     data: Any,
-    policy: Policy,
+    policy: Policy | str | Path | Mapping[str, Any],
     *,
     method: str = "mondrian",
     seed: int | None = None,
@@ -27,7 +29,7 @@ def anonymize(
     Parameters
     ----------
     data : a pandas, polars or pyarrow frame, or the path of a CSV or Parquet file
-    policy : the roles of the columns and what must hold
+    policy : the roles of the columns and what must hold; a `Policy`, the path of a policy file, or a mapping
     method : the short name of a method; `shoal methods` lists them with their parameters
     seed : for randomized methods; a secret, from the operating system unless given
     progress : called with a stage, what is done and how much there is
@@ -47,10 +49,10 @@ def anonymize(
     >>> release.certificate.holds, release.measures["smallest"] >= 5
     (True, True)
     """
-    return make(find_method(method), policy, parameters).release(data, seed=seed, progress=progress)
+    return make(find_method(method), policy_of(policy), parameters).release(data, seed=seed, progress=progress)
 
 
-def check(data: Any, policy: Policy) -> Certificate:
+def check(data: Any, policy: Policy | str | Path | Mapping[str, Any]) -> Certificate:
     """Test any table against a policy by what stands in it, whoever made it.
 
     Parameters
@@ -72,10 +74,12 @@ def check(data: Any, policy: Policy) -> Certificate:
     >>> check(hospital(500, seed=1), hospital_policy(k=5)).smallest
     1
     """
-    return examine(data, policy)
+    return examine(data, policy_of(policy))
 
 
-def measure(original: Any, released: Any, policy: Policy, *, threshold: float = THRESHOLD) -> Measures:
+def measure(
+    original: Any, released: Any, policy: Policy | str | Path | Mapping[str, Any], *, threshold: float = THRESHOLD
+) -> Measures:
     """Measure a release from the two tables and the policy alone, whoever made it.
 
     Parameters
@@ -101,4 +105,4 @@ def measure(original: Any, released: Any, policy: Policy, *, threshold: float = 
     >>> measure(patients, release.frame, policy)["ncp"] == release.measures["ncp"]
     True
     """
-    return measured(original, released, policy, threshold=threshold)
+    return measured(original, released, policy_of(policy), threshold=threshold)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
+import signal
+import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 import shoal
+from shoal import cli_taxonomy
 from shoal.errors import RequirementNotMet, ShoalError
 from shoal.method import Progress as Tell
 from shoal.method import constructor
@@ -31,8 +36,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Release what personal data teaches, so that every person in it hides in a crowd.",
-    epilog="Exit status: 0 holds, 1 the requirement does not hold, 2 the input or the policy is wrong.",
+    epilog="Exit status: 0 holds, 1 the requirement does not hold, 2 the input or the policy is wrong, 3 a fault of Shoal.",
 )
+app.add_typer(cli_taxonomy.app, name="taxonomy")
 
 WIDE = 160
 OWN = {
@@ -255,6 +261,10 @@ def _complain(word: str, error: Exception) -> None:
 
 def main() -> None:
     """The program `shoal`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a name that the terminal cannot show must not end the program
+    signal.signal(signal.SIGTERM, _stopped)
     try:
         app()
     except RequirementNotMet as error:
@@ -264,5 +274,20 @@ def main() -> None:
         _complain("error:", error)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        _console(stderr=True).print("stopped; nothing was written")
+        _console(stderr=True).print("stopped")
         raise SystemExit(130) from None
+    except BrokenPipeError:
+        raise SystemExit(141) from None
+    except Exception as error:
+        if os.environ.get("SHOAL_DEBUG"):
+            raise
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(where.filename).name}, line {where.lineno}"
+        kind = type(error).__name__
+        _complain("unexpected error:", RuntimeError(f"{kind} in {place}; set SHOAL_DEBUG=1 to see all, and report it"))
+        raise SystemExit(3) from None
+
+
+def _stopped(number: int, frame: object) -> None:
+    """Asked to end: clean up as after Ctrl-C."""
+    raise KeyboardInterrupt

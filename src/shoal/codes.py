@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.engines import Counts, Dictionary, Distinct, Engine, Reading, number_text
+from shoal.engines import AS_SEEN, Counts, Dictionary, Distinct, Engine, Reading, number_text
 from shoal.errors import DataError, some
 from shoal.groups import Groups
 from shoal.policy import Policy, Quasi
@@ -181,7 +181,8 @@ def groups_of(counts: Counts, names: Sequence[str], secrets: Sequence[Secret]) -
 
 def encode(engine: Engine, policy: Policy) -> tuple[Codes, Engine]:
     """The codes of a table, and the engine that can apply what is decided on them."""
-    readings = {c: policy.reading(c) for c in (*policy.quasi, *policy.confidential)}
+    readings = {c: policy.reading(c) for c in policy.quasi}
+    readings |= dict.fromkeys(policy.confidential, AS_SEEN)  # these are published as they are
     engine.prepare(readings)
     dictionaries: dict[str, Dictionary] = {}
     attributes = []
@@ -206,7 +207,7 @@ def published(
     present = engine.schema().names
     parts = {name: (name,) if name in present else (f"{name}_lo", f"{name}_hi") for name in policy.quasi}
     columns = [part for name in policy.quasi for part in parts[name]]
-    reading = Reading("text", policy.missing)
+    reading = AS_SEEN
     engine.prepare(dict.fromkeys((*columns, *confidential), reading))
     dictionaries: dict[str, Dictionary] = {}
     secrets = [_secret(engine, c, reading, dictionaries) for c in (*columns, *confidential)]

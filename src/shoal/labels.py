@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from shoal.engines import date_text, moment_of, number_of, number_text
-from shoal.taxonomy import ROOT
+from shoal.taxonomy import ROOT, cut_text, range_text
 
 __all__ = [
     "ROOT",
@@ -31,25 +31,6 @@ DASHES = re.compile(
 )
 PERIOD = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d{2}))?")
 DAY = 86400.0
-
-
-def range_text(lo: float, hi: float, text: Callable[[float], str] = number_text) -> str:
-    """A tight range, both ends taken by records.
-
-    >>> range_text(20, 36), range_text(20, 20)
-    ('[20, 36]', '20')
-    """
-    return text(lo) if lo == hi else f"[{text(lo)}, {text(hi)}]"
-
-
-def cut_text(lo: float, hi: float, text: Callable[[float], str] = number_text) -> str:
-    """An interval of a cut, without its upper end; an end at infinity is open.
-
-    >>> cut_text(20, 40), cut_text(float("-inf"), 20), cut_text(40, float("inf"))
-    ('[20, 40)', '(-inf, 20)', '[40, inf)')
-    """
-    left = "(-inf" if lo == float("-inf") else f"[{text(lo)}"
-    return f"{left}, {'inf' if hi == float('inf') else text(hi)})"
 
 
 def set_text(values: Iterable[str | None]) -> str | None:

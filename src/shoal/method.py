@@ -91,13 +91,13 @@ class Method(ABC):
         codes, coded = encode(engine, self.policy)
         tell("reading", 1, 1)
         refuse_unreachable(self.policy.require, codes.table)
-        decision = self.decide(codes, rng=np.random.default_rng(seed), progress=tell)
+        decision = self.decide(codes, rng=_generator(seed), progress=tell)
         written = write_boxes(codes.attributes, decision.lo, decision.hi, style, _members(codes, decision))
         _refuse_clash([w.name for _, w in written], self.policy)
         decision, written = self._suppress(codes, decision, written)
         suppressed = codes.records - int(decision.size().sum())
         tell("writing", 0, 1)
-        output = Output(self.policy.kept, self.policy.missing)
+        output = Output(self.policy.kept, self.policy.tokens)
         columns = output.columns(schema.names, written)
         place = decision.placement
         released = coded.apply(Plan(codes.counts, place.cell, place.group, place.weight, columns))
@@ -211,6 +211,12 @@ def make(method: type[Method], policy: Policy, parameters: Mapping[str, Any]) ->
         if name not in known:
             raise PolicyError(f"{method.name} has no parameter {name!r}; {choices(name, known)}")
     return method(policy, **parameters)
+
+
+def _generator(seed: int | None) -> np.random.Generator:
+    if seed is not None and (not isinstance(seed, int) or seed < 0):
+        raise PolicyError(f"a seed is a whole number of at least 0, not {seed!r}")
+    return np.random.default_rng(seed)
 
 
 def _silent(stage: str, done: int, total: int) -> None:

@@ -72,6 +72,9 @@ class Release:
         """The released table."""
         return self.engine.frame()
 
+    def __repr__(self) -> str:
+        return f"Release({self.method}, {self.certificate.records} records in {self.certificate.groups} groups)"
+
     def facts(self) -> Facts:
         """What a reader wants to know at a glance; nothing in it points at a person."""
         return Facts(self.certificate, self.measures, self.method, dict(self.parameters))
@@ -121,17 +124,18 @@ class Release:
             **certificate.to_dict(),
             "file": table.name,
             "sha256": digest,
-            "measures": dict(self.measures),
+            "measures": self.measures.public(),
         }
         (folder / "certificate.json").write_text(_json(statement), encoding="utf-8")
         (folder / "policy.yaml").write_text(self.policy.to_yaml(public=True), encoding="utf-8")
-        (folder / "report.html").write_text(html(self.facts(), self.policy), encoding="utf-8")
+        (folder / "report.html").write_text(html(self.facts(), self.policy, owner=False), encoding="utf-8")
 
     def _write_owner(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)
         files = {
             "recoding.json": self.recoding.to_json(),
             "policy.yaml": self.policy.to_yaml(),
+            "report.html": html(self.facts(), self.policy, owner=True),
             "ledger.json": _json(
                 {
                     "method": self.method,
@@ -140,6 +144,7 @@ class Release:
                     "fingerprint": self.certificate.fingerprint,
                     "records": self.certificate.records,
                     "suppressed": self.certificate.suppressed,
+                    "measures": {**self.measures, "columns": self.measures.columns},
                 }
             ),
         }

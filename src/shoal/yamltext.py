@@ -25,7 +25,10 @@ def read_yaml(
         where = f", line {mark.line + 1}" if mark else ""
         raise error(f"{name}{where}: not valid YAML: {getattr(problem, 'problem', problem)}") from problem
     lines: dict[Place, int] = {}
-    return (None if node is None else _value(node, (), lines, name, error)), lines
+    try:
+        return (None if node is None else _value(node, (), lines, name, error)), lines
+    except RecursionError:
+        raise error(f"{name}: an alias in it refers to itself") from None
 
 
 def _value(node: yaml.Node, place: Place, lines: dict[Place, int], name: str, error: type[Exception]) -> Any:

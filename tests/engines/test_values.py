@@ -108,18 +108,20 @@ def test_booleans() -> None:
     assert settled([True, None, False, True]) == (["False", "True"], [1, 2], 1)
 
 
-def test_moments_with_a_zone_are_the_same_instant_however_written() -> None:
-    """Half past midnight in Berlin, in summer."""
-    noon = dt.datetime(1985, 6, 14, 0, 30, tzinfo=dt.timezone(dt.timedelta(hours=2)))
-    seconds = (dt.datetime(1985, 6, 13, 22, 30) - dt.datetime(1970, 1, 1)).total_seconds()
+def test_moments_with_a_zone_are_as_their_own_clock_shows_them() -> None:
+    """Half past midnight in Berlin, in summer, is the 14th of June to whoever was born there then."""
+    moment = dt.datetime(1985, 6, 14, 0, 30, tzinfo=dt.timezone(dt.timedelta(hours=2)))
+    seconds = (dt.datetime(1985, 6, 14, 0, 30) - dt.datetime(1970, 1, 1)).total_seconds()
     for array in (
-        pa.array([noon], pa.timestamp("us", tz="Europe/Berlin")),
-        pa.array([noon], pa.timestamp("ns", tz="UTC")),
+        pa.array([moment], pa.timestamp("us", tz="Europe/Berlin")),
+        pa.array([moment], pa.timestamp("ns", tz="+02:00")),
         pa.array(["1985-06-14T00:30:00+02:00"]),
-        pa.array(["1985-06-13 22:30:00"]),
-        pa.array(["1985-06-13T22:30Z"]),
+        pa.array(["1985-06-14 00:30:00"]),
+        pa.array(["1985-06-14T00:30Z"]),
     ):
         assert settled(array, "date") == ([seconds], [1], 0)
+        assert settled(array)[0] in (["1985-06-14T00:30:00"], array.to_pylist())
+    assert settled(["9999-12-31T23:59:59-05:00", "0001-01-01T00:00:00+05:00"], "date")[2] == 0
 
 
 def test_other_types_have_a_text() -> None:
@@ -365,3 +367,18 @@ def test_hashes_of_slices_and_chunks() -> None:
     assert row_hashes(whole.slice(4)) == []
     assert row_hashes(numbers.slice(4)) == []
     assert row_hashes(pa.nulls(2)) == [expected[2]] * 2
+
+
+def test_small_decimals_keep_their_value() -> None:
+    found = settled([Decimal("1E-10"), Decimal("0E-10"), Decimal("0.5"), Decimal("-100")], type=pa.decimal128(30, 10))
+    assert found[0] == ["-100", "0", "0.0000000001", "0.5"]
+
+
+def test_nanoseconds_and_short_floats_are_told_apart() -> None:
+    assert settled(pa.array([1, 2], pa.timestamp("ns")))[1] == [1, 1]
+    assert settled(pa.array([0.1], pa.float32()), "number")[0] == [0.1]
+
+
+def test_an_exact_reading_is_what_a_stranger_sees() -> None:
+    found = read(pa.chunked_array([["?", "", "  ", None, "x"]]), "x", Reading("text", ("",), exact=True))
+    assert (found.distinct.values.tolist(), found.distinct.missing) == (["  ", "?", "x"], 2)

@@ -290,7 +290,7 @@ def _open(schema: Any) -> dict[str, Any]:
 def test_the_schema_accepts_what_the_loader_accepts() -> None:
     schema = Policy.model_json_schema()
     assert set(schema["properties"]) == {
-        *("identifiers", "quasi", "sensitive", "target", "keep", "missing", "require", "suppress")
+        *("identifiers", "quasi", "sensitive", "target", "keep", "truly_sensitive", "missing", "require", "suppress")
     }
     example = yaml.safe_load(EXAMPLE)
     parts = {**example, "quasi": {}}
@@ -310,6 +310,12 @@ def test_the_schema_accepts_what_the_loader_accepts() -> None:
         {"quasi": {"age": {"bounds": [1]}}},
         {"quasi": {"zip": {"mask": "middle"}}},
         {"quasi": {"birth": {"date": ["hour"]}}},
+        {"quasi": {"age": {"widths": 5}}},
+        {"quasi": {"age": {"boundaries": []}}},
+        {"quasi": {"age": {"boundaries": ["young"]}}},
+        {"quasi": {"job": {"balanced": 1}}},
+        {"quasi": {"zip": {"mask": "right", "skip": ["one"]}}},
+        {"quasi": {"zip": {"mask": "right", "skip": [1], "by": "depth"}}},
         {"require": {"k-anonymity": 3}},
         {"require": [{"k-anonimity": 3}]},
         {"require": [{"k-anonymity": 3, "t-closeness": 0.1}]},

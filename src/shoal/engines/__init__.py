@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shoal.engines.base import (
+    AS_SEEN,
     Column,
     Counts,
     Dictionary,
@@ -23,6 +24,7 @@ from shoal.engines.memory import MemoryEngine
 from shoal.engines.values import date_text, moment_of, number_of, number_text
 
 __all__ = [
+    "AS_SEEN",
     "Column",
     "Counts",
     "Dictionary",

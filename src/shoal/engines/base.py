@@ -24,10 +24,17 @@ Format = Literal["csv", "parquet"]
 
 @dataclass(frozen=True)
 class Reading:
-    """How a column is to be understood: its kind, and the texts that stand for a missing value."""
+    """How a column is to be understood: its kind, and the texts that stand for a missing value.
+
+    Spaces around such a text do not count, unless the reading is ``exact``.
+    """
 
     kind: ReadingKind = "text"
     missing: tuple[str, ...] = ("",)
+    exact: bool = False
+
+
+AS_SEEN = Reading("text", ("",), exact=True)  # as a stranger sees a published column: only what is empty is missing
 
 
 @dataclass(frozen=True)

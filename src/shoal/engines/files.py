@@ -99,10 +99,26 @@ def _read_csv(path: Path) -> pa.Table:
             f"cannot read {path.name!r}: row {first.number} has {first.actual_columns} columns where the header has "
             f"{first.expected_columns}; mend the row, or quote the fields that hold {delimiter!r}"
         )
+    _refuse_open_quote(path, table)
     for column in table.columns:
         for chunk in column.chunks:
             chunk.dictionary.validate(full=True)  # text that is not UTF-8 is found here, not later
     return table
+
+
+def _refuse_open_quote(path: Path, table: pa.Table) -> None:
+    """A quote that is never closed swallows all rows behind it into one field, which might then be released."""
+    last = [column[-1].as_py() for column in table.columns] if len(table) else []
+    if not any(value and "\n" in value for value in last):
+        return
+    quotes = 0
+    with pa.input_stream(str(path)) as stream:
+        while part := stream.read(1 << 22):
+            quotes += part.count(b'"')
+    if quotes % 2:
+        raise DataError(
+            f"cannot read {path.name!r}: a quote that is opened in row {len(table) + 1} or before is never closed; mend it"
+        )
 
 
 def _header(path: Path) -> tuple[str, list[str], bool]:

@@ -108,6 +108,10 @@ def arrow(series: nw.Series[Any]) -> pa.ChunkedArray:
     """A column as Arrow; a column of Python objects of several kinds, or of a kind of its library's own, as text."""
     try:
         array = series.to_arrow() if series.dtype != nw.Object else pa.array(series.to_list())
+    except UnicodeEncodeError:
+        raise DataError(
+            f"column {series.name!r} holds text that cannot be written (a lone surrogate); mend it"
+        ) from None
     except (pa.ArrowException, OverflowError, TypeError):
         array = None
     if array is None or isinstance(array.type, pa.BaseExtensionType):

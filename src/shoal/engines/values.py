@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,12 @@ def read(array: pa.ChunkedArray, column: str, reading: Reading) -> Coded:
     """
     raw, place = dictionary(array, column)
     settle = {"number": _numbers, "date": _dates, "text": _categories}[reading.kind]
-    values, gone = settle(raw, column, tuple(m.strip() for m in reading.missing))
+    if reading.exact:
+        found = texts(raw, column).to_pylist()
+        gone = np.array([t is None or t in reading.missing for t in found], bool)
+        values = np.array([t for t, g in zip(found, gone, strict=True) if not g], dtype=object)
+    else:
+        values, gone = settle(raw, column, tuple(m.strip() for m in reading.missing))
     kept, inverse = np.unique(values, return_inverse=True) if len(values) else (values, np.empty(0, np.int64))
     target = np.full(len(raw) + 1, -1, np.int32)  # the last entry serves index -1, a null
     target[:-1][~gone] = inverse
@@ -90,12 +96,14 @@ def _numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
         numbers, wrong = _parsed(raw, missing, number_of)
         if wrong:
             raise DataError(
-                f"column {column!r} is numeric in the policy but holds text: {some(wrong)}; mend the values, list them "
-                "under 'missing:', or make the column categorical"
+                f"column {column!r} is numeric in the policy but holds text: {some(wrong)}; mend the values (decimals have a "
+                "point), list them under 'missing:', or make the column categorical"
             )
         whole = np.array([str(t).strip().lstrip("+-").isdigit() for t in raw.to_pylist()], bool)
     elif pa.types.is_floating(raw.type) or pa.types.is_integer(raw.type) or pa.types.is_decimal(raw.type):
-        numbers = np.asarray(raw.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+        short = pa.types.is_float32(raw.type) or pa.types.is_float16(raw.type)
+        exact = texts(raw, column) if short else raw  # 0.1 stays 0.1
+        numbers = np.asarray(exact.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
         whole = np.full(len(numbers), not pa.types.is_floating(raw.type))
     elif pa.types.is_boolean(raw.type):
         numbers = np.asarray(raw.cast(pa.int8()).cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
@@ -125,8 +133,7 @@ def _dates(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
                 "the values under 'missing:', or make the column categorical"
             )
     elif pa.types.is_date(raw.type) or pa.types.is_timestamp(raw.type):
-        micro = raw.cast(pa.timestamp("us", getattr(raw.type, "tz", None)), safe=False).cast(pa.int64())
-        seconds = micro.to_numpy(zero_copy_only=False) / 1e6
+        seconds = _clock(raw, "us").cast(pa.int64()).to_numpy(zero_copy_only=False) / 1e6
     else:
         raise DataError(
             f"column {column!r} is a date in the policy but holds {raw.type} values; "
@@ -159,7 +166,7 @@ def number_of(text: str) -> float | None:
 
 
 def moment_of(text: str) -> float | None:
-    """Seconds since 1970-01-01; a moment with a zone is taken in UTC."""
+    """Seconds since 1970-01-01, or None; a moment with a zone is taken as its own clock shows it."""
     text = text.strip()
     if len(text) < 10 or text[4] != "-":  # no week dates, no dates without dashes
         return None
@@ -167,9 +174,7 @@ def moment_of(text: str) -> float | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
-    return (moment - datetime(1970, 1, 1)).total_seconds()
+    return (moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()
 
 
 def _categories(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
@@ -199,8 +204,8 @@ def texts(array: pa.Array, column: str) -> pa.Array:
         return _moments(array)
     try:
         found = array.cast(pa.large_string())
-        if pa.types.is_decimal(kind) and kind.scale > 0:
-            return pc.replace_substring_regex(found, r"\.?0*$", "")
+        if pa.types.is_decimal(kind):
+            return pa.array([None if v is None else _decimal(v) for v in array.to_pylist()], pa.large_string())
         return pc.replace_substring_regex(found, r"\.0+$", "") if pa.types.is_time(kind) else found
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         raise DataError(
@@ -209,17 +214,33 @@ def texts(array: pa.Array, column: str) -> pa.Array:
         ) from None
 
 
+def _decimal(value: Decimal) -> str:
+    """All digits, without an exponent and without zeros at the end."""
+    text = format(value, "f")
+    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
+
+
+def _clock(array: pa.Array, unit: str) -> pa.Array:
+    """Moments as the clock shows them: in their own zone, where they have one."""
+    if getattr(array.type, "tz", None):
+        array = pc.local_timestamp(array)
+    return array.cast(pa.timestamp(unit), safe=False)
+
+
 def _moments(array: pa.Array) -> pa.Array:
-    """The day where it is midnight, else the time too; moments with a zone in UTC."""
-    zone = getattr(array.type, "tz", None)
-    micro = array.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64()).cast(pa.timestamp("us"))
-    day = pc.strftime(micro, "%Y-%m-%d")
-    second = pc.strftime(micro.cast(pa.timestamp("s"), safe=False), "%Y-%m-%dT%H:%M:%S")
-    exact = pc.strftime(micro, "%Y-%m-%dT%H:%M:%S")
-    count = micro.cast(pa.int64())
-    whole = pc.equal(pc.multiply(pc.divide(count, 1_000_000), 1_000_000), count)
-    midnight = pc.equal(pc.multiply(pc.divide(count, 86_400_000_000), 86_400_000_000), count)
-    return pc.if_else(midnight, day, pc.if_else(whole, second, exact)).cast(pa.large_string())
+    """The day where it is midnight, else the time too, with as much of the second as is needed."""
+    unit = "ns" if getattr(array.type, "unit", "") == "ns" else "us"
+    moment = _clock(array, unit)
+    second = 1_000_000_000 if unit == "ns" else 1_000_000
+    count = moment.cast(pa.int64())
+
+    def whole(size: int) -> pa.Array:
+        return pc.equal(pc.multiply(pc.divide(count, size), size), count)
+
+    day = pc.strftime(moment, "%Y-%m-%d")
+    plain = pc.strftime(moment.cast(pa.timestamp("s"), safe=False), "%Y-%m-%dT%H:%M:%S")
+    exact = pc.replace_substring_regex(pc.strftime(moment, "%Y-%m-%dT%H:%M:%S"), r"0+$", "")
+    return pc.if_else(whole(86_400 * second), day, pc.if_else(whole(second), plain, exact)).cast(pa.large_string())
 
 
 def number_text(value: float) -> str:

@@ -20,6 +20,7 @@ from shoal.measures.extents import Extent, extents
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
 
+RELATIVE = frozenset({"ncp", "il", "loss", "loss_mean", "precision", "entropy"})  # to the original
 THRESHOLD = 0.2  # the risk above which a record counts as at risk, unless said
 
 
@@ -50,6 +51,13 @@ class Measures(dict[str, float]):
     def __init__(self, figures: Mapping[str, float], columns: Mapping[str, Mapping[str, float]]) -> None:
         super().__init__(figures)
         self.columns = columns
+
+    def public(self) -> dict[str, float]:
+        """Those that anybody can count in the released table.
+
+        The others are relative to the original, to its widest number say, and would give away what the table hides.
+        """
+        return {name: value for name, value in self.items() if name not in RELATIVE}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.codes import Codes, encode, published
-from shoal.engines import Engine, Reading, open_data
+from shoal.engines import AS_SEEN, Engine, open_data
 from shoal.errors import DataError
 from shoal.labels import ROOT
 from shoal.measures import THRESHOLD, Audience, Measures, Published, measures_of
@@ -47,9 +47,8 @@ def original_counts(codes: Codes, j: int) -> NDArray[np.int64]:
 
 def _labels(released: Engine, name: str, policy: Policy) -> tuple[list[str | None], NDArray[np.int64]]:
     """The labels of one attribute and how many records bear each; two columns of ends are read as ranges."""
-    reading = Reading("text", policy.missing)
     if name in released.schema().names:
-        distinct = released.distinct(name, reading)
+        distinct = released.distinct(name, AS_SEEN)
         labels: list[str | None] = [str(v) for v in distinct.values]
         return [*labels, *([None] if distinct.missing else [])], np.append(
             distinct.counts, [distinct.missing] if distinct.missing else []

@@ -254,6 +254,11 @@ class Policy(BaseModel):
         return (*self.sensitive, *self.keep, *target)
 
     @property
+    def tokens(self) -> tuple[str, ...]:
+        """The texts that stand for a missing value; the empty one always does."""
+        return tuple(dict.fromkeys(("", *self.missing)))
+
+    @property
     def confidential(self) -> tuple[str, ...]:
         """The columns whose values inside a group some requirement looks at."""
         return tuple(dict.fromkeys(r.of for r in self.require if r.of is not None))
@@ -261,7 +266,7 @@ class Policy(BaseModel):
     def reading(self, column: str) -> Reading:
         """How a column's raw values are to be understood."""
         kind = self.quasi[column].kind if column in self.quasi else "categorical"
-        return Reading(READ_AS[kind], self.missing)  # type: ignore[arg-type]
+        return Reading(READ_AS[kind], self.tokens)  # type: ignore[arg-type]
 
     def fit(self, schema: Schema, *, check: bool = False) -> None:
         """Refuse a table that this policy cannot be used on: no such column, no records, more asked than there are.
@@ -309,6 +314,17 @@ class Policy(BaseModel):
     __hash__ = None  # type: ignore[assignment]
 
 
+def policy_of(given: Policy | str | Path | Mapping[str, Any]) -> Policy:
+    """A policy from what users pass for one: itself, the path of its file, or a mapping."""
+    if isinstance(given, Policy):
+        return given
+    if isinstance(given, (str, Path)):
+        return Policy.load(given)
+    if isinstance(given, Mapping):
+        return Policy(**given)
+    raise PolicyError(f"a policy is a shoal.Policy, the path of a file, or a mapping, not {type(given).__name__}")
+
+
 class _Dumper(yaml.SafeDumper):
     """Plain lists on one line, mappings on several; text that would be read as something else is quoted."""
 
@@ -354,4 +370,4 @@ def _located(text: str, place: Place, file: str, lines: Mapping[Place, int]) -> 
     return PolicyError(text, place=place)
 
 
-__all__ = ["Policy", "Quasi"]
+__all__ = ["Policy", "Quasi", "policy_of"]

@@ -76,6 +76,7 @@ def _plain_lists(levels: tuple[tuple[float, ...], ...]) -> Any:
 
 
 Number = Annotated[float, PlainSerializer(_plain)]
+Fanout = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 2})]
 _NUMBERS = {"type": "array", "items": {"type": "number"}, "minItems": 1}
 Ends = Annotated[
     tuple[tuple[float, ...], ...],
@@ -120,7 +121,7 @@ class Quasi(BaseModel):
     widths: tuple[Number, ...] | None = None
     origin: Number | None = None
     boundaries: Ends | None = None
-    balanced: int | None = None
+    balanced: Fanout | None = None
     keep: tuple[int, ...] | None = None
     skip: tuple[int, ...] | None = None
     by: Literal["level", "height"] | None = None

@@ -21,8 +21,8 @@ code { font-size: .9em; overflow-wrap: anywhere; } footer { margin-top: 2rem; fo
 """
 
 
-def html(facts: Facts, policy: Policy) -> str:
-    """The page; it holds nothing that the released table does not show."""
+def html(facts: Facts, policy: Policy, *, owner: bool) -> str:
+    """The page. Without ``owner`` it holds nothing that the released table does not show."""
     certificate = facts.certificate
     verdict = ("holds", "Every requirement holds.") if certificate.holds else ("fails", "A requirement does not hold.")
     parameters = ", ".join(f"{k} = {v}" for k, v in facts.parameters.items())
@@ -37,11 +37,7 @@ def html(facts: Facts, policy: Policy) -> str:
 {_table(("", ""), facts.risks(), figures=True)}
 <p>The risk of being found is the chance to pick the right record of somebody who is known to be in the table and whose
 quasi-identifiers are known: one over the size of the group.</p>
-<h2>What was kept</h2>
-<table><tr><th>attribute</th><th>certainty kept</th><th></th></tr>
-{_bars(facts)}</table>
-<p>100 % means that every value is published as it was, 0 % that nothing but <code>*</code> is left (1 - NCP, the mean
-over records).</p>
+{_kept(facts) if owner else ""}
 <h2>Columns</h2>
 {_table(("role", "columns"), _roles(policy))}
 <footer><p>Made by {escape(facts.method)} ({escape(parameters)}). Counting: a missing value is a value of its own;
@@ -50,6 +46,15 @@ they are, nor that a group's confidential values differ unless a requirement say
 <p>Fingerprint of the rows: <code>{escape(certificate.fingerprint)}</code></p></footer>
 </body></html>
 """
+
+
+def _kept(facts: Facts) -> str:
+    """How much of each attribute is left; relative to the original, so for the owner alone."""
+    return f"""<h2>What was kept</h2>
+<table><tr><th>attribute</th><th>certainty kept</th><th></th></tr>
+{_bars(facts)}</table>
+<p>100 % means that every value is published as it was, 0 % that nothing but <code>*</code> is left (1 - NCP, the mean
+over records). These figures are relative to the original table: they stay with the owner.</p>"""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, figures: bool = False) -> str:

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import PolicyError, choices, some
+from shoal.errors import PolicyError, choices
 from shoal.groups import Groups
 from shoal.kernels import rules
 from shoal.requirements.base import (
@@ -74,14 +74,10 @@ class _Shares(Combining):
         return Verdict(ok, value, int(np.argmax(value)) if count else 0)
 
 
-def _of_values(values: Sequence[str] | None, labels: Sequence[str | None], of: str) -> NDArray[np.bool_]:
-    """Which codes a requirement looks at: those of the values named, or all."""
+def _of_values(values: Sequence[str] | None, labels: Sequence[str | None]) -> NDArray[np.bool_]:
+    """Which codes a requirement looks at: those of the values named, as far as they occur, or all."""
     if values is None:
         return np.ones(len(labels), bool)
-    lost = [v for v in values if v not in labels]
-    if lost:
-        known = [label for label in labels if label is not None]
-        raise PolicyError(f"{of!r} never holds {some(lost)}; {choices(lost[0], known)}")
     return np.array([label in values for label in labels], bool)
 
 
@@ -109,11 +105,11 @@ class _Most(_Shares):
 
     def bounds(self, share: F8, labels: Sequence[str | None]) -> tuple[F8, F8]:
         """The ceiling for the values that are protected."""
-        return np.zeros(len(share)), np.where(_of_values(self.values, labels, self.of), self.most, 1.0)
+        return np.zeros(len(share)), np.where(_of_values(self.values, labels), self.most, 1.0)
 
     def value(self, part: F8, share: F8, labels: Sequence[str | None]) -> F8:
         """The largest share of a protected value."""
-        largest: F8 = part[:, _of_values(self.values, labels, self.of)].max(axis=1, initial=0.0)
+        largest: F8 = part[:, _of_values(self.values, labels)].max(axis=1, initial=0.0)
         return largest
 
 

@@ -66,6 +66,10 @@ def csv_of(rows: Sequence[Sequence[str]], delimiter: str) -> str:
         raise DataError(f"labels that are empty or begin or end in a space are lost in CSV: {some(frail)}; use YAML")
     doubtful = any(sign in label for label in labels for sign in ',;"\r\n')
     text = io.StringIO(newline="")
-    quoting = csv.QUOTE_ALL if doubtful else csv.QUOTE_MINIMAL
-    csv.writer(text, delimiter=delimiter, quoting=quoting, lineterminator="\n").writerows(rows)
+    csv.writer(
+        text,
+        delimiter=delimiter,
+        quoting=csv.QUOTE_ALL if doubtful else csv.QUOTE_MINIMAL,
+        lineterminator="\n",
+    ).writerows(rows)
     return text.getvalue()

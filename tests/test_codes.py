@@ -214,6 +214,15 @@ def test_weeks_nest_in_their_own_years() -> None:
     attribute, codes = encoded(["2024-12-29", "2024-12-30", "2025-01-05"], {"date": ["day", "week", "year"]})
     assert codes == [0, 1, 2]
     assert [label(attribute, 1, 2), label(attribute, 0, 1)] == ["2025-W01", "*"]
+    attribute, codes = encoded(["2020-12-30", "2021-01-01", "2021-01-05"], {"date": ["day", "week", "year", "decade"]})
+    assert label(attribute, 0, 1) == "2020-W53"
+    attribute, codes = encoded(["2020-12-01", "2021-01-01"], {"date": ["day", "week", "year"]})
+    assert label(attribute, 0, 1) == "2020-W*"  # the calendar says 2021 of the second
+    with pytest.raises(DataError, match="beyond 1 to 9999"):
+        encode(
+            open_data(pa.table({"x": pa.array([4_000_000], pa.date32())})),
+            shoal.Policy(quasi={"x": {"date": ["day", "year"]}}, require=[shoal.KAnonymity(1)]),
+        )
 
 
 def test_quarters_and_days_before_1970() -> None:

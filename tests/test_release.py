@@ -658,3 +658,16 @@ def test_a_policy_may_be_given_as_a_file_or_a_mapping(tmp_path: Path) -> None:
         shoal.check(FRAME, 7)
     with pytest.raises(shoal.PolicyError, match="seed"):
         shoal.anonymize(FRAME, POLICY, seed=-1)
+
+
+@pytest.mark.parametrize("name", ["tree.yaml", "tree.csv"])
+def test_a_tree_made_from_the_data_stays_at_home_even_through_a_file(tmp_path: Path, name: str) -> None:
+    frame = pd.DataFrame({"job": ["clerk", "spy", "clerk", "spy"]})
+    made = shoal.Taxonomy.from_paths([["clerk", "Office"], ["spy", "Office"], ["ghost", "Field"]], made=True)
+    made.save(tmp_path / name)
+    policy = shoal.Policy(quasi={"job": {"taxonomy": tmp_path / name}}, require=[shoal.KAnonymity(2)])
+    folder = shoal.anonymize(frame, policy).save(tmp_path / "release")
+    assert "ghost" not in (folder / "policy.yaml").read_text()
+    given = shoal.Taxonomy.from_nested(made.to_nested())
+    given.save(tmp_path / name)
+    assert not shoal.Taxonomy.load(tmp_path / name).made

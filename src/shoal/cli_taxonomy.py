@@ -75,7 +75,8 @@ def make(
         raise PolicyError(f"say how the tree is made, by one of {', '.join(WAYS)}")
     if out is not None:
         _refuse_file(out, table, force)
-    more = {"origin": origin} | ({"kind": "numeric"} if numeric else {})
+    more: dict[str, Any] = {} if origin is None else {"origin": origin}
+    more |= {"kind": "numeric"} if numeric else {}
     policy = Policy(quasi={column: {ways[0]: given[ways[0]], **more}}, missing=_missing(missing))
     reading = policy.reading(column)
     attribute, _ = attribute_of(column, policy.quasi[column], _distinct(table, column, reading), reading)

@@ -133,6 +133,9 @@ class Quasi(BaseModel):
             if value not in KINDS:
                 raise PolicyError(f"unknown kind {value!r}; {choices(value, KINDS)}")
             return {"kind": value}
+        empty = [key for key, given in value.items() if given is None] if isinstance(value, dict) else []
+        if empty or value == {}:
+            raise PolicyError(f"{(empty or ['the column'])[0]!r} has no value; give one, or write 'categorical'")
         if isinstance(value, dict) and "kind" not in value:
             implied = [kinds[0] for way, kinds in FITTING.items() if way in value]
             return {"kind": implied[-1] if implied else "categorical", **value}

@@ -15,6 +15,7 @@ from shoal.errors import DataError, EngineError, some
 from shoal.yamltext import read_yaml
 
 CSV = (".csv", ".txt")
+MADE = "# made from the data: not to be published\n"
 
 
 def read_text(path: str | Path) -> str:

@@ -120,6 +120,8 @@ class DateParts(Maker):
         """The finest part first. Years and decades above weeks are those of the week, so that they nest."""
         day = np.datetime64(int(float(value) // 86400), "D")
         text = str(day)
+        if not 1 <= int(text[:-6]) <= 9999:
+            raise DataError(f"the date {text} has a year beyond 1 to 9999; mend it or leave it empty")
         year, month = text[:-6], text[:-3]
         iso = day.astype(object).isocalendar()
         write = {
@@ -127,8 +129,9 @@ class DateParts(Maker):
             "week": f"{iso[0]}-W{iso[1]:02d}",
             "month": month,
             "quarter": f"{year}-Q{(int(month[-2:]) + 2) // 3}",
-            "year": str(iso[0]) if "week" in self.parts else year,
-            "decade": f"{(iso[0] if 'week' in self.parts else int(year)) // 10 * 10}s",
+            # a week may reach into the next year, so that the year of weeks is told from the calendar's
+            "year": f"{iso[0]}-W*" if "week" in self.parts else year,
+            "decade": f"{iso[0] // 10 * 10}s-W*" if "week" in self.parts else f"{int(year) // 10 * 10}s",
         }
         return [write[part] for part in self.parts]
 

@@ -135,16 +135,21 @@ class Taxonomy:
         """A nested YAML file, or a CSV file with one row per leaf and one column per level, without header."""
         file = Path(path)
         text = files.read_text(file)
+        made = text.startswith(files.MADE)
         try:
             if file.suffix.lower() in files.CSV:
-                return cls.from_paths(files.rows_of(text))
-            return cls.from_nested(files.nested_of(text))
+                return cls.from_paths(files.rows_of(text.removeprefix(files.MADE)), made=made)
+            return cls.from_nested(files.nested_of(text), made=made)
         except DataError as error:
             raise DataError(f"{error} (in {file.name!r})") from error
 
     def save(self, path: str | Path) -> None:
-        """Write the tree as CSV where the file's name ends in .csv or .txt, else as YAML; `load` reads it back."""
-        files.write_text(path, self.to_csv() if Path(path).suffix.lower() in files.CSV else self.to_yaml())
+        """Write the tree as CSV where the file's name ends in .csv or .txt, else as YAML; `load` reads it back.
+
+        A tree that was made from the data says so in its first line, and stays out of public policies when it is read.
+        """
+        text = self.to_csv() if Path(path).suffix.lower() in files.CSV else self.to_yaml()
+        files.write_text(path, files.MADE + text if self.made else text)
 
     @property
     def size(self) -> int:

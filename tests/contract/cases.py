@@ -41,11 +41,14 @@ def cases(draw: st.DrawFn, *, secrets: bool = True, least: int = 1, most: int = 
     )
     for kind in kinds:
         if kind == "age":
-            columns[kind], quasi[kind] = column(st.integers(20, 30)), "numeric"
+            ways = ["numeric", {"kind": "numeric", "widths": [5, 10]}, {"kind": "numeric", "boundaries": [22, 25, 28]}]
+            columns[kind] = column(st.integers(20, 30))
+            quasi[kind] = draw(st.sampled_from([*ways, {"kind": "numeric", "balanced": 3}]))
         elif kind == "score":
             columns[kind], quasi[kind] = column(st.sampled_from([-0.5, 0.0, -0.0, 0.1, 3.0, 1e6])), "numeric"
         elif kind == "sex":
-            columns[kind], quasi[kind] = column(st.sampled_from(["f", "m", "x"])), "categorical"
+            columns[kind] = column(st.sampled_from(["f", "m", "x"]))
+            quasi[kind] = draw(st.sampled_from(["categorical", {"balanced": 2}]))
         elif kind == "zip":
             columns[kind], quasi[kind] = column(st.sampled_from(["01234", "01235", "99", "47906"])), {"mask": "right"}
         elif kind == "birth":

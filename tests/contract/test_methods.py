@@ -82,13 +82,18 @@ def covers(label: object, raw: object, quasi: object) -> bool:
         tree = quasi.taxonomy
         code = tree.leaves.index(raw)
         return any(tree.lo[n] <= code <= tree.hi[n] for n, name in enumerate(tree.label) if name == label)
+    if quasi.balanced and quasi.kind == "categorical":
+        first, last = str(label).strip("{}").split(" … ") if " … " in str(label) else (label, label)
+        return first <= raw <= last
     if quasi.mask or quasi.date:
         return str(raw).startswith(str(label).rstrip("*")) and (not quasi.mask or len(raw) == len(label))
-    if not str(label).startswith("["):
+    if not str(label).startswith(("[", "(")):
         return float(raw) == float(label) if quasi.kind == "numeric" else raw == label
     low, high = str(label)[1:-1].split(", ")
     if quasi.kind == "date":
         return low <= raw <= high
+    if str(label).endswith(")"):
+        return float(low) <= float(raw) < float(high)
     return float(low) <= float(raw) <= float(high)
 
 

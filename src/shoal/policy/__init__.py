@@ -100,7 +100,7 @@ class Policy(BaseModel):
     ----------
     identifiers : columns that name a person; dropped
     quasi : columns by which a person could be found elsewhere, with their kind: ``numeric``, ``categorical``, ``date``, or
-        a mapping with ``taxonomy``, ``mask``, ``date`` or ``bounds``
+        a mapping with ``taxonomy``, ``mask``, ``date``, ``widths``, ``boundaries``, ``balanced`` or ``bounds``
     sensitive : confidential columns; released as they are
     target : the class to be predicted; released as it is unless it is also quasi
     keep : other columns that are released as they are

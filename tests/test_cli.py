@@ -422,7 +422,7 @@ def test_the_program_itself(here: Path) -> None:
         ran = {}
         for code, arguments in commands.items():
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-            process = subprocess.Popen([*start, *arguments], text=True, **pipes)  # noqa: S603
+            process = subprocess.Popen([*start, *arguments], text=True, **pipes)
             ran[code] = stack.enter_context(process)
         said = {code: process.communicate() for code, process in ran.items()}
     assert {code: process.returncode for code, process in ran.items()} == {0: 0, 1: 1, 2: 2}

@@ -26,7 +26,7 @@ import pytest
 import yaml
 
 import shoal
-from shoal.engines import MemoryEngine
+from shoal.engines.memory import MemoryEngine
 from shoal.recoding import STYLES
 from tests.reference.each import Each
 
@@ -571,7 +571,7 @@ def test_a_process_killed_at_any_moment_leaves_whole_folders(tmp_path: Path) -> 
         for folder in folders:
             folder.parent.mkdir()
             command = [sys.executable, "-c", ENDLESS, str(folder)]
-            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))  # noqa: S603
+            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
             stack.callback(process.kill)
             processes.append(process)
         for process in processes:

@@ -14,12 +14,24 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.errors import DataError
+
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
 
 ReadingKind = Literal["number", "date", "text"]
 Format = Literal["csv", "parquet"]
+
+
+def format_of(path: Path) -> Format:
+    """The format that a file's name tells."""
+    suffix = path.suffix.lower()
+    if suffix in (".parquet", ".pq"):
+        return "parquet"
+    if suffix in (".csv", ".tsv", ".txt", ".gz"):
+        return "csv"
+    raise DataError(f"cannot tell the format of {path.name!r}; use a file that ends in .csv or .parquet")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
-from shoal.engines.base import Format
+from shoal.engines.base import Format, format_of
 from shoal.engines.frames import plain, refuse_twice
 from shoal.engines.values import texts
 from shoal.errors import DataError, EngineError
@@ -21,16 +21,6 @@ from shoal.errors import DataError, EngineError
 TEXT = pa.dictionary(pa.int32(), pa.string())
 LOOK = 1 << 20  # bytes in which the header is looked for
 BOM = b"\xef\xbb\xbf"
-
-
-def format_of(path: Path) -> Format:
-    """The format that a file's name tells."""
-    suffix = path.suffix.lower()
-    if suffix in (".parquet", ".pq"):
-        return "parquet"
-    if suffix in (".csv", ".tsv", ".txt", ".gz"):
-        return "csv"
-    raise DataError(f"cannot tell the format of {path.name!r}; use a file that ends in .csv or .parquet")
 
 
 def read_table(path: Path) -> pa.Table:

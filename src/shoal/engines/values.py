@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -20,9 +19,9 @@ from numpy.typing import NDArray
 
 from shoal import kernels
 from shoal.engines.base import I4, Distinct, Reading
+from shoal.engines.text import EXACT, moment_of, number_of
 from shoal.errors import DataError, some
 
-EXACT = 2.0**53
 Settled = tuple[NDArray[Any], NDArray[np.bool_]]
 
 
@@ -157,26 +156,6 @@ def _marks(missing: tuple[str, ...], parse: Callable[[str], float | None]) -> li
     return [number for number in map(parse, missing) if number is not None and not np.isnan(number)]
 
 
-def number_of(text: str) -> float | None:
-    """The number that a text is, or None."""
-    try:
-        return None if "_" in text else float(text)
-    except ValueError:
-        return None
-
-
-def moment_of(text: str) -> float | None:
-    """Seconds since 1970-01-01, or None; a moment with a zone is taken as its own clock shows it."""
-    text = text.strip()
-    if len(text) < 10 or text[4] != "-":  # no week dates, no dates without dashes
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return (moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()
-
-
 def _categories(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
     found = texts(raw, column).to_pylist()
     numeric = pa.types.is_floating(raw.type) or pa.types.is_integer(raw.type) or pa.types.is_decimal(raw.type)
@@ -241,30 +220,6 @@ def _moments(array: pa.Array) -> pa.Array:
     plain = pc.strftime(moment.cast(pa.timestamp("s"), safe=False), "%Y-%m-%dT%H:%M:%S")
     exact = pc.replace_substring_regex(pc.strftime(moment, "%Y-%m-%dT%H:%M:%S"), r"0+$", "")
     return pc.if_else(whole(86_400 * second), day, pc.if_else(whole(second), plain, exact)).cast(pa.large_string())
-
-
-def number_text(value: float) -> str:
-    """A number as short as it can be written without loss.
-
-    >>> number_text(36.0), number_text(0.1), number_text(-0.0)
-    ('36', '0.1', '0')
-    """
-    value = float(value)
-    if value.is_integer() and abs(value) < EXACT:
-        return str(int(value))
-    return str(pa.scalar(value).cast(pa.string()).as_py())  # as `texts` writes it
-
-
-def date_text(seconds: float) -> str:
-    """A moment given in seconds since 1970-01-01, without the time of day where it is midnight.
-
-    >>> date_text(0.0), date_text(3600.0)
-    ('1970-01-01', '1970-01-01T01:00:00')
-    """
-    moment = np.datetime64(round(float(seconds) * 1_000_000), "us")
-    if moment == moment.astype("datetime64[D]"):
-        return str(moment.astype("datetime64[D]"))
-    return str(moment.astype("datetime64[s]")) if seconds == int(seconds) else str(moment)
 
 
 def hashes(array: pa.ChunkedArray, column: str = "") -> tuple[NDArray[np.uint64], I4]:

@@ -7,6 +7,7 @@ Shmatikov) differ in the bounds alone.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -34,7 +35,7 @@ from shoal.requirements.base import (
 F8 = NDArray[np.float64]
 
 
-class _Shares(Combining):
+class _Shares(Combining, ABC):
     """A floor and a ceiling for the share of every value; a missing value is a value of its own."""
 
     of: str
@@ -47,13 +48,13 @@ class _Shares(Combining):
         """One record may do, where the bounds allow it."""
         return 1
 
+    @abstractmethod
     def bounds(self, share: F8, labels: Sequence[str | None]) -> tuple[F8, F8]:
         """Floor and ceiling of each value, from its share in the whole table."""
-        raise NotImplementedError  # pragma: no cover
 
+    @abstractmethod
     def value(self, part: F8, share: F8, labels: Sequence[str | None]) -> F8:
         """What each group reaches, in the parameter's own measure."""
-        raise NotImplementedError  # pragma: no cover
 
     def limits(self, layout: Layout) -> tuple[Term, ...]:
         """The bounds of every value."""
@@ -94,9 +95,9 @@ class _Most(_Shares):
     values: Sequence[str] | None
 
     @property
+    @abstractmethod
     def most(self) -> float:
         """The ceiling."""
-        raise NotImplementedError  # pragma: no cover
 
     @property
     def least(self) -> int:

@@ -95,7 +95,8 @@ def measure(
 
     Notes
     -----
-    Labels of other tools are read as well: ``[20, 40)``, ``20-40``, ``4790*``, ``{a, b}``, labels of the taxonomy, ``*``.
+    A midpoint is read as the exact value that it looks like. Labels of other tools are read as well: ``[20, 40)``,
+    ``20-40``, ``4790*``, ``{a, b}``, labels of the taxonomy, ``*``.
 
     Examples
     --------

@@ -7,7 +7,8 @@ other tools are understood too: ``20-40``, ``>=90``, ``<18``, ``4790*``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isfinite
 
 from shoal.engines import date_text, moment_of, number_of, number_text
 from shoal.taxonomy import ROOT, cut_text, range_text
@@ -31,6 +32,7 @@ DASHES = re.compile(
 )
 PERIOD = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d{2}))?")
 DAY = 86400.0
+MOST_STEPS = 100_000  # in reading one set
 
 
 def set_text(values: Iterable[str | None]) -> str | None:
@@ -55,7 +57,7 @@ def read_range(label: str, *, dates: bool = False) -> tuple[float, float] | None
     parse = moment_of if dates else number_of
     single = parse(text)
     if single is not None:
-        return single, single
+        return (single, single) if isfinite(single) else None
     if dates and (period := PERIOD.fullmatch(text)):
         return _period(int(period["year"]), int(period["month"] or 0))
     if found := BRACKETS.fullmatch(text) or (None if dates else DASHES.fullmatch(text)):
@@ -86,26 +88,43 @@ def _period(year: int, month: int) -> tuple[float, float] | None:
 def read_set(label: str, known: Sequence[str | None]) -> list[str | None] | None:
     """The values of a set such as ``{a, b}``, which may hold commas themselves; None where it is no set of known values.
 
-    >>> read_set("{a, b, c}", ["a", "b, c"])
-    ['a', 'b, c']
+    Where a set can be read in several ways, the one with most values is meant: a single value stands without braces. A
+    missing value is written ``?``.
+
+    >>> read_set("{a, b, c}", ["a", "b, c"]), read_set("{a, b}", ["a", "b", "a, b"])
+    (['a', 'b, c'], ['a', 'b'])
     """
     text = label.strip()
     if not (text.startswith("{") and text.endswith("}")):
         return None
-    pieces = re.split(r",\s*", text[1:-1])
-    names = {(v if v is not None else "?"): v for v in known}
-    found: list[str | None] = []
-    begin = 0
-    while begin < len(pieces):
-        for end in range(len(pieces), begin, -1):  # the longest name first
-            name = ", ".join(pieces[begin:end])
-            if name in names:
-                found.append(names[name])
-                begin = end
-                break
-        else:
-            return None
-    return found
+    text = text[1:-1].strip()
+    names: dict[str, list[str | None]] = {}
+    for value in known:
+        names.setdefault("?" if value is None else value, []).append(value)
+    commas = [*re.finditer(r",\s*", text)]
+    stops = [(m.start(), m.end()) for m in commas] + [(len(text), len(text))]  # where a name may end, the next begin
+
+    def options(begin: int) -> Iterator[tuple[int, str | None]]:
+        for stop, following in stops:
+            if stop > begin or begin == len(text):
+                yield from ((following, v) for v in names.get(text[begin:stop], ()) if v not in chosen)
+
+    # Names are tried from the shortest on, and taken back where the rest cannot be read.
+    chosen: list[str | None] = []
+    ways = [options(0)]
+    for _ in range(MOST_STEPS):
+        step = next(ways[-1], None)
+        if step is None:
+            ways.pop()
+            if not ways:
+                return None
+            chosen.pop()
+            continue
+        chosen.append(step[1])
+        if step[0] == len(text):
+            return chosen
+        ways.append(options(step[0]))
+    return None
 
 
 def masked(label: str, known: Sequence[str | None]) -> list[int]:

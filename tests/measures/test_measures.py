@@ -254,3 +254,50 @@ def test_figures_of_groups_are_those_of_the_table(case: Case) -> None:
     assert -1e-12 <= found["ncp"] <= 1 + 1e-12 and -1e-12 <= found["loss"] <= 1 + 1e-12
     assert found["ncp"] == pytest.approx(1 - np.mean(list(release.facts().kept.values())))
     assert all(math.isfinite(v) for v in found.values())
+
+
+def test_sets_of_values_with_commas_are_read_back() -> None:
+    for values in (
+        ["Smith,John", "Doe,Jane", "a", "b"],
+        ["a", "b, c", "a, b", "a, b", "e", "e"],
+        ["x,  y", "z", "x", "y"],
+    ):
+        frame = pd.DataFrame({"name": values})
+        policy = shoal.Policy(quasi={"name": "categorical"}, require=[shoal.KAnonymity(2)])
+        release = shoal.anonymize(frame, policy, write="set")
+        size = frame["name"].nunique()
+        sets = [set(frame["name"][release.frame["name"] == label]) for label in release.frame["name"]]
+        assert release.measures["ncp"] == pytest.approx(np.mean([0 if len(s) == 1 else len(s) / size for s in sets]))
+
+
+def test_a_set_in_braces_has_several_values() -> None:
+    frame = pd.DataFrame({"a": ["a", "b", "a, b", "a, b"]})
+    policy = shoal.Policy(quasi={"a": "categorical"}, require=[shoal.KAnonymity(2)])
+    assert shoal.anonymize(frame, policy, write="set").measures["ncp"] == pytest.approx(2 / 3 / 2)
+    asked = pd.DataFrame({"a": ["?", "?", None, "c"]})
+    whole = shoal.Policy(quasi={"a": "categorical"}, require=[shoal.KAnonymity(4)])
+    assert shoal.anonymize(asked, whole, write="set").measures["ncp"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("label", ["nan", "inf", "-inf", "NaN"])
+def test_a_number_that_is_none_cannot_be_read(label: str) -> None:
+    policy = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(1)])
+    with pytest.raises(shoal.DataError, match="cannot be read"):
+        shoal.measure(pd.DataFrame({"age": [1, 2, 3]}), pd.DataFrame({"age": [label, "1-2", "1-2"]}), policy)
+
+
+def test_a_table_measured_against_itself_lost_nothing() -> None:
+    frame = pd.DataFrame({"age": ["39", "?", "40"], "dose": ["23.0", "41.50", "60"]})
+    quasi = {"age": "numeric", "dose": {"widths": [5, 10]}}
+    policy = shoal.Policy(quasi=quasi, missing=["?"], require=[shoal.KAnonymity(1)])
+    assert shoal.measure(frame, frame, policy)["ncp"] == 0
+
+
+@pytest.mark.parametrize(
+    ("label", "leaves"), [("20-40", 3), ("20-30", 2), ("[20,30)", 2), (">=20", 4), ("[20, 35)", 2)]
+)
+def test_ranges_are_read_over_a_tree_of_numbers(label: str, leaves: int) -> None:
+    policy = shoal.Policy(quasi={"age": {"widths": [10, 20]}}, require=[shoal.KAnonymity(1)])
+    released = pd.DataFrame({"age": [label] * 4})
+    found = shoal.measure(pd.DataFrame({"age": [21, 25, 35, 60]}), released, policy)
+    assert found["ncp"] == pytest.approx(leaves / 4)

@@ -383,3 +383,18 @@ def test_what_cannot_be_reached_names_what_can() -> None:
         else:
             with pytest.raises(shoal.RequirementNotMet, match=reached):
                 shoal.anonymize(frame, policy)
+
+
+def test_the_worst_group_is_one_that_fails() -> None:
+    frame = pd.DataFrame({"q": [1] * 10 + [2] * 10, "s": list("a" * 10 + "aaaaaaaabc")})
+    policy = shoal.Policy(
+        quasi={"q": "numeric"}, sensitive="s", require=[shoal.BetaLikeness(2, of="s", kind="enhanced")]
+    )
+    finding = shoal.check(frame, policy).findings[0]
+    assert not finding.holds and finding.worst == {"q": "1"} and finding.reached == pytest.approx(1 / 9)
+
+
+def test_a_rare_value_is_no_hindrance_to_the_whole_table() -> None:
+    frame = pd.DataFrame({"q": [1] * 100_000, "s": ["b"] + ["a"] * 99_999})
+    policy = shoal.Policy(quasi={"q": "numeric"}, sensitive="s", require=[shoal.DeltaDisclosure(0.001, of="s")])
+    assert shoal.check(frame, policy).holds

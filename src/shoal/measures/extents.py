@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.codes import Attribute
+from shoal.engines import moment_of, number_of
 from shoal.errors import DataError, some
 from shoal.labels import ROOT, masked, read_range, read_set
 
@@ -85,6 +86,10 @@ class _Categories:
         self.everything = _entropy(count)
         self.leaf = {label: code for code, label in enumerate(self.tree.leaves)}
         self.node = {label: n for n, label in reversed(list(enumerate(self.tree.label)))}
+        self.dates = attribute.kind == "date"
+        parse = {"numeric": number_of, "date": moment_of}.get(attribute.kind)
+        places = [None if parse is None or leaf is None else parse(leaf) for leaf in self.tree.leaves]
+        self.numbers = np.array([np.nan if place is None else place for place in places], np.float64)
 
     def extent(self, label: str | None) -> Extent | None:
         tree = self.tree
@@ -96,6 +101,7 @@ class _Categories:
         else:
             listed = read_set(label, tree.leaves)
             found = masked(label, tree.leaves) if listed is None else [self.leaf[v] for v in listed]
+            found = found or self._between(label)
             if not found:
                 return None
             codes = np.unique(found)
@@ -103,6 +109,14 @@ class _Categories:
             part = 0.0 if len(codes) == 1 else len(codes) / tree.size
         height = float(tree.height[node] / tree.height[0]) if part else 0.0
         return Extent(part, height, max(part, 1 / tree.size), _part(self.count[codes], self.everything))
+
+    def _between(self, label: str) -> list[int]:
+        """The leaves of numbers or dates that lie in a range which is no node of the tree."""
+        ends = None if np.isnan(self.numbers).all() else read_range(label, dates=self.dates)
+        if ends is None:
+            return []
+        below = self.numbers < ends[1] if label.strip().endswith(")") else self.numbers <= ends[1]
+        return [int(code) for code in np.flatnonzero((self.numbers >= ends[0]) & below)]
 
 
 def _part(count: I8, everything: float) -> float:

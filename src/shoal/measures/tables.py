@@ -49,7 +49,8 @@ def _labels(released: Engine, name: str, policy: Policy) -> tuple[list[str | Non
     """The labels of one attribute and how many records bear each; two columns of ends are read as ranges."""
     if name in released.schema().names:
         distinct = released.distinct(name, AS_SEEN)
-        labels: list[str | None] = [str(v) for v in distinct.values]
+        tokens = policy.tokens  # another tool may have left them as they were
+        labels: list[str | None] = [None if str(v).strip() in tokens else str(v) for v in distinct.values]
         return [*labels, *([None] if distinct.missing else [])], np.append(
             distinct.counts, [distinct.missing] if distinct.missing else []
         ).astype(np.int64)

@@ -72,7 +72,8 @@ class _Shares(Combining, ABC):
         for begin, end, part in shares(groups, self.of):
             ok[begin:end] = ((part >= floor - SLACK) & (part <= ceiling + SLACK)).all(axis=1)
             value[begin:end] = self.value(part, share, labels)
-        return Verdict(ok, value, int(np.argmax(value)) if count else 0)
+        failing = np.where(ok, -np.inf, value) if not ok.all() else value
+        return Verdict(ok, value, int(np.argmax(failing)) if count else 0)
 
 
 def _of_values(values: Sequence[str] | None, labels: Sequence[str | None]) -> NDArray[np.bool_]:
@@ -266,7 +267,7 @@ class DeltaDisclosure(_Shares):
 
     def bounds(self, share: F8, labels: Sequence[str | None]) -> tuple[F8, F8]:
         """The share in the whole table, divided and multiplied by e^delta; the bounds themselves are too far."""
-        edge = 4 * SLACK
+        edge = np.minimum(4 * SLACK, share * min(self.delta, 1.0) / 4)
         return np.where(share > 0, share * math.exp(-self.delta) + edge, 0.0), share * math.exp(self.delta) - edge
 
     def value(self, part: F8, share: F8, labels: Sequence[str | None]) -> F8:

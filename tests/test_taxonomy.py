@@ -367,3 +367,13 @@ def test_a_file_that_is_absent_or_in_another_encoding(tmp_path: Path) -> None:
         Taxonomy.load(tmp_path / "none.yaml")
     with pytest.raises(DataError, match=r"tree\.csv"):
         Taxonomy.load(written(tmp_path, "tree.csv", "Hände,A\n", "latin-1"))
+
+
+@pytest.mark.parametrize("tree", [{"R": {"*": ["a", "b"], "B": ["c"]}}, {"Any": {"Any": ["a", "b"], "B": ["c"]}}])
+def test_a_branch_cannot_be_taken_for_the_root(tree: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="rename"):
+        Taxonomy.from_nested(tree)
+
+
+def test_a_root_with_one_branch_of_its_own_name_is_padding() -> None:
+    assert Taxonomy.from_nested({"Any": {"Any": ["a", "b"]}}).size == 2

@@ -110,6 +110,8 @@ class Builder:
         for node, label in enumerate(self.label):
             other = owner.get(label)
             padding = other is not None and self.parent[node] == other and children[other] == 1
-            if other and not padding:
+            if (other or (other == 0 and not self.is_leaf[node])) and not padding:
                 raise DataError(f"taxonomy: the label {label!r} stands for two branches; rename one of them")
+            if label == "*" and node and not self.is_leaf[node]:
+                raise DataError("taxonomy: a branch cannot be called '*', which is written for the root; rename it")
             owner[label] = node

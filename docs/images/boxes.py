@@ -28,8 +28,13 @@ def ends(label: str) -> tuple[float, float]:
 
 def draw(raw: pd.DataFrame, released: pd.DataFrame) -> str:
     """The picture as SVG."""
-    across = lambda v: EDGE + (v / 100) * (WIDTH - 2 * EDGE)  # noqa: E731
-    down = lambda v: HEIGHT - EDGE - (v / 112) * (HEIGHT - 2 * EDGE)  # noqa: E731
+
+    def across(age: float) -> float:
+        return EDGE + (age / 100) * (WIDTH - 2 * EDGE)
+
+    def down(minutes: float) -> float:
+        return HEIGHT - EDGE - (minutes / 112) * (HEIGHT - 2 * EDGE)
+
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="13">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fbfcfd"/>',

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -113,3 +115,17 @@ def test_unknown_cut_lists_the_choices() -> None:
     policy = shoal.datasets.hospital_policy(5)
     with pytest.raises(shoal.PolicyError, match="'gain', 'median'"):
         shoal.anonymize(shoal.datasets.hospital(50), policy, cut="mode")
+
+
+@dataclass(frozen=True)
+class AtMost(shoal.KAnonymity):
+    """Groups of at most k records: what no union keeps."""
+
+    name: ClassVar[str] = "at-most"
+    monotone: ClassVar[bool] = False
+
+
+def test_a_requirement_that_unions_break_is_refused() -> None:
+    policy = shoal.Policy(quasi={"sex": "categorical"}, require=[AtMost(5)])
+    with pytest.raises(shoal.PolicyError, match="a union of groups"):
+        shoal.anonymize(shoal.datasets.hospital(50), policy)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from shoal.codes import Attribute
 from shoal.engines import Counts, Dictionary, Distinct, Kept, Plan, Reading, Written, open_data
 from shoal.errors import DataError, PolicyError, choices, some
-from shoal.labels import date_text, number_text
 from shoal.policy import READ_AS, Policy
 from shoal.taxonomy import Maker, Taxonomy, maker_of
 
@@ -86,14 +85,6 @@ class Field:
             return np.inf, np.inf
         slack = _slack(int(tree.height[node]))
         return float(tree.lo[node]) - slack, float(tree.hi[node]) + slack
-
-    def text(self, position: float) -> str | None:
-        """The value at a position, as it is written."""
-        if np.isinf(position):
-            return None
-        if self.taxonomy is not None:
-            return self.taxonomy.leaves[int(position)]
-        return date_text(position) if self.kind == "date" else number_text(position)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

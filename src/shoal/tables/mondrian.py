@@ -21,7 +21,7 @@ from shoal.errors import PolicyError, choices
 from shoal.method import Cuts, Decision, Method, Progress
 from shoal.policy import Policy
 from shoal.recoding import Placement
-from shoal.requirements import layout_of, lower
+from shoal.requirements import describe, layout_of, lower
 
 CUTS = ("gain", "median")
 MEDIAN, GAIN, RELAXED = 0, 1, 2
@@ -62,6 +62,12 @@ class Mondrian(Method):
         """The boxes; ``rng`` is not used."""
         if self.cut not in CUTS:
             raise PolicyError(f"unknown cut {self.cut!r}; {choices(self.cut, CUTS)}")
+        for requirement in self.policy.require:
+            if not requirement.monotone:
+                raise PolicyError(
+                    f"mondrian cannot promise {describe(requirement)}: a union of groups that pass it may fail; "
+                    "use another method"
+                )
         if not isinstance(self.relaxed, bool):
             raise PolicyError(f"relaxed must be true or false, not {self.relaxed!r}")
         if self.relaxed and self.cut != "median":

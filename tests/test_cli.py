@@ -7,16 +7,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 import shoal
+from shoal import cli
 from shoal.cli import main
 from shoal.tables import METHODS
+from tests.paths import refusals, walk
 
 TABLE = "name,age,zip,ill\n" + "".join(f"N{i},{20 + i},4790{i % 4},{'flu' if i % 2 else 'cold'}\n" for i in range(12))
 POLICY = """\
@@ -152,6 +155,54 @@ def test_a_requirement_that_cannot_be_met_is_status_one(run: Run, here: Path) ->
 def test_more_asked_than_there_is_names_the_line(run: Run, here: Path) -> None:
     (here / "policy.yaml").write_text(POLICY.replace(": 3\n", ": 30\n"))
     refused(run(*ANONYMIZE), here, "policy.yaml, line 7", "at least 30 records", "the table has 12")
+
+
+# ---- the path
+
+
+@pytest.fixture
+def stepwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the method opened values step by step."""
+    made = shoal.anonymize
+    path = walk(3, chosen=2, texts=("[Any]:cat:", "\x1b[2Jraw", None), refused=refusals("zip", 4))
+    monkeypatch.setattr(shoal, "anonymize", lambda *given, **more: replace(made(*given, **more), path=path))
+
+
+@pytest.mark.usefixtures("stepwise")
+def test_a_path_is_named_and_explained_when_asked(run: Run, here: Path) -> None:
+    ran = run(*ANONYMIZE)
+    assert ran.code == 0 and "Path: 3 steps, out.owner/path.html\n" in ran.out and "raw" not in ran.out
+    assert (here / "out.owner" / "path.html").is_file() and not (here / "out" / "path.html").exists()
+    ran = run(*ANONYMIZE, "--force", "--explain")
+    assert ran.code == 0 and "  2. job-2: [Any]:cat: -> \\x1b[2Jraw, (missing)\n" in ran.out
+    assert "\x1b[2J" not in ran.out and "Why the path ended" in ran.out and "holds" in ran.out
+    ran = run(*ANONYMIZE, "--force", "--explain", "--quiet")
+    assert ran.code == 0 and ran.err == "" and ran.out.lstrip().startswith("For the owner alone")
+
+
+def test_a_method_that_opens_values_is_explained(run: Run) -> None:
+    ran = run(*ANONYMIZE, "--method", "tds", "--explain")
+    assert ran.code == 0 and "the release stands" in ran.out and ", out.owner/path.html" in ran.out
+
+
+def test_nothing_is_written_where_there_is_no_path_to_explain(run: Run, here: Path) -> None:
+    refused(run(*ANONYMIZE, "--explain"), here, "mondrian leaves no path", "tds and bottom-up")
+    assert "Path:" not in run(*ANONYMIZE).out
+
+
+def test_the_bar_follows_a_total_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[float, float | None]] = []
+
+    class Watched(cli.Progress):
+        def update(self, task_id: Any, **more: Any) -> None:
+            super().update(task_id, **more)
+            seen.append((self.tasks[task_id].completed, self.tasks[task_id].total))
+
+    monkeypatch.setattr(cli, "Progress", Watched)
+    with cli._progress(False) as tell:
+        for done, total in ((0, 4), (3, 4), (3, 9), (9, 9)):
+            tell("opening", done, total)
+    assert seen == [(0, 4), (3, 4), (3, 9), (9, 9)]
 
 
 # ---- errors

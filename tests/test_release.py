@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ import yaml
 import shoal
 from shoal.engines.memory import MemoryEngine
 from shoal.recoding import STYLES
+from tests.paths import refusals, walk
 from tests.reference.each import Each
 
 PUBLIC = {"certificate.json", "policy.yaml", "report.html"}
@@ -671,3 +673,71 @@ def test_a_tree_made_from_the_data_stays_at_home_even_through_a_file(tmp_path: P
     given = shoal.Taxonomy.from_nested(made.to_nested())
     given.save(tmp_path / name)
     assert not shoal.Taxonomy.load(tmp_path / name).made
+
+
+# ---- the path
+
+
+@pytest.fixture(scope="module")
+def walked(release: shoal.Release) -> shoal.Release:
+    """As a method leaves it that opens values step by step."""
+    texts = ("Any-job", "Raw-inside", "Raw-outside", None)
+    return replace(release, path=walk(3, chosen=2, texts=texts, refused=refusals("Raw-refused", 4)))
+
+
+def test_the_path_stays_with_the_owner(walked: shoal.Release, tmp_path: Path) -> None:
+    folder = walked.save(tmp_path / "release")
+    assert {p.name for p in folder.iterdir()} == {*PUBLIC, "table.csv"}
+    assert {p.name for p in owner_of(folder).iterdir()} == {*OWNER, "path.html"}
+    assert {stat.S_IMODE(p.stat().st_mode) for p in owner_of(folder).iterdir()} == {0o600}
+    assert (owner_of(folder) / "path.html").read_text(encoding="utf-8") == walked.plot_path().html
+    assert not [p.name for p in folder.iterdir() if b"Raw-" in p.read_bytes() or b"path" in p.read_bytes()]
+
+
+def test_an_earlier_path_does_not_stay_beside_a_later_release(
+    walked: shoal.Release, release: shoal.Release, tmp_path: Path
+) -> None:
+    folder = walked.save(tmp_path / "release")
+    release.save(folder, overwrite=True)
+    assert {p.name for p in owner_of(folder).iterdir()} == OWNER
+
+
+def test_the_path_is_drawn_and_explained(walked: shoal.Release) -> None:
+    assert repr(walked.plot_path()) == "Picture(3 steps, the release after 2)"
+    assert "Raw-inside" in walked.plot_path().svg and "Raw-refused" in walked.plot_path().html
+    assert "2. job-2: Any-job -> Raw-inside, Raw-outside, (missing)" in walked.explain()
+
+
+def test_a_method_that_opens_values_leaves_its_path(tmp_path: Path) -> None:
+    found = shoal.anonymize(FRAME, POLICY, method="tds")
+    assert found.path is not None and 0 < found.path.chosen <= len(found.path)
+    smallest = found.path[found.path.chosen - 1].smallest
+    assert smallest[tuple(POLICY.quasi)] == found.certificate.smallest
+    assert found.explain().count("score ") == len(found.path)
+    page = (owner_of(found.save(tmp_path / "release")) / "path.html").read_text(encoding="utf-8")
+    assert f"{len(found.path)} step" in page
+
+
+@pytest.mark.parametrize("ask", [shoal.Release.plot_path, shoal.Release.explain])
+def test_a_method_without_a_path_says_so(release: shoal.Release, ask: Callable[[shoal.Release], Any]) -> None:
+    assert release.path is None
+    with pytest.raises(shoal.PolicyError, match=r"mondrian leaves no path; .* step by step, as tds and bottom-up do"):
+        ask(release)
+
+
+@before
+@faults
+def test_a_crash_while_the_path_is_drawn_leaves_what_was_there(
+    walked: shoal.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, earlier: bool
+) -> None:
+    if earlier:
+        small(["p", "q", "r", "s"]).save(tmp_path / "release")
+    kept = snapshot(tmp_path)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise FAULTS[fault]
+
+    monkeypatch.setattr("shoal.report.picture.page", fail)
+    with pytest.raises(shoal.EngineError if fault == "disk" else KeyboardInterrupt):
+        walked.save(tmp_path / "release", overwrite=earlier)
+    assert snapshot(tmp_path) == kept

@@ -27,6 +27,7 @@ from shoal.method import constructor
 from shoal.policy import Policy
 from shoal.recoding import STYLES
 from shoal.release import Release
+from shoal.report.words import count
 from shoal.requirements import Certificate
 from shoal.tables import METHODS
 
@@ -76,6 +77,10 @@ def anonymize(
     format: Annotated[str | None, typer.Option(help="csv or parquet; as the input unless said.")] = None,
     seed: Annotated[int | None, typer.Option(help="For randomized methods; a secret.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier release.")] = False,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Print the steps of the method's path; names raw values, so not for others."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing unless something is wrong.")] = False,
 ) -> None:
     """Make a release of TABLE that meets the policy, checked before it is written."""
@@ -85,9 +90,13 @@ def anonymize(
         release = shoal.anonymize(
             table, Policy.load(policy), method=method, seed=seed, progress=tell, write=write, **_parameters(set_ or [])
         )
+        story = release.explain() if explain else ""  # a method without a path is told before anything is written
         release.save(out_folder, format=format, overwrite=force)  # type: ignore[arg-type]
     if not quiet:
         _show(release)
+    if explain:
+        _console().print(f"\n{story}", soft_wrap=True)
+    if not quiet:
         _where(out_folder, release)
 
 
@@ -187,7 +196,7 @@ def _progress(quiet: bool) -> Iterator[Tell]:
         def tell(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
                 tasks[stage] = bar.add_task(stage, total=total)
-            bar.update(tasks[stage], completed=done)
+            bar.update(tasks[stage], completed=done, total=total)
 
         yield tell
 
@@ -228,6 +237,8 @@ def _where(folder: Path, release: Release) -> None:
     _console().print()
     if release.dropped:
         _console().print(f"Dropped columns: {', '.join(release.dropped)}", soft_wrap=True)
+    if release.path is not None:
+        _console().print(f"Path: {count(len(release.path), 'step')}, {folder}.owner/path.html", soft_wrap=True)
     _console().print(f"May leave: {folder}   Must stay: {folder}.owner", soft_wrap=True)
 
 

@@ -35,6 +35,7 @@ class Attribute:
 
     ``position[code]`` is where a code lies: the value of a number or date (dates in seconds since 1970-01-01), the leaf
     code of a categorical value, infinity for missing. Codes ascend with their positions. Trees hold the missing leaf.
+    Numbers reach from ``low`` to ``high``: the bounds that the policy gives, or without these the values there are.
     """
 
     name: str
@@ -43,6 +44,8 @@ class Attribute:
     taxonomy: Taxonomy | None
     span: float
     flat: bool = False
+    low: float = 0.0
+    high: float = 0.0
 
     @property
     def size(self) -> int:
@@ -179,17 +182,21 @@ def groups_of(counts: Counts, names: Sequence[str], secrets: Sequence[Secret]) -
     )
 
 
-def encode(engine: Engine, policy: Policy) -> tuple[Codes, Engine]:
-    """The codes of a table, and the engine that can apply what is decided on them."""
+def encode(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> tuple[Codes, Engine]:
+    """The codes of a table, and the engine that can apply what is decided on them.
+
+    The confidential columns that a requirement names are counted in the cells, and those of ``also``.
+    """
+    confidential = [c for c in dict.fromkeys((*policy.confidential, *also)) if c not in policy.quasi]
     readings = {c: policy.reading(c) for c in policy.quasi}
-    readings |= dict.fromkeys(policy.confidential, AS_SEEN)  # these are published as they are
+    readings |= dict.fromkeys(confidential, AS_SEEN)  # these are published as they are
     engine.prepare(readings)
     dictionaries: dict[str, Dictionary] = {}
     attributes = []
     for name, quasi in policy.quasi.items():
         attribute, dictionaries[name] = attribute_of(name, quasi, engine.distinct(name, readings[name]), readings[name])
         attributes.append(attribute)
-    secrets = [_secret(engine, c, readings[c], dictionaries) for c in policy.confidential if c not in policy.quasi]
+    secrets = [_secret(engine, c, readings[c], dictionaries) for c in confidential]
     coded = engine.encode(dictionaries)
     counts = coded.count([a.name for a in attributes], [s.name for s in secrets])
     return Codes(tuple(attributes), tuple(secrets), counts), coded
@@ -238,7 +245,9 @@ def attribute_of(name: str, quasi: Quasi, distinct: Distinct, reading: Reading) 
     if quasi.kind != "categorical" and quasi.maker is None:
         position = np.append(distinct.values, np.inf) if absent else np.asarray(distinct.values, np.float64)
         codes = np.arange(len(distinct.values), dtype=np.int32)
-        attribute = Attribute(name, quasi.kind, position, None, _span(name, quasi, distinct.values))
+        low, high = _ends(name, quasi, distinct.values)
+        span = high - low if high > low else 1.0
+        attribute = Attribute(name, quasi.kind, position, None, span, low=low, high=high)
     else:
         tree, codes, flat = _tree(name, quasi, distinct)
         position = np.arange(tree.size, dtype=np.float64)
@@ -248,7 +257,8 @@ def attribute_of(name: str, quasi: Quasi, distinct: Distinct, reading: Reading) 
     return attribute, Dictionary(reading, distinct, codes, attribute.size - 1 if absent else -1)
 
 
-def _span(name: str, quasi: Quasi, values: F8) -> float:
+def _ends(name: str, quasi: Quasi, values: F8) -> tuple[float, float]:
+    """Where the numbers begin and end."""
     if quasi.bounds is not None:
         low, high = quasi.bounds
         outside = [number_text(v) for v in values if not low <= v <= high]
@@ -257,8 +267,8 @@ def _span(name: str, quasi: Quasi, values: F8) -> float:
                 f"column {name!r} holds values outside its bounds {low:g} to {high:g}: {some(outside)}; "
                 "mend them or widen the bounds"
             )
-        return high - low
-    return float(values[-1] - values[0]) if len(values) > 1 else 1.0
+        return low, high
+    return (float(values[0]), float(values[-1])) if len(values) else (0.0, 0.0)
 
 
 def _tree(name: str, quasi: Quasi, distinct: Distinct) -> tuple[Taxonomy, I4, bool]:

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path as File
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.codes import Codes, encode
+from shoal.codes import Attribute, Codes, encode
 from shoal.engines import Format, Plan, Written, format_of, open_data
 from shoal.errors import PolicyError, RequirementNotMet, choices
 from shoal.groups import Groups, dense
 from shoal.measures import Published, measures_of
 from shoal.measures.tables import audience_of, original_counts
+from shoal.path import Path
 from shoal.policy import Policy
-from shoal.recoding import Assignment, Boxes, Field, Output, Placement, Recoding, style_of, write_boxes
+from shoal.recoding import (
+    Assignment,
+    Boxes,
+    Cut,
+    Field,
+    FieldCut,
+    Output,
+    Placement,
+    Recoding,
+    Style,
+    style_of,
+    write_boxes,
+)
 from shoal.release import Release, examine
 from shoal.requirements import certify, describe, refuse_unreachable, settle
 
@@ -40,14 +53,53 @@ class Cuts:
 
 
 @dataclass(frozen=True)
+class Slices:
+    """One attribute cut into intervals of codes, the same everywhere: interval i begins with the code ``first[i]``.
+
+    ``node[i]`` is the node of the attribute's taxonomy that is published for it; numbers have none. One interval that holds
+    all codes is the root. A missing value has an interval of its own unless it is in the root.
+    """
+
+    first: I4
+    node: I4 | None = None
+
+    @property
+    def uncut(self) -> bool:
+        """Whether the root is published for all."""
+        return len(self.first) == 1 and (self.node is None or self.node[0] == 0)
+
+
+@dataclass(frozen=True)
 class Decision:
-    """What a method decided: where each cell goes, the box of every group, the cuts that led there, figures."""
+    """What a method decided: where each cell goes, the box of every group, the cuts that led there, figures.
+
+    ``cuts`` is a tree of cuts whose leaves are the groups; ``slices`` has a cut through every attribute, whose combinations
+    are the groups, and ``gone`` the first codes of those that are suppressed. With neither, cells are sent one by one.
+    """
 
     placement: Placement
     lo: I4
     hi: I4
     cuts: Cuts | None = None
     figures: Mapping[str, float] = field(default_factory=dict)
+    slices: tuple[Slices, ...] = ()
+    gone: I4 | None = None
+    path: Path | None = None
+
+    @classmethod
+    def of_slices(
+        cls, codes: Codes, slices: Sequence[Slices], path: Path | None = None, group: I4 | None = None
+    ) -> Decision:
+        """The groups that cuts through all attributes make; ``group`` numbers them by combination where that is known."""
+        group = _grouped(codes, slices) if group is None else group
+        one = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
+        one[group] = np.arange(len(group))
+        lo, hi = np.empty((2, len(one), len(slices)), np.int32)
+        for j, (attribute, cut) in enumerate(zip(codes.attributes, slices, strict=True)):
+            place = np.searchsorted(cut.first, codes.quasi[one, j], side="right")
+            lo[:, j] = cut.first[place - 1]
+            hi[:, j] = np.append(cut.first, attribute.size)[place] - 1
+        return cls(Placement.whole(codes.counts, group), lo, hi, slices=tuple(slices), path=path)
 
     def size(self) -> NDArray[np.int64]:
         """The records of every group."""
@@ -55,6 +107,16 @@ class Decision:
         return np.bincount(
             self.placement.group[present], self.placement.weight[present], minlength=len(self.lo)
         ).astype(np.int64)
+
+
+def _grouped(codes: Codes, slices: Sequence[Slices]) -> I4:
+    """The group of every combination."""
+    columns = []
+    for j, (attribute, cut) in enumerate(zip(codes.attributes, slices, strict=True)):
+        if len(cut.first) > 1:
+            length = np.diff(cut.first, append=attribute.size)
+            columns.append(np.repeat(np.arange(len(cut.first), dtype=np.int32), length)[codes.quasi[:, j]])
+    return dense(columns, len(codes.quasi))
 
 
 class Method(ABC):
@@ -88,11 +150,11 @@ class Method(ABC):
         schema = engine.schema()
         self.policy.fit(schema)
         tell("reading", 0, 1)
-        codes, coded = encode(engine, self.policy)
+        codes, coded = encode(engine, self.policy, also=self.watched())
         tell("reading", 1, 1)
         refuse_unreachable(self.policy.require, codes.table)
         decision = self.decide(codes, rng=_generator(seed), progress=tell)
-        written = write_boxes(codes.attributes, decision.lo, decision.hi, style, _members(codes, decision))
+        written = self._write(codes, decision, style)
         _refuse_clash([w.name for _, w in written], self.policy)
         decision, written = self._suppress(codes, decision, written)
         suppressed = codes.records - int(decision.size().sum())
@@ -110,7 +172,7 @@ class Method(ABC):
                 certificate
             )
         if style in ("lo-hi", "midpoint"):  # these show less than was published of the box
-            written = write_boxes(codes.attributes, decision.lo, decision.hi, "label", _members(codes, decision))
+            written = self._write(codes, decision, "label")
         audience = audience_of(released, self.policy, suppressed)
         measures = measures_of(_published(codes, decision, written), audience)
         measures |= decision.figures
@@ -125,11 +187,31 @@ class Method(ABC):
             tuple(n for n in schema.names if n not in self.policy.quasi and n not in output.kept),
             _format(data),
             released,
+            decision.path,
         )
+
+    def watched(self) -> tuple[str, ...]:
+        """Columns that the method looks at beside the quasi-identifiers and what the requirements name."""
+        return ()
 
     def parameters(self) -> dict[str, Any]:
         """The parameters of this method, by name."""
         return {name: getattr(self, name) for name in constructor(type(self)) if name != "policy"}
+
+    def _write(self, codes: Codes, decision: Decision, style: Style) -> tuple[tuple[str, Written], ...]:
+        """What is published for every group."""
+        if not decision.slices:
+            return write_boxes(codes.attributes, decision.lo, decision.hi, style, _members(codes, decision))
+        return self._cut(codes, decision, Output((), ()), style).write(_intervals(decision, decision.lo))
+
+    def _cut(self, codes: Codes, decision: Decision, output: Output, style: Style) -> Cut:
+        fields = tuple(Field.of(a, self.policy) for a in codes.attributes)
+        listed = zip(codes.attributes, fields, decision.slices, strict=True)
+        cuts = tuple(_field_cut(a, f, s, sets=style == "set") for a, f, s in listed)
+        cut = Cut(fields, output, cuts, numbers="label" if style == "set" else style)
+        if decision.gone is None:
+            return cut
+        return replace(cut, suppressed=tuple(cut.labels(_intervals(decision, decision.gone))))
 
     def _suppress(
         self, codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...]
@@ -161,11 +243,14 @@ class Method(ABC):
             lo=decision.lo[kept],
             hi=decision.hi[kept],
             cuts=cuts,
+            gone=decision.lo[~kept],
         ), left
 
     def _recoding(
         self, codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...], output: Output
     ) -> Recoding:
+        if decision.slices:
+            return self._cut(codes, decision, output, style_of(self.write))
         fields = tuple(Field.of(a, self.policy) for a in codes.attributes)
         lo, hi = self._extents(codes, decision, fields)
         cuts, place = decision.cuts, decision.placement
@@ -213,6 +298,23 @@ def make(method: type[Method], policy: Policy, parameters: Mapping[str, Any]) ->
     return method(policy, **parameters)
 
 
+def _intervals(decision: Decision, codes: I4) -> I4:
+    """The interval of every group and attribute, told by a code that lies in it."""
+    places = [np.searchsorted(s.first, codes[:, j], side="right") - 1 for j, s in enumerate(decision.slices)]
+    return np.stack(places, axis=1).astype(np.int32)
+
+
+def _field_cut(attribute: Attribute, field: Field, slices: Slices, *, sets: bool) -> FieldCut:
+    """A cut in codes as a cut in positions, which later data can be held against."""
+    if slices.uncut:
+        return FieldCut.whole()
+    seen = slices.first != attribute.missing  # it stands behind the others and is published as it is
+    if slices.node is not None:
+        return FieldCut.of_nodes(field, slices.node[seen].tolist(), sets=sets)
+    ends = np.concatenate(([attribute.low], attribute.position[slices.first[seen][1:]], [attribute.high]))
+    return FieldCut.of_ends(field, ends, closed=True)
+
+
 def _generator(seed: int | None) -> np.random.Generator:
     if seed is not None and (not isinstance(seed, int) or seed < 0):
         raise PolicyError(f"a seed is a whole number of at least 0, not {seed!r}")
@@ -224,7 +326,7 @@ def _silent(stage: str, done: int, total: int) -> None:
 
 
 def _format(data: Any) -> Format:
-    return format_of(Path(data)) if isinstance(data, (str, Path)) else "csv"
+    return format_of(File(data)) if isinstance(data, (str, File)) else "csv"
 
 
 def _positions(codes: Codes, box: I4) -> NDArray[np.float64]:

@@ -13,13 +13,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import shoal.path
 from shoal.codes import published
 from shoal.engines import Engine, Format, open_data
-from shoal.errors import EngineError, RequirementNotMet
+from shoal.errors import EngineError, PolicyError, RequirementNotMet
 from shoal.measures import Measures
 from shoal.policy import Policy
 from shoal.recoding import Recoding
-from shoal.report import Facts, html
+from shoal.report import Facts, Picture, explain, html
 from shoal.requirements import Certificate, certify
 
 OWNER = ".owner"
@@ -55,6 +56,7 @@ class Release:
     """What a method made of a table, after its check.
 
     ``frame`` is the released table as the kind of frame that came in, in its row order, suppressed records left out.
+    ``path`` is the way that a method took which opens or closes values step by step, else None.
     """
 
     policy: Policy
@@ -66,6 +68,7 @@ class Release:
     dropped: tuple[str, ...]
     format: Format
     engine: Engine
+    path: shoal.path.Path | None = None
 
     @cached_property
     def frame(self) -> Any:
@@ -78,6 +81,29 @@ class Release:
     def facts(self) -> Facts:
         """What a reader wants to know at a glance; nothing in it points at a person."""
         return Facts(self.certificate, self.measures, self.method, dict(self.parameters))
+
+    def plot_path(self) -> Picture:
+        """The path as a picture: the smallest group against what is known, step by step, for the owner alone.
+
+        A notebook shows it; ``.save("path.svg")`` and ``.save("path.html")`` write it. Its tooltips name raw values. Raises
+        `PolicyError` where the method leaves no path.
+        """
+        return Picture(self._walked())
+
+    def explain(self) -> str:
+        """The path in plain words: every step, what it was worth, and why the rest was left; for the owner alone.
+
+        The text names raw values, also such as the release hides. Raises `PolicyError` where the method leaves no path.
+        """
+        return explain(self._walked())
+
+    def _walked(self) -> shoal.path.Path:
+        if self.path is None:
+            raise PolicyError(
+                f"{self.method} leaves no path; only methods that open or close values step by step, as tds and bottom-up "
+                "do, leave one: choose such a method"
+            )
+        return self.path
 
     def save(self, path: str | Path, *, format: Format | None = None, overwrite: bool = False) -> Path:
         """Write what may leave to ``path``, and what must not to ``path`` + ``.owner`` (mode 700).
@@ -148,6 +174,8 @@ class Release:
                 }
             ),
         }
+        if self.path is not None:
+            files["path.html"] = self.plot_path().html
         for name, text in files.items():
             target = folder / name
             target.touch(mode=0o600)

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from shoal.kernels import limits as limits
     from shoal.kernels import mondrian as mondrian
     from shoal.kernels import order as order
+    from shoal.kernels import specialize as specialize
 
-_MODULES = frozenset({"boxes", "hashing", "limits", "mondrian", "order"})
+_MODULES = frozenset({"boxes", "hashing", "limits", "mondrian", "order", "specialize"})
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +74,8 @@ class _Numbers:
         lo = float(self.position[0]) if np.isinf(lo) else lo  # an open end reaches as far as the data do
         hi = float(self.position[-1]) if np.isinf(hi) else hi
         width = min(max(hi - lo, 0.0) / self.span, 1.0)
-        first, last = np.searchsorted(self.position, lo), np.searchsorted(self.position, hi, side="right")
+        end: Literal["left", "right"] = "left" if label.endswith(")") and hi > lo else "right"
+        first, last = np.searchsorted(self.position, lo), np.searchsorted(self.position, hi, side=end)
         return Extent(width, width, width, _part(self.count[first:last], self.everything))
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from shoal.engines import Written
 from shoal.errors import PolicyError, choices, some
 from shoal.groups import dense
-from shoal.labels import ROOT, cut_text, date_text, number_text
+from shoal.labels import ROOT, cut_text, date_text, number_text, range_text, set_text
 from shoal.recoding.base import (
     F8,
     I4,
@@ -27,27 +27,57 @@ from shoal.recoding.base import (
     head_to_dict,
     refuse_outside,
 )
+from shoal.recoding.writing import style_of
 
 
 @dataclass(frozen=True)
 class FieldCut:
     """The cut of one field: interval i goes from ``begin[i]`` up to but not with ``end[i]``, as positions.
 
-    Numbers are cut into half-open intervals; a taxonomy into nodes, whose intervals are of leaf codes. A missing value is
-    published as missing where ``missing`` is None, else by that label.
+    Numbers are cut into half-open intervals, the last of which holds its end where ``closed``; a taxonomy into nodes, whose
+    intervals are of leaf codes. A missing value is published as missing where ``missing`` is None, else by that label.
     """
 
     begin: F8
     end: F8
     labels: tuple[str, ...]
     missing: str | None = None
+    closed: bool = False
+
+    @classmethod
+    def whole(cls) -> FieldCut:
+        """No cut: everything is the root."""
+        return cls(np.array([-np.inf]), np.array([np.inf]), (ROOT,), ROOT)
+
+    @classmethod
+    def of_ends(cls, field: Field, ends: F8, *, closed: bool = False) -> FieldCut:
+        """Numbers or dates, cut at ascending ends."""
+        text = date_text if field.kind == "date" else number_text
+        labels = [cut_text(a, b, text) for a, b in pairwise(ends)]
+        if closed:
+            labels[-1] = range_text(ends[-2], ends[-1], text)
+        return cls(ends[:-1], ends[1:], tuple(labels), None, closed)
+
+    @classmethod
+    def of_nodes(cls, field: Field, nodes: Sequence[int], *, sets: bool = False) -> FieldCut:
+        """Nodes of the field's taxonomy by their ids, in the order of their leaves; with ``sets`` written as these."""
+        tree = field.taxonomy
+        assert tree is not None  # noqa: S101
+        ends = np.array([field.extent(n) for n in nodes], np.float64).reshape(-1, 2)
+        labels = [set_text(tree.leaves[tree.lo[n] : tree.hi[n] + 1]) if sets else tree.text(n) for n in nodes]
+        return cls(ends[:, 0], np.nextafter(ends[:, 1], np.inf), tuple(map(str, labels)))
+
+    @property
+    def uncut(self) -> bool:
+        """Whether everything is the root."""
+        return self.labels == (ROOT,)
 
 
 @dataclass(frozen=True)
 class Cut:
     """A cut through every field; ``suppressed`` lists the published combinations that are left out.
 
-    Make one with `Cut.of`:
+    ``numbers`` says how the intervals of numbers are written: ``label``, ``lo-hi`` or ``midpoint``. Make one with `Cut.of`:
 
     >>> from shoal.policy import Policy
     >>> age = Field("age", "numeric", 80.0)
@@ -60,6 +90,7 @@ class Cut:
     output: Output
     cuts: tuple[FieldCut, ...]
     suppressed: tuple[tuple[str | None, ...], ...] = ()
+    numbers: str = "label"
 
     kind: ClassVar[str] = "cut"
 
@@ -102,16 +133,28 @@ class Cut:
         group = dense(list(parts.T), len(parts))
         first = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
         first[group] = np.arange(len(group))
-        written = tuple(
-            (field.name, _written(field.name, cut, parts[first, j]))
-            for j, (field, cut) in enumerate(zip(self.fields, self.cuts, strict=True))
-        )
         if self.suppressed:
             gone = set(self.suppressed)
-            labels = [_listed(w) for _, w in written]
-            out = np.array([tuple(part[g] for part in labels) in gone for g in range(len(first))], bool)
+            out = np.array([row in gone for row in self.labels(parts[first])], bool)
             group = np.where(out[group], -1, group).astype(np.int32)
-        return Placement.whole(later.counts, group), written
+        return Placement.whole(later.counts, group), self.write(parts[first])
+
+    def write(self, parts: I4, *, numbers: str | None = None) -> tuple[tuple[str, Written], ...]:
+        """The released columns of groups that lie in the intervals ``parts`` [group, field]; missing is the one behind."""
+        found: list[tuple[str, Written]] = []
+        for j, (field, cut) in enumerate(zip(self.fields, self.cuts, strict=True)):
+            style = numbers or self.numbers
+            if field.taxonomy is None and style != "label":
+                columns = _numbers(field, cut, parts[:, j], style)
+            else:
+                columns = [_written(field.name, cut, parts[:, j])]
+            found += [(field.name, column) for column in columns]
+        return tuple(found)
+
+    def labels(self, parts: I4) -> list[tuple[str | None, ...]]:
+        """What is published for groups, as combinations of labels."""
+        columns = [[None if i < 0 else w.values[i] for i in w.index] for _, w in self.write(parts, numbers="label")]
+        return list(zip(*columns, strict=True))
 
     def to_json(self) -> str:
         """The recoding as JSON text."""
@@ -124,10 +167,12 @@ class Cut:
                         "end": [None if np.isinf(v) else v for v in c.end.tolist()],
                         "labels": list(c.labels),
                         "missing": c.missing,
+                        "closed": c.closed,
                     }
                     for c in self.cuts
                 ],
                 "suppressed": [list(row) for row in self.suppressed],
+                "numbers": self.numbers,
             },
             ensure_ascii=False,
         )
@@ -141,6 +186,7 @@ class Cut:
                 np.array([np.inf if v is None else v for v in c["end"]], np.float64),
                 tuple(c["labels"]),
                 c["missing"],
+                c["closed"],
             )
             for c in found["cuts"]
         )
@@ -148,27 +194,27 @@ class Cut:
             *head_from_dict(found),
             cuts,
             tuple(tuple(row) for row in found["suppressed"]),
+            style_of(found["numbers"]),
         )
 
 
 def _intervals(field: Field, given: Sequence[Any]) -> FieldCut:
     if list(given) == [ROOT]:
-        return FieldCut(np.array([-np.inf]), np.array([np.inf]), (ROOT,), ROOT)
+        return FieldCut.whole()
     try:
         ends = np.array(list(given), np.float64)
     except (TypeError, ValueError):
         raise PolicyError(f"the cut of {field.name!r} needs numbers as boundaries, or ['*']") from None
     if len(ends) < 2 or not (np.diff(ends) > 0).all():
         raise PolicyError(f"the cut of {field.name!r} needs at least two boundaries in ascending order, or ['*']")
-    text = date_text if field.kind == "date" else number_text
-    return FieldCut(ends[:-1], ends[1:], tuple(cut_text(a, b, text) for a, b in pairwise(ends)))
+    return FieldCut.of_ends(field, ends)
 
 
 def _nodes(field: Field, labels: list[Any]) -> FieldCut:
     tree = field.taxonomy
     assert tree is not None  # noqa: S101
     if labels == [ROOT]:
-        return FieldCut(np.array([-np.inf]), np.array([np.inf]), (ROOT,), ROOT)
+        return FieldCut.whole()
     place = {label: node for node, label in reversed(list(enumerate(tree.label))) if label is not None}
     unknown = [label for label in labels if label not in place]
     if unknown:
@@ -179,8 +225,7 @@ def _nodes(field: Field, labels: list[Any]) -> FieldCut:
     covered = [code for n in nodes for code in range(tree.lo[n], tree.hi[n] + 1)]
     if covered != list(range(tree.size - (tree.leaves[-1] is None))):
         raise PolicyError(f"the cut of {field.name!r} must hold exactly one node on every way from the root to a leaf")
-    ends = np.array([field.extent(n) for n in nodes], np.float64).reshape(-1, 2)
-    return FieldCut(ends[:, 0], np.nextafter(ends[:, 1], np.inf), tuple(str(tree.text(n)) for n in nodes))
+    return FieldCut.of_nodes(field, nodes)
 
 
 def _intervals_of(cut: FieldCut, positions: F8) -> tuple[I4, NDArray[np.bool_]]:
@@ -189,14 +234,19 @@ def _intervals_of(cut: FieldCut, positions: F8) -> tuple[I4, NDArray[np.bool_]]:
     A missing value has the place behind the last interval; an unknown category lies outside, nearest to the first.
     """
     missing, unknown = np.isinf(positions), np.isnan(positions)
-    found = np.where(missing | unknown, 0.0, positions)[:, None]
-    gap = np.maximum(np.maximum(cut.begin - found, found - cut.end), 0.0)
-    gap = np.where((found >= cut.begin) & (found < cut.end), -1.0, gap)
-    place = np.argmin(gap, axis=1)
-    lost = gap[np.arange(len(place)), place] >= 0
-    root = cut.labels == (ROOT,)
+    if not len(cut.begin):  # no value was ever seen
+        return np.zeros(len(positions), np.int32), ~missing
+    found = np.where(missing | unknown, 0.0, positions)
+    last = len(cut.begin) - 1
+    before = np.clip(np.searchsorted(cut.begin, found, side="right") - 1, 0, last)
+    behind = np.minimum(before + 1, last)
+    inside = (found >= cut.begin[before]) & (found < cut.end[before])
+    if cut.closed:
+        inside |= found == cut.end[last]
+    closer = ~inside & (np.abs(cut.begin[behind] - found) < np.abs(found - cut.end[before]))
+    place = np.where(closer & (found >= cut.begin[0]), behind, before)
     place = np.where(missing, len(cut.labels), np.where(unknown, 0, place))
-    return place.astype(np.int32), (lost | unknown) & ~missing & (not root)
+    return place.astype(np.int32), (~inside | unknown) & ~missing & (not cut.uncut)
 
 
 def _written(name: str, cut: FieldCut, part: I4) -> Written:
@@ -214,5 +264,11 @@ def _written(name: str, cut: FieldCut, part: I4) -> Written:
     )
 
 
-def _listed(written: Written) -> list[str | None]:
-    return [None if i < 0 else written.values[i] for i in written.index]
+def _numbers(field: Field, cut: FieldCut, part: I4, style: str) -> list[Written]:
+    """Numeric columns; the root and a missing value have no ends and no middle."""
+    begin, end = (np.zeros(0), np.zeros(0)) if cut.uncut else (cut.begin, cut.end)
+    index = np.where(part < len(begin), part, -1).astype(np.int32)
+    columns = {"_lo": begin, "_hi": end} if style == "lo-hi" else {"": (begin + end) / 2}
+    if field.kind == "date":
+        columns = {suffix: np.array([date_text(v) for v in numbers], object) for suffix, numbers in columns.items()}
+    return [Written(f"{field.name}{suffix}", numbers, index) for suffix, numbers in columns.items()]

@@ -130,12 +130,14 @@ class Requirement(Protocol):
     """What must hold for every group; knows no policy and no frame.
 
     ``on`` is the set of attributes that form the groups (None: all quasi-identifiers), ``of`` the confidential attribute
-    it looks at. ``monotone``: a union of groups that pass passes. ``least``: no smaller group can pass. ``evidence`` is
-    what a stranger needs to test it.
+    it looks at. ``monotone``: a union of groups that pass passes. ``relative``: groups are compared with the whole table, so
+    that suppressing some changes what is asked of the others. ``least``: no smaller group can pass. ``evidence`` is what a
+    stranger needs to test it.
     """
 
     name: ClassVar[str]
     monotone: ClassVar[bool]
+    relative: ClassVar[bool]
     evidence: ClassVar[Literal["table", "bucket", "operator"]]
 
     @property
@@ -221,6 +223,8 @@ class Combined(tuple["Requirement", ...]):
 
 class Combining:
     """What makes ``KAnonymity(5) & LDiversity(3, of="disease")`` mean both."""
+
+    relative: ClassVar[bool] = False
 
     def __and__(self, other: Any) -> Combined:
         alone = Combined((cast("Requirement", self),))

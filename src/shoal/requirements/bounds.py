@@ -215,6 +215,7 @@ class BetaLikeness(_Shares):
     on: Sequence[str] | None = None
 
     name: ClassVar[str] = "beta-likeness"
+    relative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         column_of(self.of, self.name)
@@ -257,6 +258,7 @@ class DeltaDisclosure(_Shares):
     on: Sequence[str] | None = None
 
     name: ClassVar[str] = "delta-disclosure"
+    relative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         column_of(self.of, self.name)

@@ -57,6 +57,7 @@ class TCloseness(Combining):
 
     name: ClassVar[str] = "t-closeness"
     monotone: ClassVar[bool] = True
+    relative: ClassVar[bool] = True
     evidence: ClassVar[Literal["table", "bucket", "operator"]] = "table"
 
     def __post_init__(self) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from shoal.errors import PolicyError, choices
 from shoal.method import Method
 from shoal.tables.mondrian import Mondrian
+from shoal.tables.tds import TopDownSpecialization
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Mondrian,)}
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Mondrian, TopDownSpecialization)}
 
 
 def find_method(name: str) -> type[Method]:
@@ -16,4 +17,4 @@ def find_method(name: str) -> type[Method]:
     return METHODS[name]
 
 
-__all__ = ["METHODS", "Mondrian", "find_method"]
+__all__ = ["METHODS", "Mondrian", "TopDownSpecialization", "find_method"]

@@ -1,0 +1,351 @@
+"""Groups that are refined value by value (Fung, Wang, Yu: Top-down specialization, sections 5.3 and 5.4).
+
+The groups of one set of attributes lie one behind the other in the rows, as the paper's leaf partitions do. For every
+group and attribute is kept what would be if the attribute's value were opened: the smallest group that would pass, the
+records in groups that would fail, and the number of groups. So scores are updated without looking at a record, and opening
+a value touches only the records that have it.
+
+The *slot* of a row and an attribute is the child into which it would fall. A row's slots are packed into words: attribute
+a has the bits ``fields[a] = (word, shift, mask)``. ``facts[g]`` holds of group g its first row, the row behind its last, its
+records, those of them that fail, and then three figures for every attribute.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from shoal.kernels.limits import holds
+
+BEGIN, END, SIZE, FAIL, AHEAD = 0, 1, 2, 3, 4
+NONE = np.int64(1) << np.int64(62)  # larger than any group
+JOINT = 256  # combinations of slots that are counted as one
+MANY = 128  # rows from which that pays
+
+
+@njit(cache=True, nogil=True)
+def class_counts(quasi, start, classes, weight, offset, first, last, out):
+    """Add to ``out[offset[j] + code, class]`` the records of every attribute's codes in the combinations first to last."""
+    for u in range(first, last):
+        for c in range(start[u], start[u + 1]):
+            for j in range(quasi.shape[1]):
+                out[offset[j] + quasi[u, j], classes[c]] += weight[c]
+
+
+@njit(cache=True, nogil=True)
+def lay_out(quasi, columns, place, offset, fields, first, last, words, codes):
+    """For the rows first to last the slot of every attribute, ``place[offset[a] + code]``, and its code by attribute."""
+    for i in range(first, last):
+        word, at = np.uint64(0), 0
+        for a in range(columns.shape[0]):
+            code = quasi[i, columns[a]]
+            codes[a, i] = code
+            if fields[a, 0] != at:
+                words[i, at] = word
+                word, at = np.uint64(0), fields[a, 0]
+            word |= np.uint64(place[offset[a] + code]) << np.uint64(fields[a, 1])
+        words[i, at] = word
+
+
+@njit(cache=True, nogil=True)
+def _slot(word, field):
+    return np.int64((word >> np.uint64(field[1])) & np.uint64(field[2]))
+
+
+@njit(cache=True, nogil=True)
+def split(link, number, rows, opened, fields, chunks, ahead):
+    """Open a value of attribute a in the groups of ``link``: divide each among its children, numbered from ``first``.
+
+    A group's first child keeps its number, the others are numbered from ``number[n]``. ``place[code]`` is where a row with
+    that code would fall if the child it goes to were opened. Then look ahead in the groups that came of it.
+    """
+    words, ref, weight, facts, node = rows
+    a, first, children, codes, place = opened
+    fan, alive, cells, limits, least, plain, room = ahead
+    counts = np.zeros(room, np.int64)
+    table = np.zeros(JOINT, np.int64)
+    histogram = np.zeros(1 if plain else max(room, 1) * cells[4], np.int64)
+    longest = np.int64(0)
+    for g in link:
+        longest = max(longest, facts[g, END] - facts[g, BEGIN])
+    many = words.shape[1]
+    new_words = np.empty((longest, many), words.dtype)
+    new_ref = np.empty(longest, ref.dtype)
+    new_weight = np.empty(longest, weight.dtype)
+    behind = np.empty(children + 1, np.int64)
+    w, shift, mask = fields[a, 0], np.uint64(fields[a, 1]), np.uint64(fields[a, 2])
+    clear = ~(mask << shift)
+    mass = np.empty(children, np.int64)
+    waiting = False  # whether some child may be opened some day
+    for c in range(children):
+        waiting = waiting or alive[first + c]
+    for n in range(link.shape[0]):
+        g = link[n]
+        low, high = facts[g, BEGIN], facts[g, END]
+        if facts[g, AHEAD + 3 * a + 2] == 1:  # nothing moves, and the other attributes see no change
+            child = np.int64((words[low, w] >> shift) & mask)
+            for i in range(low, high):
+                words[i, w] = (words[i, w] & clear) | (np.uint64(place[codes[ref[i]]]) << shift)
+            node[g, a] = first + child
+            _look(g, a, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
+            continue
+        idle = plain and not waiting  # nothing will ever be opened in these groups: their sizes are all that counts
+        for b in range(node.shape[1]):
+            idle = idle and (b == a or not alive[node[g, b]])
+        behind[:] = 0
+        mass[:] = 0
+        for i in range(low, high):
+            c = np.int64((words[i, w] >> shift) & mask)
+            behind[c + 1] += 1
+            mass[c] += weight[i]
+        for c in range(children):
+            behind[c + 1] += behind[c]
+        to, target = g, number[n]
+        for c in range(children):
+            if behind[c + 1] > behind[c]:
+                facts[to, BEGIN], facts[to, END] = low + behind[c], low + behind[c + 1]
+                for b in range(node.shape[1]):
+                    node[to, b] = node[g, b]
+                node[to, a] = first + c
+                facts[to, SIZE], facts[to, FAIL] = mass[c], mass[c] if mass[c] < least else 0
+                if to != g:
+                    target += 1
+                to = target
+        if idle:
+            for i in range(low, high):
+                c = np.int64((words[i, w] >> shift) & mask)
+                new_ref[behind[c]] = ref[i]
+                behind[c] += 1
+            ref[low:high] = new_ref[: high - low]
+            continue
+        for i in range(low, high):
+            word = words[i, w]
+            c = np.int64((word >> shift) & mask)
+            at = behind[c]
+            behind[c] = at + 1
+            for v in range(many):
+                new_words[at, v] = words[i, v]
+            new_words[at, w] = (word & clear) | (np.uint64(place[codes[ref[i]]]) << shift)
+            new_ref[at] = ref[i]
+            new_weight[at] = weight[i]
+        for i in range(high - low):
+            for v in range(many):
+                words[low + i, v] = new_words[i, v]
+            ref[low + i] = new_ref[i]
+            weight[low + i] = new_weight[i]
+        _look(g, -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
+        for to in range(number[n], target):
+            _look(to, -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
+
+
+@njit(cache=True, nogil=True)
+def look(rows, fields, chunks, ahead):
+    """Look ahead in the one group that holds all rows."""
+    words, ref, weight, facts, node = rows
+    fan, alive, cells, limits, least, plain, room = ahead
+    histogram = np.zeros(1 if plain else max(room, 1) * cells[4], np.int64)
+    facts[0, BEGIN], facts[0, END], facts[0, SIZE], facts[0, FAIL] = 0, words.shape[0], weight.sum(), 0
+    counts, table = np.zeros(room, np.int64), np.zeros(JOINT, np.int64)
+    _look(0, -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
+
+
+@njit(cache=True, nogil=True)
+def _look(g, only, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram):
+    """What would become of group g if values were opened: of one attribute only, or of all that may be."""
+    fan, alive, cells, limits, least, plain, room = ahead
+    start, secret, share, offset, width = cells
+    low, high = facts[g, BEGIN], facts[g, END]
+    if plain:
+        _tally(g, only, words, weight, facts, node, fields, chunks, fan, alive, least, counts, table)
+        return
+    if only < 0:
+        histogram[:width] = 0
+        for i in range(low, high):
+            for c in range(start[ref[i]], start[ref[i] + 1]):
+                for s in range(offset.shape[0]):
+                    histogram[offset[s] + secret[c, s]] += share[c]
+        facts[g, FAIL] = 0 if holds(facts[g, SIZE], histogram[:width], limits) else facts[g, SIZE]
+    for a in range(node.shape[1]):
+        x = node[g, a]
+        if not alive[x] or (only >= 0 and only != a):
+            continue
+        counts[: fan[x]] = 0
+        histogram[: fan[x] * width] = 0
+        for i in range(low, high):
+            slot = _slot(words[i, fields[a, 0]], fields[a])
+            counts[slot] += weight[i]
+            for c in range(start[ref[i]], start[ref[i] + 1]):
+                for s in range(offset.shape[0]):
+                    histogram[slot * width + offset[s] + secret[c, s]] += share[c]
+        smallest, failing, new = NONE, np.int64(0), 0
+        for slot in range(fan[x]):
+            if counts[slot] > 0:
+                new += 1
+                if holds(counts[slot], histogram[slot * width : (slot + 1) * width], limits):
+                    smallest = min(smallest, counts[slot])
+                else:
+                    failing += counts[slot]
+        facts[g, AHEAD + 3 * a] = smallest
+        facts[g, AHEAD + 3 * a + 1] = failing
+        facts[g, AHEAD + 3 * a + 2] = new
+
+
+@njit(cache=True, nogil=True)
+def _tally(g, only, words, weight, facts, node, fields, chunks, fan, alive, least, counts, table):
+    """The same where only the size of groups counts.
+
+    Attributes whose slots lie side by side are counted as one, by the distinct combinations of their slots, and told apart
+    afterwards: a chunk is a first attribute, the one behind its last, the word, the shift and the mask.
+    """
+    low, high = facts[g, BEGIN], facts[g, END]
+    joint = only < 0 and high - low >= MANY
+    for n in range(chunks.shape[0]):
+        first, last = chunks[n, 0], chunks[n, 1]
+        hope = 0
+        for a in range(first, last):
+            if alive[node[g, a]] and (only < 0 or only == a):
+                hope += 1
+        if hope == 0:
+            continue
+        if joint and hope > 1:
+            size = chunks[n, 4] + 1
+            table[:size] = 0
+            _count(
+                words,
+                weight,
+                np.uint64(low),
+                np.uint64(high),
+                np.uint64(chunks[n, 2]),
+                chunks[n, 3],
+                chunks[n, 4],
+                table,
+            )
+        for a in range(first, last):
+            x = node[g, a]
+            if not alive[x] or (only >= 0 and only != a):
+                continue
+            counts[: fields[a, 2] + 1] = 0
+            if joint and hope > 1:
+                shift = fields[a, 1] - chunks[n, 3]
+                for c in range(size):
+                    counts[(c >> shift) & fields[a, 2]] += table[c]
+            else:
+                _count(
+                    words,
+                    weight,
+                    np.uint64(low),
+                    np.uint64(high),
+                    np.uint64(fields[a, 0]),
+                    fields[a, 1],
+                    fields[a, 2],
+                    counts,
+                )
+            smallest, failing, new = NONE, np.int64(0), 0
+            for slot in range(fan[x]):
+                if counts[slot] > 0:
+                    new += 1
+                    if counts[slot] >= least:
+                        smallest = min(smallest, counts[slot])
+                    else:
+                        failing += counts[slot]
+            facts[g, AHEAD + 3 * a] = smallest
+            facts[g, AHEAD + 3 * a + 1] = failing
+            facts[g, AHEAD + 3 * a + 2] = new
+
+
+@njit(cache=True, nogil=True)
+def _count(words, weight, low, high, w, shift, mask, counts):
+    """The records of every value of some bits; unsigned indices spare a test at each access."""
+    shift, mask = np.uint64(shift), np.uint64(mask)
+    for i in range(low, high):
+        counts[(words[i, w] >> shift) & mask] += weight[i]
+
+
+@njit(cache=True, nogil=True)
+def outlook(facts, node, groups, column, alive):
+    """For every value, if it were opened: the smallest group that passes, and the records in groups that fail.
+
+    ``column[x]`` is the attribute of value x in this set, or -1. Returns the two figures by value, and the smallest group
+    that passes as they are.
+    """
+    values = column.shape[0]
+    ahead = np.full(values, NONE, np.int64)
+    own = np.full(values, NONE, np.int64)
+    fails = np.zeros(values, np.int64)
+    smallest, failing = NONE, np.int64(0)
+    for g in range(groups):
+        fail = facts[g, FAIL]
+        failing += fail
+        size = facts[g, SIZE] if fail == 0 else NONE
+        smallest = min(smallest, size)
+        for a in range(node.shape[1]):
+            x = node[g, a]
+            own[x] = min(own[x], size)
+            if alive[x]:
+                ahead[x] = min(ahead[x], facts[g, AHEAD + 3 * a])
+                fails[x] += facts[g, AHEAD + 3 * a + 1] - fail
+    best = np.full((node.shape[1], 2), NONE, np.int64)  # of every attribute the two smallest of ``own``
+    for x in range(values):
+        a = column[x]
+        if a >= 0:
+            if own[x] < best[a, 0]:
+                best[a, 1] = best[a, 0]
+                best[a, 0] = own[x]
+            elif own[x] < best[a, 1]:
+                best[a, 1] = own[x]
+    for x in range(values):
+        a = column[x]
+        if a >= 0 and alive[x]:
+            others = best[a, 1] if own[x] == best[a, 0] else best[a, 0]
+            ahead[x] = min(ahead[x], others)
+            fails[x] += failing
+    return ahead, fails, smallest
+
+
+@njit(cache=True, nogil=True)
+def split_gains(start, classes, weight, lo, hi, domain):
+    """The fall of entropy, in bits x records, for a split behind every code from ``lo`` to ``hi - 1``.
+
+    Code c has the cells ``start[c]`` to ``start[c + 1]``. The sum of count x log2(count) is carried along with the error of
+    each addition, so that equal gains come out equal up to the last bits.
+    """
+    left, right = np.zeros(domain, np.int64), np.zeros(domain, np.int64)
+    all_right = np.int64(0)
+    for c in range(start[lo], start[hi + 1]):
+        right[classes[c]] += weight[c]
+        all_right += weight[c]
+    sums, errors = np.zeros(2), np.zeros(2)
+    for k in range(domain):
+        _add(sums, errors, 1, _tall(right[k]))
+    whole = _tall(all_right) - (sums[1] + errors[1])
+    all_left = np.int64(0)
+    out = np.empty(hi - lo, np.float64)
+    for code in range(lo, hi):
+        for c in range(start[code], start[code + 1]):
+            k, w = classes[c], weight[c]
+            _add(sums, errors, 0, -_tall(left[k]))
+            _add(sums, errors, 1, -_tall(right[k]))
+            left[k] += w
+            right[k] -= w
+            _add(sums, errors, 0, _tall(left[k]))
+            _add(sums, errors, 1, _tall(right[k]))
+            all_left += w
+            all_right -= w
+        below = _tall(all_left) - (sums[0] + errors[0]) + _tall(all_right) - (sums[1] + errors[1])
+        out[code - lo] = whole - below
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _tall(n):
+    return n * np.log2(n) if n > 0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _add(sums, errors, side, term):
+    total = sums[side] + term
+    if abs(sums[side]) >= abs(term):
+        errors[side] += (sums[side] - total) + term
+    else:
+        errors[side] += (term - total) + sums[side]
+    sums[side] = total

@@ -1,0 +1,87 @@
+"""Sets of identifiers: the attributes that requirements look at together, each set with its own threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.codes import Codes
+from shoal.groups import Groups
+from shoal.method import Decision, Slices
+from shoal.policy import Policy
+from shoal.requirements import KAnonymity, Requirement, describe, settle
+
+
+@dataclass(frozen=True)
+class IdentifierSet:
+    """The names of some attributes, where they stand among all, and what must hold for the groups by them."""
+
+    names: tuple[str, ...]
+    columns: tuple[int, ...]
+    require: tuple[Requirement, ...]
+
+    def __str__(self) -> str:
+        return "; ".join(describe(r) for r in self.require)
+
+
+def identifier_sets(policy: Policy) -> tuple[IdentifierSet, ...]:
+    """The sets that a policy's requirements are on, in their order."""
+    quasi = list(policy.quasi)
+    found: dict[tuple[int, ...], list[Requirement]] = {}
+    for requirement in policy.require:
+        columns = tuple(sorted(quasi.index(n) for n in requirement.on or quasi))
+        found.setdefault(columns, []).append(requirement)
+    return tuple(IdentifierSet(tuple(quasi[c] for c in columns), columns, tuple(r)) for columns, r in found.items())
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """How many records may be left out, and whether that many are enough.
+
+    ``records`` may be suppressed. Where there is one set of identifiers and no requirement compares groups with the whole
+    table, the records that fail are those to suppress; else what fails for want of others must be found (``settled``).
+    """
+
+    policy: Policy
+    records: int
+    settled: bool
+
+    @classmethod
+    def of(cls, policy: Policy, codes: Codes) -> Allowance:
+        """What a policy allows for a table."""
+        records = int(policy.suppress * codes.records + 1e-9)
+        alone = len(identifier_sets(policy)) == 1 and not any(r.relative for r in policy.require)
+        return cls(policy, records, records > 0 and not alone)
+
+    @property
+    def lasting(self) -> bool:
+        """Whether a value that may not be opened now may never be: groups only get smaller."""
+        require = self.policy.require
+        return all(r.monotone and (self.records == 0 or isinstance(r, KAnonymity)) for r in require)
+
+    def lost(self, codes: Codes, slices: Sequence[Slices]) -> int:
+        """The records that must be left out of the groups by these cuts, once everything has settled."""
+        decision = Decision.of_slices(codes, slices)
+        groups = _groups(codes, decision)
+        kept = settle(groups, self.policy.require)
+        return codes.records - int(groups.size[kept].sum())
+
+
+def _groups(codes: Codes, decision: Decision) -> Groups:
+    group: NDArray[np.int32] = decision.placement.group
+    order = np.argsort(group, kind="stable")
+    start = np.searchsorted(group[order], np.arange(len(decision.lo) + 1)).astype(np.int64)
+    table = codes.table
+    return Groups(
+        table.names,
+        table.secrets,
+        decision.lo,
+        start,
+        table.secret[order],
+        table.weight[order],
+        table.domains,
+        table.labels,
+    )

@@ -1,0 +1,473 @@
+"""Top-down specialization (Fung, Wang, Yu: Top-down specialization for information and privacy preservation, ICDE 2005).
+
+Everything begins at its topmost value. At each step the value is opened that tells most of the target for each unit of
+anonymity it costs, as long as the requirement holds; the path of steps is a path from privacy to information, and each
+step on it is a table that may be released.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal import kernels, threads
+from shoal.codes import Codes
+from shoal.errors import PolicyError, choices
+from shoal.groups import dense
+from shoal.method import Decision, Method, Progress, Slices
+from shoal.path import Path, Refusal, Step
+from shoal.policy import Policy
+from shoal.requirements import layout_of, lower
+from shoal.tables.identifiers import Allowance, IdentifierSet, identifier_sets
+from shoal.tables.values import Values, class_counts
+
+I4 = NDArray[np.int32]
+I8 = NDArray[np.int64]
+
+BY = ("score", "gain")
+SAME = 1e-9  # scores that differ by less, relative to their size, are equal
+NONE, AHEAD, JOINT = 2**62, 4, 256  # as `kernels.specialize` has them
+PARALLEL = 20_000  # rows from which two threads pay
+
+
+class TopDownSpecialization(Method):
+    """Open values from the top down, the best one first, while the requirement holds.
+
+    Parameters
+    ----------
+    policy : the policy; with a target, values are judged by what they tell of it (information gain, in bits), without one
+        by how much certainty they give (the fall of NCP)
+    by : ``score`` divides the gain by the anonymity it costs (the fall of the smallest group, as the mean over the
+        identifier sets that hold the attribute); ``gain`` looks at the gain alone
+    stop_at : release the table after this many steps; the path is followed to its end all the same
+    max_steps : go no further than this many steps
+    seconds : begin no step after this much time; what is released then depends on the machine
+    write : how generalized values are written: ``label``, ``lo-hi``, ``midpoint`` or ``set``
+
+    Categories follow their taxonomy, numbers grow a tree of intervals, each split where it tells most. Requirements on
+    several sets of attributes hold each on its own. A quasi-identifier that no requirement looks at is not released (``*``).
+    Where a column has missing values these are a value of their own, set apart as soon as the column is opened. Ties: the
+    earlier attribute in the policy, then the earlier value; numbers the smallest split.
+
+    ``path_`` has every step.
+
+    Guarantee
+    ---------
+    Every group meets every requirement after every step, up to the records that the policy allows to suppress.
+    Deterministic, unless ``seconds`` ends it.
+
+    References
+    ----------
+    Fung, Wang, Yu: Top-down specialization for information and privacy preservation. ICDE 2005.
+    """
+
+    name: ClassVar[str] = "tds"
+    summary: ClassVar[str] = (
+        "opens values from the top down, those that tell most of the target for least anonymity first"
+    )
+
+    path_: Path
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        by: str = "score",
+        stop_at: int | None = None,
+        max_steps: int | None = None,
+        seconds: float | None = None,
+        write: str = "label",
+    ) -> None:
+        super().__init__(policy, write=write)
+        self.by = by
+        self.stop_at = stop_at
+        self.max_steps = max_steps
+        self.seconds = seconds
+
+    def watched(self) -> tuple[str, ...]:
+        """The target, whose classes are counted."""
+        return (self.policy.target,) if self.policy.target is not None else ()
+
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+        """The cut; ``rng`` is not used."""
+        if self.by not in BY:
+            raise PolicyError(f"values are chosen by {self.by!r}; {choices(self.by, BY)}")
+        stop_at, max_steps = (_count(getattr(self, name), name) for name in ("stop_at", "max_steps"))
+        if self.seconds is not None and (isinstance(self.seconds, bool) or not float(self.seconds) >= 0):
+            raise PolicyError(f"seconds must be a number of at least 0, not {self.seconds!r}")
+        until = None if self.seconds is None else time.monotonic() + float(self.seconds)
+        search = Search.of(codes, self.policy, self.by)
+        chosen = search.slices() if stop_at == 0 else None
+        ended = "no value is left that may be opened"
+        while (best := search.best()) is not None:
+            if max_steps is not None and len(search.steps) >= max_steps:
+                ended = f"max_steps = {max_steps}"
+                break
+            if until is not None and time.monotonic() >= until:
+                ended = f"seconds = {self.seconds:g}"
+                break
+            search.open(best)
+            done = len(search.steps)
+            if done == stop_at:
+                chosen = search.slices()
+            progress("opening", done, done + int(search.alive.sum()))
+        progress("opening", len(search.steps), len(search.steps))
+        stand = len(search.steps) if chosen is None or stop_at is None else stop_at
+        self.path_ = search.path(stand, ended)
+        if chosen is None:
+            return Decision.of_slices(codes, search.slices(), self.path_, search.groups())
+        return Decision.of_slices(codes, chosen, self.path_)
+
+
+def _count(value: Any, name: str) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise PolicyError(f"{name} must be a whole number of at least 0, not {value!r}")
+    return int(value)
+
+
+@dataclass
+class _Crowd:
+    """The groups by one set of identifiers, refined as values are opened; see `kernels.specialize`."""
+
+    of: IdentifierSet
+    quasi: I4
+    columns: tuple[int, ...]
+    fields: I8
+    chunks: I8
+    weight: I4
+    cells: tuple[Any, ...]
+    limits: tuple[NDArray[Any], ...]
+    least: int
+    plain: bool
+    ref: I4
+    words: NDArray[np.uint64]
+    codes: NDArray[Any]
+    facts: I8
+    node: I4
+    groups: int = 1
+    ahead: I8 = field(default_factory=lambda: np.zeros(0, np.int64))
+    fails: I8 = field(default_factory=lambda: np.zeros(0, np.int64))
+    smallest: int = 0
+
+    @classmethod
+    def of_set(cls, codes: Codes, of: IdentifierSet, values: Values) -> _Crowd:
+        """All records in one group, not yet looked at; the topmost values are numbered as the attributes."""
+        plain = all(r.of is None for r in of.require)
+        layout = layout_of(codes.table)
+        limits = lower(of.require, layout)
+        counts, columns = codes.counts, of.columns
+        quasi, weight = codes.quasi, codes.weight
+        cells = (counts.start, counts.secret, counts.weight)
+        if len(columns) < len(codes.attributes):
+            if plain:
+                quasi, weight = _collapsed(quasi, weight, columns)
+            else:
+                merged, _ = codes.table.onto(of.names)
+                quasi, weight = merged.quasi, merged.size
+                cells = (merged.start, merged.secret, merged.weight)
+            columns = tuple(range(len(columns)))
+        offset = np.cumsum((0, *layout.domains), dtype=np.int64)
+        fields, chunks = _packed([values.widest(c) for c in of.columns])
+        rows, many = len(quasi), len(columns)
+        short = max(codes.attributes[c].size for c in of.columns) <= 65536
+        return cls(
+            of,
+            quasi,
+            columns,
+            fields,
+            chunks,
+            weight.astype(np.int32),
+            (*cells, offset[:-1], 0 if plain else int(offset[-1])),
+            limits.arrays(),
+            limits.least,
+            plain,
+            np.arange(rows, dtype=np.int32),
+            np.zeros((rows, int(fields[-1, 0]) + 1), np.uint64),
+            np.empty((many, rows), np.uint16 if short else np.int32),
+            np.zeros((64, 4 + 3 * many), np.int64),
+            np.tile(np.array(of.columns, np.int32), (64, 1)),
+        )
+
+    @property
+    def rows(self) -> tuple[NDArray[Any], ...]:
+        """What the kernels refine."""
+        return self.words, self.ref, self.weight, self.facts, self.node
+
+    def begin(self, search: Search) -> None:
+        """Look ahead for the one group that holds all records."""
+        place = [search.place[c] for c in self.of.columns]
+        offset = np.cumsum([0, *map(len, place)], dtype=np.int64)
+        columns, flat, half = np.array(self.columns, np.int64), np.concatenate(place), len(self.quasi) // 2
+        threads.each(
+            lambda part: kernels.specialize.lay_out(
+                self.quasi, columns, flat, offset, self.fields, *part, self.words, self.codes
+            ),
+            [(0, half), (half, len(self.quasi))],
+        )
+        kernels.specialize.look(self.rows, self.fields, self.chunks, self._ahead(search))
+
+    def open(self, x: int, search: Search) -> None:
+        """Split the groups that have a value."""
+        values, j = search.values, search.values.attribute[x]
+        a = self.of.columns.index(j)
+        link = np.flatnonzero(self.node[: self.groups, a] == x)
+        more = self.facts[link, AHEAD + 3 * a + 2] - 1
+        number = self.groups + np.cumsum(more) - more
+        self.groups += int(more.sum())
+        if self.groups > len(self.facts):
+            room = max(self.groups - len(self.facts), len(self.facts))
+            self.facts = np.concatenate([self.facts, np.empty((room, self.facts.shape[1]), np.int64)])
+            self.node = np.concatenate([self.node, np.empty((room, self.node.shape[1]), np.int32)])
+        done = np.cumsum(self.facts[link, 1] - self.facts[link, 0])
+        middle = int(np.searchsorted(done, done[-1] / 2)) + 1 if done[-1] > PARALLEL else len(link)
+        opened = (a, values.first[x], values.fan[x], self.codes[a], search.place[j])
+        ahead = self._ahead(search)
+        threads.each(
+            lambda part: kernels.specialize.split(
+                link[part], number[part], self.rows, opened, self.fields, self.chunks, ahead
+            ),
+            [part for part in (slice(0, middle), slice(middle, None)) if len(link[part])],
+        )
+
+    def numbered(self) -> I4:
+        """The group of every row."""
+        order = np.argsort(self.facts[: self.groups, 0])
+        number = np.empty(len(self.ref), np.int32)
+        size = self.facts[order, 1] - self.facts[order, 0]
+        number[self.ref] = np.repeat(np.arange(self.groups, dtype=np.int32), size)
+        return number
+
+    def _ahead(self, search: Search) -> Any:
+        room = int(self.fields[:, 2].max()) + 1
+        return search.fan, search.alive, self.cells, self.limits, self.least, self.plain, room
+
+    def outlook(self, search: Search) -> None:
+        """Sum up what opening each value would bring."""
+        column = np.full(len(search.place), -1, np.int32)
+        column[list(self.of.columns)] = np.arange(len(self.of.columns))
+        ahead, self.fails, smallest = kernels.specialize.outlook(
+            self.facts, self.node, self.groups, column[search.attribute], search.alive
+        )
+        self.ahead, self.smallest = np.where(ahead >= NONE, 0, ahead), 0 if smallest >= NONE else int(smallest)
+
+
+def _packed(widest: Sequence[int]) -> tuple[I8, I8]:
+    """Where the slots of attributes with so many children lie in words, and which of them are counted together.
+
+    Word, shift and mask of every attribute; first attribute, the one behind the last, word, shift and mask of every chunk.
+    """
+    fields: list[tuple[int, int, int]] = []
+    chunks: list[list[int]] = []
+    word, used = 0, 0
+    for a, children in enumerate(widest):
+        bits = max(children - 1, 1).bit_length()
+        if used + bits > 64:
+            word, used = word + 1, 0
+        fields.append((word, used, (1 << bits) - 1))
+        last = chunks[-1] if chunks else None
+        if last and last[2] == word and (last[4] + 1) << bits <= JOINT:
+            last[1], last[4] = a + 1, ((last[4] + 1) << bits) - 1
+        else:
+            chunks.append([a, a + 1, word, used, (1 << bits) - 1])
+        used += bits
+    return np.array(fields, np.int64), np.array(chunks, np.int64)
+
+
+def _collapsed(quasi: I4, weight: I8, columns: Sequence[int]) -> tuple[I4, I8]:
+    """The distinct combinations of some columns, with their records."""
+    rank = dense([quasi[:, c] for c in columns], len(quasi))
+    count = int(rank.max(initial=-1)) + 1
+    one = np.zeros(count, np.int64)
+    one[rank] = np.arange(len(rank))
+    return quasi[one][:, columns], np.bincount(rank, weight, minlength=count).astype(np.int64)
+
+
+@dataclass
+class Search:
+    """The cut as it is, the groups by every set of identifiers, and what opening each value would bring.
+
+    Arrays are by the numbers of the values. A value is alive while it may be opened some day, and ``barred`` where it may not
+    be at this step.
+    """
+
+    codes: Codes
+    policy: Policy
+    by: str
+    values: Values
+    crowds: list[_Crowd]
+    allowance: Allowance
+    cut: list[list[int]]
+    place: list[I4]
+    attribute: I4
+    fan: I4
+    gain: NDArray[np.float64]
+    alive: NDArray[np.bool_]
+    refused: dict[int, str] = field(default_factory=dict)
+    barred: set[int] = field(default_factory=set)
+    steps: list[Step] = field(default_factory=list)
+    ncp: float = 1.0
+    information: float = 0.0
+    suppressed: int = 0
+    origin: tuple[dict[tuple[str, ...], int], dict[str, float]] = field(default_factory=lambda: ({}, {}))
+
+    @classmethod
+    def of(cls, codes: Codes, policy: Policy, by: str) -> Search:
+        """Everything at its topmost value."""
+        sets = identifier_sets(policy)
+        values = Values(codes.attributes, class_counts(codes, policy.target), policy.target is not None)
+        roots = [values.root(j) for j in range(len(codes.attributes))]
+        search = cls(
+            codes,
+            policy,
+            by,
+            values,
+            threads.each(lambda s: _Crowd.of_set(codes, s, values), sets),
+            Allowance.of(policy, codes),
+            [[x] for x in roots],
+            [values.slots(x) for x in roots],
+            np.zeros(0, np.int32),
+            np.zeros(0, np.int32),
+            np.zeros(0),
+            np.zeros(0, bool),
+        )
+        search._know(range(len(roots)))
+        for x in set(roots).difference(*(s.columns for s in sets)):
+            search.alive[x] = False
+            search.refused[x] = "no requirement looks at it; name it in one, or under 'keep' to release it as it is"
+        threads.each(lambda crowd: crowd.begin(search), search.crowds)
+        search._look()
+        search.origin = (search._smallest(), search._measures())
+        return search
+
+    def best(self) -> int | None:
+        """The value to open next, or none; what must be suppressed then is noted."""
+        while (x := self._first()) is not None:
+            self.suppressed = max(int(c.fails[x]) for c in self.crowds)
+            if self.suppressed == 0 or not self.allowance.settled:
+                break
+            slices = [self.values.slices(j, cut, x) for j, cut in enumerate(self.cut)]
+            self.suppressed = self.allowance.lost(self.codes, slices)
+            if self.suppressed <= self.allowance.records and self.suppressed < self.codes.records:
+                break
+            self._refuse(x, self.suppressed)
+        return x
+
+    def open(self, x: int) -> None:
+        """Open a value, and say what that was."""
+        values, j = self.values, self.values.attribute[x]
+        gain, loss = values.gain[x], float(self._loss()[x])
+        children = values.open(x)
+        self.cut[j].remove(x)
+        self.cut[j].extend(children)
+        self.place[j][values.lo[x] : values.hi[x] + 1] = np.concatenate([values.slots(c) for c in children])
+        self._know(children)
+        self.alive[x] = False
+        self.barred.clear()
+        threads.each(lambda crowd: crowd.open(x, self), [c for c in self.crowds if j in c.of.columns])
+        self._look()
+        part = values.records[x] / self.codes.records
+        self.ncp -= part * values.fall(x) / len(self.codes.attributes)
+        self.information += part * gain
+        score = float(_scores(np.array([gain]), np.array([loss]), self.by)[0])
+        name, label = self.codes.attributes[j].name, values.label(x)
+        smallest, measures = self._smallest(), self._measures()
+        self.steps.append(Step(name, label, values.children(x), gain, loss, score, smallest, measures))
+
+    def slices(self) -> tuple[Slices, ...]:
+        """The cut as it is."""
+        return tuple(self.values.slices(j, cut) for j, cut in enumerate(self.cut))
+
+    def groups(self) -> I4 | None:
+        """The group of every combination, where some set holds all attributes."""
+        for crowd in self.crowds:
+            if len(crowd.of.columns) == len(self.codes.attributes):
+                return crowd.numbered()
+        return None
+
+    def path(self, chosen: int, ended: str) -> Path:
+        """The steps so far, and what was left."""
+        for x in np.flatnonzero(self.alive & ~self._valid()).tolist():
+            self._refuse(x, self._failing(x))
+        left = []
+        for j, cut in enumerate(self.cut):
+            for x in sorted((x for x in cut if x in self.refused), key=lambda x: self.values.lo[x]):
+                name, label = self.codes.attributes[j].name, self.values.label(x)
+                left.append(Refusal(name, label, self.values.children(x), self.refused[x]))
+        return Path("open", tuple(self.steps), chosen, *self.origin, tuple(left), ended)
+
+    def _know(self, made: range) -> None:
+        """Take up values that were just made."""
+        values = self.values
+        self.attribute = np.append(self.attribute, np.array(values.attribute[made.start :], np.int32))
+        self.fan = np.append(self.fan, np.array(values.fan[made.start :], np.int32))
+        self.gain = np.append(self.gain, values.gain[made.start :])
+        self.alive = np.append(self.alive, np.array(values.helps[made.start :], bool))
+        idle = "all its records are of one class" if values.informed else "it would tell no more"
+        self.refused |= {x: idle for x in made if values.fan[x] and not values.helps[x]}
+
+    def _look(self) -> None:
+        """What opening each value would bring now; those that may never be opened are given up."""
+        for crowd in self.crowds:
+            crowd.outlook(self)
+        if self.allowance.lasting:
+            for x in np.flatnonzero(self.alive & ~self._valid()).tolist():
+                self._refuse(x, self._failing(x))
+
+    def _valid(self) -> NDArray[np.bool_]:
+        """Which values may be opened, as far as the records that fail tell."""
+        valid = np.ones(len(self.alive), bool)
+        if self.allowance.settled and any(r.relative for r in self.policy.require):
+            return valid
+        for crowd in self.crowds:
+            valid &= (crowd.fails <= self.allowance.records) & (crowd.fails < self.codes.records)
+        return valid
+
+    def _failing(self, x: int) -> int:
+        return max(int(crowd.fails[x]) for crowd in self.crowds)
+
+    def _refuse(self, x: int, failing: int) -> None:
+        """Give a value up, for this step or for good."""
+        asked = "; ".join(str(c.of) for c in self.crowds if c.fails[x] > 0)
+        most = f", and {self.allowance.records} may be suppressed" if self.allowance.records else ""
+        self.refused[x] = f"{failing} records would stand in groups that fail {asked}{most}"
+        if self.allowance.lasting:
+            self.alive[x] = False
+        else:
+            self.barred.add(x)
+
+    def _first(self) -> int | None:
+        """Of the values that may be opened the one with the best score; of equals the first."""
+        free = [x for x in np.flatnonzero(self.alive & self._valid()).tolist() if x not in self.barred]
+        if not free:
+            return None
+        score = _scores(self.gain[free], self._loss()[free], self.by)
+        near = np.array(free)[score * (1 + SAME) >= score.max()]
+        return int(min(near, key=lambda x: (self.values.attribute[x], self.values.lo[x])))
+
+    def _loss(self) -> NDArray[np.float64]:
+        """The fall of the smallest group when each value is opened, as the mean over the sets that hold its attribute."""
+        loss, sets = np.zeros(len(self.attribute)), np.zeros(len(self.attribute))
+        for crowd in self.crowds:
+            held = np.isin(self.attribute, crowd.of.columns)
+            loss[held] += crowd.smallest - crowd.ahead[held]
+            sets[held] += 1
+        return np.maximum(loss / np.maximum(sets, 1), 0.0)
+
+    def _smallest(self) -> dict[tuple[str, ...], int]:
+        return {crowd.of.names: int(crowd.smallest) for crowd in self.crowds}
+
+    def _measures(self) -> dict[str, float]:
+        found = {"ncp": max(self.ncp, 0.0), "suppressed": float(self.suppressed)}
+        return {**found, "information": self.information} if self.values.informed else found
+
+
+def _scores(gain: NDArray[np.float64], loss: NDArray[np.float64], by: str) -> NDArray[np.float64]:
+    """Gain for each unit of anonymity; gain alone where nothing is lost."""
+    return gain if by == "gain" else gain / np.where(loss > 0, loss, 1.0)

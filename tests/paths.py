@@ -1,0 +1,45 @@
+"""Paths made by hand, for what is shown of them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from shoal.path import Identifiers, Path, Refusal, Step
+
+ONE: Identifiers = ("age", "sex")
+TWO: Identifiers = ("age", "zip")
+WHY = "the smallest group would have 3 records, fewer than 10"
+
+
+def walk(
+    steps: int,
+    *,
+    chosen: int | None = None,
+    direction: Literal["open", "close"] = "open",
+    sets: tuple[Identifiers, ...] = (ONE,),
+    bits: bool = True,
+    refused: tuple[Refusal, ...] = (),
+    records: int = 30_162,
+    texts: tuple[str | None, ...] = ("Any-job", "Inside", "Outside"),
+) -> Path:
+    """Every step opens the first text into the others, halves the groups and tells as much as the one before."""
+
+    def table(done: float) -> dict[str, float]:
+        figures = {"ncp": 1 - done, "suppressed": 0.0}
+        return figures | {"information": 2 * done} if bits else figures
+
+    def smallest(done: int) -> dict[Identifiers, int]:
+        return {found: max(records >> done * (place + 1), 1) for place, found in enumerate(sets)}
+
+    places = list(range(steps + 1)) if direction == "open" else list(range(steps, -1, -1))
+    made = tuple(
+        Step(f"job-{n}", texts[0], texts[1:], 0.25, 1234.0, 0.0005, smallest(place), table(place / max(steps, 1)))
+        for n, place in enumerate(places[1:], 1)
+    )
+    at = steps if chosen is None else chosen
+    start = smallest(places[0]), table(places[0] / max(steps, 1))
+    return Path(direction, made, at, *start, refused, "no value that is left can be opened")
+
+
+def refusals(attribute: str, number: int, reason: str = WHY) -> tuple[Refusal, ...]:
+    return tuple(Refusal(attribute, f"{attribute}-{n}", ("left", None), reason) for n in range(number))

@@ -19,8 +19,9 @@ class Step:
 
     ``gain`` is information and ``loss`` anonymity where values are opened; where they are closed ``loss`` is information
     and ``gain`` anonymity. ``score`` is what the step was chosen by. ``smallest`` has the records of the smallest group for
-    every set of identifiers, ``measures`` the figures of the table: ``ncp``, ``suppressed``, and with a target
-    ``information``, the bits that each attribute tells of it, summed. A value or child is None where it is missing.
+    every set of identifiers, ``measures`` the figures of the table: ``ncp`` of the cut (before records are suppressed),
+    ``suppressed``, and with a target ``information``, the bits that each attribute tells of it, summed. A value or child is
+    None where it is missing.
     """
 
     attribute: str

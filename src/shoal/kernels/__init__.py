@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shoal.kernels import boxes as boxes
+    from shoal.kernels import generalize as generalize
     from shoal.kernels import hashing as hashing
     from shoal.kernels import limits as limits
     from shoal.kernels import mondrian as mondrian
     from shoal.kernels import order as order
     from shoal.kernels import specialize as specialize
 
-_MODULES = frozenset({"boxes", "hashing", "limits", "mondrian", "order", "specialize"})
+_MODULES = frozenset({"boxes", "generalize", "hashing", "limits", "mondrian", "order", "specialize"})
 
 
 def __getattr__(name: str) -> Any:

@@ -33,12 +33,12 @@ def class_counts(quasi, start, classes, weight, offset, first, last, out):
 
 
 @njit(cache=True, nogil=True)
-def lay_out(quasi, columns, place, offset, fields, first, last, words, codes):
+def lay_out(quasi, place, offset, fields, first, last, words, codes):
     """For the rows first to last the slot of every attribute, ``place[offset[a] + code]``, and its code by attribute."""
     for i in range(first, last):
         word, at = np.uint64(0), 0
-        for a in range(columns.shape[0]):
-            code = quasi[i, columns[a]]
+        for a in range(quasi.shape[1]):
+            code = quasi[i, a]
             codes[a, i] = code
             if fields[a, 0] != at:
                 words[i, at] = word

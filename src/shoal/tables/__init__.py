@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from shoal.errors import PolicyError, choices
 from shoal.method import Method
+from shoal.tables.bottom_up import BottomUpGeneralization
 from shoal.tables.mondrian import Mondrian
 from shoal.tables.tds import TopDownSpecialization
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Mondrian, TopDownSpecialization)}
+METHODS: dict[str, type[Method]] = {
+    method.name: method for method in (Mondrian, TopDownSpecialization, BottomUpGeneralization)
+}
 
 
 def find_method(name: str) -> type[Method]:
@@ -17,4 +20,4 @@ def find_method(name: str) -> type[Method]:
     return METHODS[name]
 
 
-__all__ = ["METHODS", "Mondrian", "TopDownSpecialization", "find_method"]
+__all__ = ["METHODS", "BottomUpGeneralization", "Mondrian", "TopDownSpecialization", "find_method"]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.codes import Codes
-from shoal.groups import Groups
+from shoal.groups import Groups, dense
 from shoal.method import Decision, Slices
 from shoal.policy import Policy
-from shoal.requirements import KAnonymity, Requirement, describe, settle
+from shoal.requirements import KAnonymity, Limits, Requirement, describe, layout_of, lower, settle
+
+I4 = NDArray[np.int32]
+I8 = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,46 @@ def identifier_sets(policy: Policy) -> tuple[IdentifierSet, ...]:
         columns = tuple(sorted(quasi.index(n) for n in requirement.on or quasi))
         found.setdefault(columns, []).append(requirement)
     return tuple(IdentifierSet(tuple(quasi[c] for c in columns), columns, tuple(r)) for columns, r in found.items())
+
+
+@dataclass(frozen=True)
+class Combinations:
+    """The distinct combinations of one set's attributes, with what the kernels test groups of them by.
+
+    ``cells`` are the confidential values of every combination: where its cells begin, their codes and records, where each
+    column's codes begin in a histogram, and how long that is. Where only the size of groups counts the limits are ``plain``.
+    """
+
+    quasi: I4
+    weight: I8
+    cells: tuple[Any, ...]
+    limits: Limits
+    plain: bool
+
+    @classmethod
+    def of(cls, codes: Codes, of: IdentifierSet) -> Combinations:
+        """Of a set, from the combinations of all attributes."""
+        plain = all(r.of is None for r in of.require)
+        layout = layout_of(codes.table)
+        counts, quasi, weight = codes.counts, codes.quasi, codes.weight
+        cells = (counts.start, counts.secret, counts.weight)
+        if len(of.columns) < len(codes.attributes) and plain:
+            quasi, weight = _collapsed(quasi, weight, of.columns)
+        elif len(of.columns) < len(codes.attributes):
+            merged, _ = codes.table.onto(of.names)
+            quasi, weight, cells = merged.quasi, merged.size, (merged.start, merged.secret, merged.weight)
+        offset = np.cumsum((0, *layout.domains), dtype=np.int64)
+        width = 0 if plain else int(offset[-1])
+        return cls(quasi, weight, (*cells, offset[:-1], width), lower(of.require, layout), plain)
+
+
+def _collapsed(quasi: I4, weight: I8, columns: Sequence[int]) -> tuple[I4, I8]:
+    """The distinct combinations of some columns, with their records."""
+    rank = dense([quasi[:, c] for c in columns], len(quasi))
+    count = int(rank.max(initial=-1)) + 1
+    one = np.zeros(count, np.int64)
+    one[rank] = np.arange(len(rank))
+    return quasi[one][:, columns], np.bincount(rank, weight, minlength=count).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -62,6 +106,15 @@ class Allowance:
         require = self.policy.require
         return all(r.monotone and (self.records == 0 or isinstance(r, KAnonymity)) for r in require)
 
+    def enough(self, lost: int, records: int) -> bool:
+        """Whether so many records of all may be left out."""
+        return lost <= self.records and lost < records
+
+    @property
+    def relative(self) -> bool:
+        """Whether what is suppressed changes what is asked of the others."""
+        return any(r.relative for r in self.policy.require)
+
     def lost(self, codes: Codes, slices: Sequence[Slices]) -> int:
         """The records that must be left out of the groups by these cuts, once everything has settled."""
         decision = Decision.of_slices(codes, slices)
@@ -71,7 +124,7 @@ class Allowance:
 
 
 def _groups(codes: Codes, decision: Decision) -> Groups:
-    group: NDArray[np.int32] = decision.placement.group
+    group = decision.placement.group
     order = np.argsort(group, kind="stable")
     start = np.searchsorted(group[order], np.arange(len(decision.lo) + 1)).astype(np.int64)
     table = codes.table

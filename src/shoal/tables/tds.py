@@ -18,19 +18,17 @@ from numpy.typing import NDArray
 from shoal import kernels, threads
 from shoal.codes import Codes
 from shoal.errors import PolicyError, choices
-from shoal.groups import dense
 from shoal.method import Decision, Method, Progress, Slices
 from shoal.path import Path, Refusal, Step
 from shoal.policy import Policy
-from shoal.requirements import layout_of, lower
-from shoal.tables.identifiers import Allowance, IdentifierSet, identifier_sets
-from shoal.tables.values import Values, class_counts
+from shoal.requirements.base import real, whole
+from shoal.tables.identifiers import Allowance, Combinations, IdentifierSet, identifier_sets
+from shoal.tables.values import SAME, Values, class_counts
 
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
 
 BY = ("score", "gain")
-SAME = 1e-9  # scores that differ by less, relative to their size, are equal
 NONE, AHEAD, JOINT = 2**62, 4, 256  # as `kernels.specialize` has them
 PARALLEL = 20_000  # rows from which two threads pay
 
@@ -97,10 +95,12 @@ class TopDownSpecialization(Method):
         """The cut; ``rng`` is not used."""
         if self.by not in BY:
             raise PolicyError(f"values are chosen by {self.by!r}; {choices(self.by, BY)}")
-        stop_at, max_steps = (_count(getattr(self, name), name) for name in ("stop_at", "max_steps"))
-        if self.seconds is not None and (isinstance(self.seconds, bool) or not float(self.seconds) >= 0):
-            raise PolicyError(f"seconds must be a number of at least 0, not {self.seconds!r}")
-        until = None if self.seconds is None else time.monotonic() + float(self.seconds)
+        stop_at = None if self.stop_at is None else whole(self.stop_at, "stop_at", 0)
+        max_steps = None if self.max_steps is None else whole(self.max_steps, "max_steps", 0)
+        seconds = None if self.seconds is None else real(self.seconds, "seconds")
+        if seconds is not None and seconds < 0:
+            raise PolicyError(f"seconds must be at least 0, not {seconds:g}")
+        until = None if seconds is None else time.monotonic() + seconds
         search = Search.of(codes, self.policy, self.by)
         chosen = search.slices() if stop_at == 0 else None
         ended = "no value is left that may be opened"
@@ -109,7 +109,7 @@ class TopDownSpecialization(Method):
                 ended = f"max_steps = {max_steps}"
                 break
             if until is not None and time.monotonic() >= until:
-                ended = f"seconds = {self.seconds:g}"
+                ended = f"seconds = {seconds:g}"
                 break
             search.open(best)
             done = len(search.steps)
@@ -124,21 +124,12 @@ class TopDownSpecialization(Method):
         return Decision.of_slices(codes, chosen, self.path_)
 
 
-def _count(value: Any, name: str) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise PolicyError(f"{name} must be a whole number of at least 0, not {value!r}")
-    return int(value)
-
-
 @dataclass
 class _Crowd:
     """The groups by one set of identifiers, refined as values are opened; see `kernels.specialize`."""
 
     of: IdentifierSet
     quasi: I4
-    columns: tuple[int, ...]
     fields: I8
     chunks: I8
     weight: I4
@@ -159,35 +150,20 @@ class _Crowd:
     @classmethod
     def of_set(cls, codes: Codes, of: IdentifierSet, values: Values) -> _Crowd:
         """All records in one group, not yet looked at; the topmost values are numbered as the attributes."""
-        plain = all(r.of is None for r in of.require)
-        layout = layout_of(codes.table)
-        limits = lower(of.require, layout)
-        counts, columns = codes.counts, of.columns
-        quasi, weight = codes.quasi, codes.weight
-        cells = (counts.start, counts.secret, counts.weight)
-        if len(columns) < len(codes.attributes):
-            if plain:
-                quasi, weight = _collapsed(quasi, weight, columns)
-            else:
-                merged, _ = codes.table.onto(of.names)
-                quasi, weight = merged.quasi, merged.size
-                cells = (merged.start, merged.secret, merged.weight)
-            columns = tuple(range(len(columns)))
-        offset = np.cumsum((0, *layout.domains), dtype=np.int64)
+        found = Combinations.of(codes, of)
         fields, chunks = _packed([values.widest(c) for c in of.columns])
-        rows, many = len(quasi), len(columns)
+        rows, many = found.quasi.shape
         short = max(codes.attributes[c].size for c in of.columns) <= 65536
         return cls(
             of,
-            quasi,
-            columns,
+            found.quasi,
             fields,
             chunks,
-            weight.astype(np.int32),
-            (*cells, offset[:-1], 0 if plain else int(offset[-1])),
-            limits.arrays(),
-            limits.least,
-            plain,
+            found.weight.astype(np.int32),
+            found.cells,
+            found.limits.arrays(),
+            found.limits.least,
+            found.plain,
             np.arange(rows, dtype=np.int32),
             np.zeros((rows, int(fields[-1, 0]) + 1), np.uint64),
             np.empty((many, rows), np.uint16 if short else np.int32),
@@ -204,10 +180,10 @@ class _Crowd:
         """Look ahead for the one group that holds all records."""
         place = [search.place[c] for c in self.of.columns]
         offset = np.cumsum([0, *map(len, place)], dtype=np.int64)
-        columns, flat, half = np.array(self.columns, np.int64), np.concatenate(place), len(self.quasi) // 2
+        flat, half = np.concatenate(place), len(self.quasi) // 2
         threads.each(
             lambda part: kernels.specialize.lay_out(
-                self.quasi, columns, flat, offset, self.fields, *part, self.words, self.codes
+                self.quasi, flat, offset, self.fields, *part, self.words, self.codes
             ),
             [(0, half), (half, len(self.quasi))],
         )
@@ -280,15 +256,6 @@ def _packed(widest: Sequence[int]) -> tuple[I8, I8]:
     return np.array(fields, np.int64), np.array(chunks, np.int64)
 
 
-def _collapsed(quasi: I4, weight: I8, columns: Sequence[int]) -> tuple[I4, I8]:
-    """The distinct combinations of some columns, with their records."""
-    rank = dense([quasi[:, c] for c in columns], len(quasi))
-    count = int(rank.max(initial=-1)) + 1
-    one = np.zeros(count, np.int64)
-    one[rank] = np.arange(len(rank))
-    return quasi[one][:, columns], np.bincount(rank, weight, minlength=count).astype(np.int64)
-
-
 @dataclass
 class Search:
     """The cut as it is, the groups by every set of identifiers, and what opening each value would bring.
@@ -354,7 +321,7 @@ class Search:
                 break
             slices = [self.values.slices(j, cut, x) for j, cut in enumerate(self.cut)]
             self.suppressed = self.allowance.lost(self.codes, slices)
-            if self.suppressed <= self.allowance.records and self.suppressed < self.codes.records:
+            if self.allowance.enough(self.suppressed, self.codes.records):
                 break
             self._refuse(x, self.suppressed)
         return x
@@ -423,7 +390,7 @@ class Search:
     def _valid(self) -> NDArray[np.bool_]:
         """Which values may be opened, as far as the records that fail tell."""
         valid = np.ones(len(self.alive), bool)
-        if self.allowance.settled and any(r.relative for r in self.policy.require):
+        if self.allowance.settled and self.allowance.relative:
             return valid
         for crowd in self.crowds:
             valid &= (crowd.fails <= self.allowance.records) & (crowd.fails < self.codes.records)

@@ -24,6 +24,7 @@ I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
 
 NOTHING = 1e-12  # gains that differ by less are equal
+SAME = 1e-9  # scores that differ by less, relative to their size, are equal
 MOST_CELLS = 2**25  # of codes x classes, counted in one array
 
 

@@ -1,0 +1,349 @@
+"""Bottom-up generalization (Wang, Yu, Chakraborty: Bottom-up generalization, ICDM 2004): specialization the other way round.
+
+Everything begins as it is. At each step the children of one value are closed into it, those that lose least information for
+the anonymity they bring, until the requirement holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal import kernels
+from shoal.codes import Codes
+from shoal.errors import PolicyError, choices
+from shoal.method import Decision, Method, Progress, Slices
+from shoal.path import Path, Step
+from shoal.policy import Policy
+from shoal.tables.identifiers import Allowance, Combinations, IdentifierSet, identifier_sets
+from shoal.tables.values import SAME, Values, class_counts
+
+I4 = NDArray[np.int32]
+I8 = NDArray[np.int64]
+
+ANONYMITY = ("records", "smallest")
+
+
+class BottomUpGeneralization(Method):
+    """Close values from the bottom up, the cheapest first, until the requirement holds.
+
+    Parameters
+    ----------
+    policy : the policy; every quasi-identifier needs a tree, given or made (numbers: ``widths``, ``boundaries`` or
+        ``balanced``). With a target a closed value costs the information it told of it, without one certainty (NCP)
+    anonymity : what closing a value brings: ``records`` counts those that leave a group which fails, ``smallest`` the rise of
+        the smallest group, as in the paper; the latter stays at one record until the last unique record is gone
+    write : how generalized values are written: ``label``, ``lo-hi``, ``midpoint`` or ``set``
+
+    Of values that bring anonymity the one with the least information lost for each unit of it is closed, of values that bring
+    none the one that loses least. A quasi-identifier that no requirement looks at is not released (``*``). Ties: the earlier
+    attribute in the policy, then the earlier value.
+
+    ``path_`` has every step.
+
+    Guarantee
+    ---------
+    Every group meets every requirement, up to the records that the policy allows to suppress. Deterministic. Only the end
+    of the path may be released.
+
+    References
+    ----------
+    Wang, Yu, Chakraborty: Bottom-up generalization: a data mining solution to privacy protection. ICDM 2004.
+    """
+
+    name: ClassVar[str] = "bottom-up"
+    summary: ClassVar[str] = (
+        "closes values from the bottom up, those that lose least for the anonymity they bring first"
+    )
+
+    path_: Path
+
+    def __init__(self, policy: Policy, *, anonymity: str = "records", write: str = "label") -> None:
+        super().__init__(policy, write=write)
+        self.anonymity = anonymity
+
+    def watched(self) -> tuple[str, ...]:
+        """The target, whose classes are counted."""
+        return (self.policy.target,) if self.policy.target is not None else ()
+
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+        """The cut; ``rng`` is not used."""
+        if self.anonymity not in ANONYMITY:
+            raise PolicyError(f"anonymity is counted by {self.anonymity!r}; {choices(self.anonymity, ANONYMITY)}")
+        for attribute in codes.attributes:
+            if attribute.taxonomy is None:
+                made = (
+                    "'widths', 'boundaries' or 'balanced'"
+                    if attribute.kind == "numeric"
+                    else "'date: [day, month, year]'"
+                )
+                raise PolicyError(f"bottom-up needs a tree for {attribute.name!r}: give it {made}, or use tds")
+        climb = _Climb.of(codes, self.policy, self.anonymity)
+        records = codes.records
+        while not climb.holds():
+            climb.close(climb.best())
+            progress("closing", records - min(max(c.failing for c in climb.crowds), records), records)
+        self.path_ = climb.path()
+        return Decision.of_slices(codes, climb.slices(), self.path_)
+
+
+@dataclass(frozen=True)
+class _Union:
+    """What closing a value would make of some groups: the groups, the union each goes to, and those unions' figures."""
+
+    groups: I8
+    number: I4
+    one: I8
+    size: I8
+    ok: NDArray[np.bool_]
+
+    @property
+    def failing(self) -> int:
+        """The records in unions that fail."""
+        return int(self.size[~self.ok].sum())
+
+
+@dataclass
+class _Crowd:
+    """The groups by one set of identifiers, merged as values are closed.
+
+    The combinations of group g are ``first[g]`` and those that come behind it in ``following``, up to ``last[g]``.
+    """
+
+    of: IdentifierSet
+    rows: Combinations
+    node: I4
+    size: I8
+    ok: NDArray[np.bool_]
+    first: I8
+    last: I8
+    following: I8
+
+    @classmethod
+    def of_set(cls, codes: Codes, of: IdentifierSet, leaf: list[I4]) -> _Crowd:
+        """Every combination a group of its own; ``leaf`` has the value of every code of every attribute."""
+        rows = Combinations.of(codes, of)
+        node = np.stack([leaf[j][rows.quasi[:, a]] for a, j in enumerate(of.columns)], axis=1).astype(np.int32)
+        own = np.arange(len(node), dtype=np.int64)
+        size, following = rows.weight.copy(), np.full(len(own), -1, np.int64)
+        crowd = cls(of, rows, node, size, np.ones(len(own), bool), own, own.copy(), following)
+        crowd.ok = crowd._passing(own, np.arange(len(own), dtype=np.int32), rows.weight)
+        return crowd
+
+    @property
+    def failing(self) -> int:
+        """The records in groups that fail."""
+        return int(self.size[~self.ok].sum())
+
+    @property
+    def smallest(self) -> int:
+        """The records of the smallest group."""
+        return int(self.size.min())
+
+    def union(self, a: int, v: int, parent: I4) -> _Union:
+        """What closing value v of our attribute a would make of the groups below it."""
+        groups = np.flatnonzero(parent[self.node[:, a]] == v)
+        number, one = kernels.generalize.merge(self.node, groups, a)
+        size = np.bincount(number, self.size[groups], minlength=len(one)).astype(np.int64)
+        return _Union(groups, number, one, size, self._passing(groups, number, size))
+
+    def smallest_with(self, union: _Union) -> int:
+        """The records of the smallest group, once these are merged."""
+        others = np.ones(len(self.size), bool)
+        others[union.groups] = False
+        most = np.iinfo(np.int64).max
+        return int(min(self.size[others].min(initial=most), union.size.min(initial=most)))
+
+    def close(self, a: int, v: int, union: _Union) -> None:
+        """Merge groups as a union says."""
+        order = np.argsort(union.number, kind="stable")
+        groups, number = union.groups[order], union.number[order]
+        same = number[1:] == number[:-1]
+        self.following[self.last[groups[:-1][same]]] = self.first[groups[1:][same]]
+        ends = np.append(~same, True)[: len(number)]
+        self.last[groups[np.append(True, ~same)[: len(number)]]] = self.last[groups[ends]]
+        self.size[union.one], self.ok[union.one], self.node[union.one, a] = union.size, union.ok, v
+        stays = np.ones(len(self.size), bool)
+        stays[union.groups] = False
+        stays[union.one] = True
+        self.node, self.size, self.ok = self.node[stays], self.size[stays], self.ok[stays]
+        self.first, self.last = self.first[stays], self.last[stays]
+
+    def _passing(self, groups: I8, number: I4, size: I8) -> NDArray[np.bool_]:
+        rows = self.rows
+        if rows.plain:
+            return size >= rows.limits.least
+        order = np.argsort(number, kind="stable")
+        start = np.searchsorted(number[order], np.arange(len(size) + 1))
+        return np.asarray(
+            kernels.generalize.passing(
+                groups[order], start, size, self.first, self.following, rows.cells, rows.limits.arrays()
+            )
+        )
+
+
+@dataclass
+class _Climb:
+    """The cut as it is, the groups by every set of identifiers, and which values may be closed next.
+
+    Arrays are by the numbers of the values; ``above`` counts the children of each that are not yet in the cut.
+    """
+
+    codes: Codes
+    policy: Policy
+    anonymity: str
+    values: Values
+    parent: I4
+    above: I4
+    ready: set[int]
+    cut: list[set[int]]
+    crowds: list[_Crowd]
+    allowance: Allowance
+    ncp: float
+    information: float
+    steps: list[Step] = field(default_factory=list)
+    origin: tuple[dict[tuple[str, ...], int], dict[str, float]] = field(default_factory=lambda: ({}, {}))
+
+    @classmethod
+    def of(cls, codes: Codes, policy: Policy, anonymity: str) -> _Climb:
+        """Everything as it is; but what no requirement looks at is not released. Roots are numbered as the attributes."""
+        values = Values(codes.attributes, class_counts(codes, policy.target), policy.target is not None)
+        parent = _opened(values)
+        sets = identifier_sets(policy)
+        held = {j for s in sets for j in s.columns}
+        fan = np.array(values.fan, np.int32)
+        leaves = np.flatnonzero(fan == 0).tolist()
+        cut: list[set[int]] = [set() if j in held else {j} for j in range(len(codes.attributes))]
+        leaf = [np.zeros(a.size, np.int32) for a in codes.attributes]
+        for x in leaves:
+            leaf[values.attribute[x]][values.lo[x]] = x
+            if values.attribute[x] in held:
+                cut[values.attribute[x]].add(x)
+        inner = [x for x in np.flatnonzero(fan).tolist() if values.attribute[x] in held]
+        told = sum(values.gain[x] * values.records[x] for x in inner) / codes.records
+        above = fan - np.bincount(parent[leaves][parent[leaves] >= 0], minlength=len(fan)).astype(np.int32)
+        climb = cls(
+            codes,
+            policy,
+            anonymity,
+            values,
+            parent,
+            above,
+            {x for x in inner if above[x] == 0},
+            cut,
+            [_Crowd.of_set(codes, s, leaf) for s in sets],
+            Allowance.of(policy, codes),
+            1 - len(held) / len(codes.attributes),
+            told,
+        )
+        climb.origin = (climb._smallest(), climb._measures())
+        return climb
+
+    def holds(self) -> bool:
+        """Whether the table may be released as it is."""
+        failing, allowance = max(crowd.failing for crowd in self.crowds), self.allowance
+        if failing == 0 or (not allowance.settled and allowance.enough(failing, self.codes.records)):
+            return True
+        if not allowance.settled or (failing > allowance.records and not allowance.relative):
+            return False
+        return allowance.enough(allowance.lost(self.codes, self.slices()), self.codes.records)
+
+    def best(self) -> int:
+        """The value to close next: the least information lost for each unit of anonymity; of equals the first."""
+        values = self.values
+        ready = sorted(self.ready, key=lambda x: (values.attribute[x], values.lo[x], values.node[x]))
+        bound = self._bound(ready)
+        loss = np.array([self.values.gain[x] for x in ready])
+        lowest = loss / np.maximum(bound, 1e-300)  # of what the score can be
+        score, brings = np.full(len(ready), np.inf), np.zeros(len(ready), bool)
+        for n in np.argsort(lowest, kind="stable").tolist():
+            if brings.any() and lowest[n] > score[brings].min() * (1 + SAME):
+                break
+            gain = self._brings(ready[n]) if bound[n] > 0 else 0.0
+            score[n], brings[n] = (loss[n] / gain, True) if gain > 0 else (loss[n], False)
+        score[brings != brings.any()] = np.inf
+        return ready[int(np.argmax(score * (1 - SAME) <= score.min()))]
+
+    def close(self, v: int) -> None:
+        """Close a value, and say what that was."""
+        values, j = self.values, self.values.attribute[v]
+        gain = self._brings(v)
+        for crowd in self.crowds:
+            if j in crowd.of.columns:
+                a = crowd.of.columns.index(j)
+                crowd.close(a, v, crowd.union(a, v, self.parent))
+        children = values.open(v)
+        self.cut[j].difference_update(children)
+        self.cut[j].add(v)
+        self.ready.discard(v)
+        if self.parent[v] >= 0:
+            self.above[self.parent[v]] -= 1
+            if self.above[self.parent[v]] == 0:
+                self.ready.add(int(self.parent[v]))
+        part = values.records[v] / self.codes.records
+        self.ncp += part * values.fall(v) / len(self.codes.attributes)
+        self.information -= part * values.gain[v]
+        loss = values.gain[v]
+        score = loss / gain if gain > 0 else loss
+        name, label = self.codes.attributes[j].name, values.label(v)
+        smallest, measures = self._smallest(), self._measures()
+        self.steps.append(Step(name, label, values.children(v), gain, loss, score, smallest, measures))
+
+    def slices(self) -> tuple[Slices, ...]:
+        """The cut as it is."""
+        return tuple(self.values.slices(j, sorted(cut)) for j, cut in enumerate(self.cut))
+
+    def path(self) -> Path:
+        """The steps that led here."""
+        return Path("close", tuple(self.steps), len(self.steps), *self.origin, (), "every requirement holds")
+
+    def _sets(self, v: int) -> list[tuple[_Crowd, int]]:
+        """The sets that hold a value's attribute, and its place in each."""
+        j = self.values.attribute[v]
+        return [(crowd, crowd.of.columns.index(j)) for crowd in self.crowds if j in crowd.of.columns]
+
+    def _brings(self, v: int) -> float:
+        """The anonymity that closing a value brings, as the mean over the sets that hold its attribute."""
+        found = []
+        for crowd, a in self._sets(v):
+            union = crowd.union(a, v, self.parent)
+            if self.anonymity == "records":
+                before = int(crowd.size[union.groups][~crowd.ok[union.groups]].sum())
+                found.append(before - union.failing)
+            else:
+                found.append(crowd.smallest_with(union) - crowd.smallest)
+        return max(float(np.mean(found)), 0.0) if found else 0.0
+
+    def _bound(self, ready: list[int]) -> NDArray[np.float64]:
+        """What closing each value brings at most."""
+        if self.anonymity == "smallest":
+            return np.full(len(ready), float(self.codes.records))
+        marked = np.zeros(len(self.parent), bool)
+        marked[ready] = True
+        total = np.zeros(len(self.parent))
+        for crowd in self.crowds:
+            total += kernels.generalize.failing_below(crowd.node, crowd.size, crowd.ok, self.parent, marked)
+        sets = np.array([max(len(self._sets(x)), 1) for x in ready])
+        return np.asarray(total[ready] / sets)
+
+    def _smallest(self) -> dict[tuple[str, ...], int]:
+        return {crowd.of.names: crowd.smallest for crowd in self.crowds}
+
+    def _measures(self) -> dict[str, float]:
+        found = {"ncp": self.ncp, "suppressed": float(max(crowd.failing for crowd in self.crowds))}
+        return {**found, "information": max(self.information, 0.0)} if self.values.informed else found
+
+
+def _opened(values: Values) -> I4:
+    """Make all values of all attributes; the parent of each, -1 for the topmost."""
+    waiting = [values.root(j) for j in range(len(values.attributes))]
+    parent = dict.fromkeys(waiting, -1)
+    while waiting:
+        x = waiting.pop()
+        below = values.open(x)
+        parent |= dict.fromkeys(below, x)
+        waiting += below
+    return np.array([parent[x] for x in range(len(parent))], np.int32)

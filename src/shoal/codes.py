@@ -147,7 +147,7 @@ class Codes:
         """The combination that each cell belongs to."""
         return np.repeat(np.arange(len(self.quasi)), np.diff(self.counts.start))
 
-    @property
+    @cached_property
     def records(self) -> int:
         """The number of records."""
         return int(self.counts.weight.sum())

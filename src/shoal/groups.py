@@ -111,6 +111,11 @@ class Groups:
 
 def dense(columns: Sequence[NDArray[np.integer]], rows: int) -> I4:
     """Number the distinct combinations of the columns' codes, in their order, never past 2^63."""
+    return distinct(columns, rows)[0]
+
+
+def distinct(columns: Sequence[NDArray[np.integer]], rows: int) -> tuple[I4, I4, I8]:
+    """Number the distinct combinations; the rows in the order of these numbers, and where each begins in that order."""
     keys = np.zeros(rows, np.uint64)
     rank = np.zeros(rows, np.int32)
     bound = 1
@@ -121,5 +126,5 @@ def dense(columns: Sequence[NDArray[np.integer]], rows: int) -> I4:
             keys = rank.astype(np.uint64)
         kernels.order.extend(keys, np.ascontiguousarray(column, np.int32), size)
         bound *= size
-    kernels.order.number(keys, kernels.order.argsort(keys), rank)
-    return rank
+    order = kernels.order.argsort(keys)
+    return rank, order, kernels.order.number(keys, order, rank)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal import kernels, threads
 from shoal.codes import Attribute, Codes, encode
 from shoal.engines import Format, Plan, Written, format_of, open_data
 from shoal.errors import PolicyError, RequirementNotMet, choices
@@ -94,11 +95,13 @@ class Decision:
         group = _grouped(codes, slices) if group is None else group
         one = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
         one[group] = np.arange(len(group))
-        lo, hi = np.empty((2, len(one), len(slices)), np.int32)
-        for j, (attribute, cut) in enumerate(zip(codes.attributes, slices, strict=True)):
-            place = np.searchsorted(cut.first, codes.quasi[one, j], side="right")
-            lo[:, j] = cut.first[place - 1]
-            hi[:, j] = np.append(cut.first, attribute.size)[place] - 1
+        size = np.array([a.size for a in codes.attributes], np.int64)
+        length = [np.diff(cut.first, append=n) for cut, n in zip(slices, size, strict=True)]
+        first = np.concatenate([np.repeat(s.first, n) for s, n in zip(slices, length, strict=True)])
+        last = np.concatenate([np.repeat(s.first + n - 1, n) for s, n in zip(slices, length, strict=True)])
+        tables, half = (first.astype(np.int32), last.astype(np.int32), size), len(one) // 2
+        boxes = threads.each(lambda part: kernels.boxes.around(codes.quasi, part, *tables), [one[:half], one[half:]])
+        lo, hi = (np.concatenate(part) for part in zip(*boxes, strict=True))
         return cls(Placement.whole(codes.counts, group), lo, hi, slices=tuple(slices), path=path)
 
     def size(self) -> NDArray[np.int64]:

@@ -63,7 +63,7 @@ def split(link, number, rows, opened, fields, chunks, ahead):
     a, first, children, codes, place = opened
     fan, alive, cells, limits, least, plain, room = ahead
     counts = np.zeros(room, np.int64)
-    table = np.zeros(JOINT, np.int64)
+    table = np.zeros(JOINT * chunks.shape[0], np.int64)
     histogram = np.zeros(1 if plain else max(room, 1) * cells[4], np.int64)
     longest = np.int64(0)
     for g in link:
@@ -92,6 +92,23 @@ def split(link, number, rows, opened, fields, chunks, ahead):
         idle = plain and not waiting  # nothing will ever be opened in these groups: their sizes are all that counts
         for b in range(node.shape[1]):
             idle = idle and (b == a or not alive[node[g, b]])
+        if children == 2:
+            middle, left = _halve(
+                low, high, rows, a, shift, codes, place, idle, w, clear, new_words, new_ref, new_weight
+            )
+            total = facts[g, SIZE]
+            for c in range(2):
+                to = number[n] if c else g
+                facts[to, BEGIN], facts[to, END] = middle if c else low, high if c else middle
+                for b in range(node.shape[1]):
+                    node[to, b] = node[g, b]
+                node[to, a] = first + c
+                mass[c] = total - left if c else left
+                facts[to, SIZE], facts[to, FAIL] = mass[c], mass[c] if mass[c] < least else 0
+            if not idle:
+                _look(g, -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
+                _look(number[n], -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
+            continue
         behind[:] = 0
         mass[:] = 0
         for i in range(low, high):
@@ -139,13 +156,48 @@ def split(link, number, rows, opened, fields, chunks, ahead):
 
 
 @njit(cache=True, nogil=True)
+def _halve(low, high, rows, a, shift, codes, place, idle, w, clear, new_words, new_ref, new_weight):
+    """Divide the rows of a group between two children, each in their old order; where the second begins, the first's records.
+
+    The first child's rows are moved up in place, the second's wait aside. Of an idle group only the order counts.
+    """
+    words, ref, weight, facts, node = rows
+    many = words.shape[1]
+    to, aside, left = low, 0, np.int64(0)
+    for i in range(low, high):
+        word = words[i, w]
+        if (word >> shift) & np.uint64(1):
+            new_ref[aside] = ref[i]
+            if not idle:
+                for v in range(many):
+                    new_words[aside, v] = words[i, v]
+                new_words[aside, w] = (word & clear) | (np.uint64(place[codes[ref[i]]]) << shift)
+                new_weight[aside] = weight[i]
+            aside += 1
+        else:
+            left += weight[i]
+            if not idle:
+                for v in range(many):
+                    words[to, v] = words[i, v]
+                words[to, w] = (word & clear) | (np.uint64(place[codes[ref[i]]]) << shift)
+                weight[to] = weight[i]
+            ref[to] = ref[i]
+            to += 1
+    ref[to:high] = new_ref[:aside]
+    if not idle:
+        words[to:high] = new_words[:aside]
+        weight[to:high] = new_weight[:aside]
+    return to, left
+
+
+@njit(cache=True, nogil=True)
 def look(rows, fields, chunks, ahead):
     """Look ahead in the one group that holds all rows."""
     words, ref, weight, facts, node = rows
     fan, alive, cells, limits, least, plain, room = ahead
     histogram = np.zeros(1 if plain else max(room, 1) * cells[4], np.int64)
     facts[0, BEGIN], facts[0, END], facts[0, SIZE], facts[0, FAIL] = 0, words.shape[0], weight.sum(), 0
-    counts, table = np.zeros(room, np.int64), np.zeros(JOINT, np.int64)
+    counts, table = np.zeros(room, np.int64), np.zeros(JOINT * chunks.shape[0], np.int64)
     _look(0, -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
 
 
@@ -199,36 +251,20 @@ def _tally(g, only, words, weight, facts, node, fields, chunks, fan, alive, leas
     """
     low, high = facts[g, BEGIN], facts[g, END]
     joint = only < 0 and high - low >= MANY
+    if joint:
+        _count_all(words, weight, np.uint64(low), np.uint64(high), chunks, node[g], alive, table)
     for n in range(chunks.shape[0]):
-        first, last = chunks[n, 0], chunks[n, 1]
-        hope = 0
-        for a in range(first, last):
-            if alive[node[g, a]] and (only < 0 or only == a):
-                hope += 1
-        if hope == 0:
-            continue
-        if joint and hope > 1:
-            size = chunks[n, 4] + 1
-            table[:size] = 0
-            _count(
-                words,
-                weight,
-                np.uint64(low),
-                np.uint64(high),
-                np.uint64(chunks[n, 2]),
-                chunks[n, 3],
-                chunks[n, 4],
-                table,
-            )
+        first, last, size = chunks[n, 0], chunks[n, 1], chunks[n, 4] + 1
+        together = joint and size <= JOINT
         for a in range(first, last):
             x = node[g, a]
             if not alive[x] or (only >= 0 and only != a):
                 continue
             counts[: fields[a, 2] + 1] = 0
-            if joint and hope > 1:
+            if together:
                 shift = fields[a, 1] - chunks[n, 3]
                 for c in range(size):
-                    counts[(c >> shift) & fields[a, 2]] += table[c]
+                    counts[(c >> shift) & fields[a, 2]] += table[n * JOINT + c]
             else:
                 _count(
                     words,
@@ -251,6 +287,27 @@ def _tally(g, only, words, weight, facts, node, fields, chunks, fan, alive, leas
             facts[g, AHEAD + 3 * a] = smallest
             facts[g, AHEAD + 3 * a + 1] = failing
             facts[g, AHEAD + 3 * a + 2] = new
+
+
+@njit(cache=True, nogil=True)
+def _count_all(words, weight, low, high, chunks, node, alive, table):
+    """The records of every combination of slots, for all chunks in one pass, but those too wide or with nothing alive."""
+    many = 0
+    place, shift = np.empty(chunks.shape[0], np.uint64), np.empty(chunks.shape[0], np.uint64)
+    word, mask = np.empty(chunks.shape[0], np.uint64), np.empty(chunks.shape[0], np.uint64)
+    for n in range(chunks.shape[0]):
+        hope = False
+        for a in range(chunks[n, 0], chunks[n, 1]):
+            hope = hope or alive[node[a]]
+        if hope and chunks[n, 4] < JOINT:
+            place[many], word[many], shift[many], mask[many] = n * JOINT, chunks[n, 2], chunks[n, 3], chunks[n, 4]
+            table[n * JOINT : n * JOINT + chunks[n, 4] + 1] = 0
+            many += 1
+    many = np.uint64(many)
+    for i in range(low, high):
+        w = weight[i]
+        for t in range(many):
+            table[place[t] + ((words[i, word[t]] >> shift[t]) & mask[t])] += w
 
 
 @njit(cache=True, nogil=True)

@@ -129,6 +129,7 @@ class _Crowd:
     """The groups by one set of identifiers, refined as values are opened; see `kernels.specialize`."""
 
     of: IdentifierSet
+    column: I4
     quasi: I4
     fields: I8
     chunks: I8
@@ -154,8 +155,11 @@ class _Crowd:
         fields, chunks = _packed([values.widest(c) for c in of.columns])
         rows, many = found.quasi.shape
         short = max(codes.attributes[c].size for c in of.columns) <= 65536
+        column = np.full(len(codes.attributes), -1, np.int32)
+        column[list(of.columns)] = np.arange(many)
         return cls(
             of,
+            column,
             found.quasi,
             fields,
             chunks,
@@ -226,10 +230,8 @@ class _Crowd:
 
     def outlook(self, search: Search) -> None:
         """Sum up what opening each value would bring."""
-        column = np.full(len(search.place), -1, np.int32)
-        column[list(self.of.columns)] = np.arange(len(self.of.columns))
         ahead, self.fails, smallest = kernels.specialize.outlook(
-            self.facts, self.node, self.groups, column[search.attribute], search.alive
+            self.facts, self.node, self.groups, self.column[search.attribute], search.alive
         )
         self.ahead, self.smallest = np.where(ahead >= NONE, 0, ahead), 0 if smallest >= NONE else int(smallest)
 
@@ -422,7 +424,7 @@ class Search:
         """The fall of the smallest group when each value is opened, as the mean over the sets that hold its attribute."""
         loss, sets = np.zeros(len(self.attribute)), np.zeros(len(self.attribute))
         for crowd in self.crowds:
-            held = np.isin(self.attribute, crowd.of.columns)
+            held = crowd.column[self.attribute] >= 0
             loss[held] += crowd.smallest - crowd.ahead[held]
             sets[held] += 1
         return np.maximum(loss / np.maximum(sets, 1), 0.0)

@@ -111,6 +111,19 @@ def check_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
     yield line("k, l, t, codes made", "all_coded", "pycanon-klt", "codes", 50, "bound: 50 times faster")
 
 
+def specialization_lines(unit: float, folder: Path) -> Iterator[Line]:
+    """Top-down specialization of one million rows, after the codes are made."""
+    found = child("specialization", out=folder)
+    read, whole = found["read"] / unit, found["all"] / unit
+    note = f"{found['rows']:,} rows, {found['steps']} steps, {found['groups']} groups; bound: pandas reads the CSV file"
+    yield Line("blow-up 1M, tds, 14 attributes, k=50: time", whole, "yd", read, "pandas read_csv", read, note)
+    growth = found["all"] / found["small"] / (found["rows"] / found["few"])
+    yield Line("tds: growth from 181k rows, over linear", growth, "x", 1.0)
+    note = "mean of 30 requirements of 3 to 7 sets; bound: 5 times one set of all attributes"
+    yield Line("blow-up 1M, tds, several sets: time", found["several"] / unit, "yd", 5 * whole, note=note)
+    yield Line("blow-up 1M, tds: peak memory", found["memory"], "x codes", 2.0)
+
+
 def hospital_lines(unit: float, rows: int) -> Iterator[Line]:
     """Ten million hospital rows from Parquet."""
     found = child("hospital", rows=rows)
@@ -148,6 +161,7 @@ def main() -> None:
         try:
             cases.adult_rows()
             groups += [adult_lines(unit, folder, quick), million_lines(unit, folder, quick)]
+            groups.append(specialization_lines(unit, folder))
         except shoal.ShoalError as error:
             print(f"the lines of UCI Adult are left out: {error}")
         if not quick:

@@ -7,6 +7,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +193,7 @@ def check_million(out: Path) -> dict[str, float]:
 def main() -> None:
     """Run one case by name."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("name", choices=["adult", "million", "hospital", "check"])
+    parser.add_argument("name", choices=["adult", "million", "hospital", "check", "specialization"])
     parser.add_argument("--k", type=int, default=10)
     parser.add_argument("--cut", default="gain")
     parser.add_argument("--rows", type=int, default=10_000_000)
@@ -204,6 +205,8 @@ def main() -> None:
         found = mondrian_million(given.cut)
     elif given.name == "hospital":
         found = mondrian_hospital(given.rows)
+    elif given.name == "specialization":
+        found = import_module("benchmarks.specialization").specialization(given.out)
     else:
         found = check_million(given.out)
     print(json.dumps(found))

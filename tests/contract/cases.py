@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 from hypothesis import strategies as st
@@ -45,7 +45,8 @@ def cases(draw: st.DrawFn, *, secrets: bool = True, least: int = 1, most: int = 
             columns[kind] = column(st.integers(20, 30))
             quasi[kind] = draw(st.sampled_from([*ways, {"kind": "numeric", "balanced": 3}]))
         elif kind == "score":
-            columns[kind], quasi[kind] = column(st.sampled_from([-0.5, 0.0, -0.0, 0.1, 3.0, 1e6])), "numeric"
+            columns[kind] = column(st.sampled_from([-0.5, 0.0, -0.0, 0.1, 3.0, 1e6]))
+            quasi[kind] = draw(st.sampled_from(["numeric", {"bounds": [-2, 2e6]}]))
         elif kind == "sex":
             columns[kind] = column(st.sampled_from(["f", "m", "x"]))
             quasi[kind] = draw(st.sampled_from(["categorical", {"balanced": 2}]))
@@ -59,38 +60,43 @@ def cases(draw: st.DrawFn, *, secrets: bool = True, least: int = 1, most: int = 
             leaves = list(shoal.Taxonomy.from_nested(TREES[kind]).leaves)
             columns[kind], quasi[kind] = column(st.sampled_from(leaves)), {"taxonomy": TREES[kind]}
     columns["illness"] = column(st.sampled_from(["flu", "cold", "gout"]))
+    target = draw(st.sampled_from([None, "illness", "grade", *kinds]))
+    if target == "grade":
+        columns["grade"] = column(st.sampled_from(["low", "high"]))
     columns["note"] = [f"n{i}" for i in range(rows)]
 
     frame = pd.DataFrame(columns)
     frame.index = pd.Index(draw(st.permutations(range(rows))))
-    require: list[object] = [shoal.KAnonymity(draw(st.integers(1, min(5, rows))))]
+    some = st.lists(st.sampled_from(kinds), min_size=1, unique=True)
+    require: list[object] = [shoal.KAnonymity(draw(st.integers(1, min(5, rows))), on=draw(st.none() | some))]
     if draw(st.booleans()):
-        on = draw(st.lists(st.sampled_from(kinds), min_size=1, unique=True))
-        require.append(shoal.KAnonymity(draw(st.integers(1, min(7, rows))), on=on))
+        require.append(shoal.KAnonymity(draw(st.integers(1, min(7, rows))), on=draw(some)))
     if secrets and rows > 1 and draw(st.booleans()):
         columns["illness"][0] = "gout"  # so that it can be asked for
         frame.loc[:, "illness"] = columns["illness"]
-        require.append(
-            draw(
-                st.sampled_from(
-                    [
-                        shoal.LDiversity(2, of="illness"),
-                        shoal.LDiversity(2, of="illness", kind="entropy"),
-                        shoal.LDiversity(2, of="illness", kind="recursive", c=2.0),
-                        shoal.TCloseness(0.3, of="illness"),
-                        shoal.TCloseness(0.3, of="illness", distance="ordered"),
-                        shoal.TCloseness(0.3, of="illness", distance="hierarchical", taxonomy=ILLNESS),
-                        shoal.ConfidenceBound(0.7, of="illness"),
-                        shoal.ConfidenceBound(0.4, of="illness", values=["gout"]),
-                        shoal.AlphaKAnonymity(0.8, 2, of="illness"),
-                        shoal.BetaLikeness(1.0, of="illness"),
-                        shoal.BetaLikeness(1.0, of="illness", kind="enhanced"),
-                        shoal.DeltaDisclosure(1.5, of="illness"),
-                    ]
-                )
+        asked = draw(
+            st.sampled_from(
+                [
+                    shoal.LDiversity(2, of="illness"),
+                    shoal.LDiversity(2, of="illness", kind="entropy"),
+                    shoal.LDiversity(2, of="illness", kind="recursive", c=2.0),
+                    shoal.TCloseness(0.3, of="illness"),
+                    shoal.TCloseness(0.3, of="illness", distance="ordered"),
+                    shoal.TCloseness(0.3, of="illness", distance="hierarchical", taxonomy=ILLNESS),
+                    shoal.ConfidenceBound(0.7, of="illness"),
+                    shoal.ConfidenceBound(0.4, of="illness", values=["gout"]),
+                    shoal.AlphaKAnonymity(0.8, 2, of="illness"),
+                    shoal.BetaLikeness(1.0, of="illness"),
+                    shoal.BetaLikeness(1.0, of="illness", kind="enhanced"),
+                    shoal.DeltaDisclosure(1.5, of="illness"),
+                ]
             )
         )
-    policy = shoal.Policy(quasi=quasi, sensitive=["illness"], keep=["note"], require=require)
+        require.append(replace(asked, on=draw(st.none() | some)))
+    suppress = draw(st.sampled_from([0.0, 0.0, 0.1, 0.4, 1.0]))
+    policy = shoal.Policy(
+        quasi=quasi, sensitive=["illness"], target=target, keep=["note"], require=require, suppress=suppress
+    )
     return Case(frame, policy)
 
 

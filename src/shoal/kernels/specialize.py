@@ -5,9 +5,9 @@ group and attribute is kept what would be if the attribute's value were opened: 
 records in groups that would fail, and the number of groups. So scores are updated without looking at a record, and opening
 a value touches only the records that have it.
 
-The *slot* of a row and an attribute is the child into which it would fall. A row's slots are packed into words: attribute
-a has the bits ``fields[a] = (word, shift, mask)``. ``facts[g]`` holds of group g its first row, the row behind its last, its
-records, those of them that fail, and then three figures for every attribute.
+The *slot* of a row and an attribute is the child into which it would fall. A row's slots and codes are packed into words:
+attribute a has the bits ``fields[a]``, word, shift and mask of its slot, then those of its code. ``facts[g]`` holds of group
+g its first row, the row behind its last, its records, those of them that fail, and then three figures for every attribute.
 """
 
 from __future__ import annotations
@@ -33,18 +33,17 @@ def class_counts(quasi, start, classes, weight, offset, first, last, out):
 
 
 @njit(cache=True, nogil=True)
-def lay_out(quasi, place, offset, fields, first, last, words, codes):
-    """For the rows first to last the slot of every attribute, ``place[offset[a] + code]``, and its code by attribute."""
+def lay_out(quasi, place, offset, fields, first, last, words):
+    """Pack the rows first to last: of every attribute the slot ``place[offset[a] + code]`` and the code."""
+    row = np.empty(words.shape[1], np.uint64)
     for i in range(first, last):
-        word, at = np.uint64(0), 0
+        row[:] = 0
         for a in range(quasi.shape[1]):
             code = quasi[i, a]
-            codes[a, i] = code
-            if fields[a, 0] != at:
-                words[i, at] = word
-                word, at = np.uint64(0), fields[a, 0]
-            word |= np.uint64(place[offset[a] + code]) << np.uint64(fields[a, 1])
-        words[i, at] = word
+            row[fields[a, 0]] |= np.uint64(place[offset[a] + code]) << np.uint64(fields[a, 1])
+            row[fields[a, 3]] |= np.uint64(code) << np.uint64(fields[a, 4])
+        for w in range(words.shape[1]):
+            words[i, w] = row[w]
 
 
 @njit(cache=True, nogil=True)
@@ -60,7 +59,7 @@ def split(link, number, rows, opened, fields, chunks, ahead):
     that code would fall if the child it goes to were opened. Then look ahead in the groups that came of it.
     """
     words, ref, weight, facts, node = rows
-    a, first, children, codes, place = opened
+    a, first, children, place = opened
     fan, alive, cells, limits, least, plain, room = ahead
     counts = np.zeros(room, np.int64)
     table = np.zeros(JOINT * chunks.shape[0], np.int64)
@@ -74,6 +73,7 @@ def split(link, number, rows, opened, fields, chunks, ahead):
     new_weight = np.empty(longest, weight.dtype)
     behind = np.empty(children + 1, np.int64)
     w, shift, mask = fields[a, 0], np.uint64(fields[a, 1]), np.uint64(fields[a, 2])
+    coded, down, whole = fields[a, 3], np.uint64(fields[a, 4]), np.uint64(fields[a, 5])
     clear = ~(mask << shift)
     mass = np.empty(children, np.int64)
     waiting = False  # whether some child may be opened some day
@@ -85,7 +85,8 @@ def split(link, number, rows, opened, fields, chunks, ahead):
         if facts[g, AHEAD + 3 * a + 2] == 1:  # nothing moves, and the other attributes see no change
             child = np.int64((words[low, w] >> shift) & mask)
             for i in range(low, high):
-                words[i, w] = (words[i, w] & clear) | (np.uint64(place[codes[ref[i]]]) << shift)
+                code = (words[i, coded] >> down) & whole
+                words[i, w] = (words[i, w] & clear) | (np.uint64(place[code]) << shift)
             node[g, a] = first + child
             _look(g, a, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
             continue
@@ -93,9 +94,7 @@ def split(link, number, rows, opened, fields, chunks, ahead):
         for b in range(node.shape[1]):
             idle = idle and (b == a or not alive[node[g, b]])
         if children == 2:
-            middle, left = _halve(
-                low, high, rows, a, shift, codes, place, idle, w, clear, new_words, new_ref, new_weight
-            )
+            middle, left = _halve(low, high, rows, fields[a], place, idle, new_words, new_ref, new_weight)
             total = facts[g, SIZE]
             for c in range(2):
                 to = number[n] if c else g
@@ -142,7 +141,8 @@ def split(link, number, rows, opened, fields, chunks, ahead):
             behind[c] = at + 1
             for v in range(many):
                 new_words[at, v] = words[i, v]
-            new_words[at, w] = (word & clear) | (np.uint64(place[codes[ref[i]]]) << shift)
+            code = (words[i, coded] >> down) & whole
+            new_words[at, w] = (word & clear) | (np.uint64(place[code]) << shift)
             new_ref[at] = ref[i]
             new_weight[at] = weight[i]
         for i in range(high - low):
@@ -156,12 +156,14 @@ def split(link, number, rows, opened, fields, chunks, ahead):
 
 
 @njit(cache=True, nogil=True)
-def _halve(low, high, rows, a, shift, codes, place, idle, w, clear, new_words, new_ref, new_weight):
+def _halve(low, high, rows, field, place, idle, new_words, new_ref, new_weight):
     """Divide the rows of a group between two children, each in their old order; where the second begins, the first's records.
 
     The first child's rows are moved up in place, the second's wait aside. Of an idle group only the order counts.
     """
     words, ref, weight, facts, node = rows
+    w, shift, clear = field[0], np.uint64(field[1]), ~(np.uint64(field[2]) << np.uint64(field[1]))
+    coded, down, whole = field[3], np.uint64(field[4]), np.uint64(field[5])
     many = words.shape[1]
     to, aside, left = low, 0, np.int64(0)
     for i in range(low, high):
@@ -169,17 +171,19 @@ def _halve(low, high, rows, a, shift, codes, place, idle, w, clear, new_words, n
         if (word >> shift) & np.uint64(1):
             new_ref[aside] = ref[i]
             if not idle:
+                code = (words[i, coded] >> down) & whole
                 for v in range(many):
                     new_words[aside, v] = words[i, v]
-                new_words[aside, w] = (word & clear) | (np.uint64(place[codes[ref[i]]]) << shift)
+                new_words[aside, w] = (word & clear) | (np.uint64(place[code]) << shift)
                 new_weight[aside] = weight[i]
             aside += 1
         else:
             left += weight[i]
             if not idle:
+                code = (words[i, coded] >> down) & whole
                 for v in range(many):
                     words[to, v] = words[i, v]
-                words[to, w] = (word & clear) | (np.uint64(place[codes[ref[i]]]) << shift)
+                words[to, w] = (word & clear) | (np.uint64(place[code]) << shift)
                 weight[to] = weight[i]
             ref[to] = ref[i]
             to += 1
@@ -352,7 +356,9 @@ def outlook(facts, node, groups, column, alive):
                 best[a, 1] = own[x]
     for x in range(values):
         a = column[x]
-        if a >= 0 and alive[x]:
+        if a < 0:
+            fails[x] = failing
+        elif alive[x]:
             others = best[a, 1] if own[x] == best[a, 0] else best[a, 0]
             ahead[x] = min(ahead[x], others)
             fails[x] += failing

@@ -247,7 +247,7 @@ class _Climb:
         failing, allowance = max(crowd.failing for crowd in self.crowds), self.allowance
         if failing == 0 or (not allowance.settled and allowance.enough(failing, self.codes.records)):
             return True
-        if not allowance.settled or (failing > allowance.records and not allowance.relative):
+        if not allowance.settled or (failing > allowance.records and allowance.sure):
             return False
         return allowance.enough(allowance.lost(self.codes, self.slices()), self.codes.records)
 

@@ -113,9 +113,9 @@ class Allowance:
         return lost <= self.records and lost < records
 
     @property
-    def relative(self) -> bool:
-        """Whether what is suppressed changes what is asked of the others."""
-        return any(r.relative for r in self.policy.require)
+    def sure(self) -> bool:
+        """Whether records that fail must be left out: leaving out others makes their groups smaller, and mends nothing."""
+        return not self.settled or all(isinstance(r, KAnonymity) for r in self.policy.require)
 
     def lost(self, codes: Codes, slices: Sequence[Slices]) -> int:
         """The records that must be left out of the groups by these cuts, once everything has settled."""

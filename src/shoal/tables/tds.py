@@ -140,7 +140,6 @@ class _Crowd:
     plain: bool
     ref: I4
     words: NDArray[np.uint64]
-    codes: NDArray[Any]
     facts: I8
     node: I4
     groups: int = 1
@@ -152,9 +151,8 @@ class _Crowd:
     def of_set(cls, codes: Codes, of: IdentifierSet, values: Values) -> _Crowd:
         """All records in one group, not yet looked at; the topmost values are numbered as the attributes."""
         found = Combinations.of(codes, of)
-        fields, chunks = _packed([values.widest(c) for c in of.columns])
+        fields, chunks = _packed([values.widest(c) for c in of.columns], [codes.attributes[c].size for c in of.columns])
         rows, many = found.quasi.shape
-        short = max(codes.attributes[c].size for c in of.columns) <= 65536
         column = np.full(len(codes.attributes), -1, np.int32)
         column[list(of.columns)] = np.arange(many)
         return cls(
@@ -169,8 +167,7 @@ class _Crowd:
             found.limits.least,
             found.plain,
             np.arange(rows, dtype=np.int32),
-            np.zeros((rows, int(fields[-1, 0]) + 1), np.uint64),
-            np.empty((many, rows), np.uint16 if short else np.int32),
+            np.empty((rows, int(fields[-1, 3]) + 1), np.uint64),
             np.zeros((64, 4 + 3 * many), np.int64),
             np.tile(np.array(of.columns, np.int32), (64, 1)),
         )
@@ -186,9 +183,7 @@ class _Crowd:
         offset = np.cumsum([0, *map(len, place)], dtype=np.int64)
         flat, half = np.concatenate(place), len(self.quasi) // 2
         threads.each(
-            lambda part: kernels.specialize.lay_out(
-                self.quasi, flat, offset, self.fields, *part, self.words, self.codes
-            ),
+            lambda part: kernels.specialize.lay_out(self.quasi, flat, offset, self.fields, *part, self.words),
             [(0, half), (half, len(self.quasi))],
         )
         kernels.specialize.look(self.rows, self.fields, self.chunks, self._ahead(search))
@@ -207,7 +202,7 @@ class _Crowd:
             self.node = np.concatenate([self.node, np.empty((room, self.node.shape[1]), np.int32)])
         done = np.cumsum(self.facts[link, 1] - self.facts[link, 0])
         middle = int(np.searchsorted(done, done[-1] / 2)) + 1 if done[-1] > PARALLEL else len(link)
-        opened = (a, values.first[x], values.fan[x], self.codes[a], search.place[j])
+        opened = (a, values.first[x], values.fan[x], search.place[j])
         ahead = self._ahead(search)
         threads.each(
             lambda part: kernels.specialize.split(
@@ -236,26 +231,29 @@ class _Crowd:
         self.ahead, self.smallest = np.where(ahead >= NONE, 0, ahead), 0 if smallest >= NONE else int(smallest)
 
 
-def _packed(widest: Sequence[int]) -> tuple[I8, I8]:
-    """Where the slots of attributes with so many children lie in words, and which of them are counted together.
+def _packed(widest: Sequence[int], sizes: Sequence[int]) -> tuple[I8, I8]:
+    """Where the slots and codes of attributes lie in words, and which slots are counted together.
 
-    Word, shift and mask of every attribute; first attribute, the one behind the last, word, shift and mask of every chunk.
+    Word, shift and mask of every attribute's slot, then of its code; first attribute, the one behind the last, word, shift and
+    mask of every chunk of slots.
     """
-    fields: list[tuple[int, int, int]] = []
-    chunks: list[list[int]] = []
+    places: list[tuple[int, int, int]] = []
     word, used = 0, 0
-    for a, children in enumerate(widest):
-        bits = max(children - 1, 1).bit_length()
+    for most in (*widest, *sizes):
+        bits = max(most - 1, 1).bit_length()
         if used + bits > 64:
             word, used = word + 1, 0
-        fields.append((word, used, (1 << bits) - 1))
-        last = chunks[-1] if chunks else None
-        if last and last[2] == word and (last[4] + 1) << bits <= JOINT:
-            last[1], last[4] = a + 1, ((last[4] + 1) << bits) - 1
-        else:
-            chunks.append([a, a + 1, word, used, (1 << bits) - 1])
+        places.append((word, used, (1 << bits) - 1))
         used += bits
-    return np.array(fields, np.int64), np.array(chunks, np.int64)
+    chunks: list[list[int]] = []
+    for a, (word, shift, mask) in enumerate(places[: len(widest)]):
+        last = chunks[-1] if chunks else None
+        if last and last[2] == word and (last[4] + 1) * (mask + 1) <= JOINT:
+            last[1], last[4] = a + 1, (last[4] + 1) * (mask + 1) - 1
+        else:
+            chunks.append([a, a + 1, word, shift, mask])
+    slots, codes = np.array(places, np.int64).reshape(2, -1, 3)
+    return np.concatenate([slots, codes], axis=1), np.array(chunks, np.int64)
 
 
 @dataclass
@@ -392,7 +390,7 @@ class Search:
     def _valid(self) -> NDArray[np.bool_]:
         """Which values may be opened, as far as the records that fail tell."""
         valid = np.ones(len(self.alive), bool)
-        if self.allowance.settled and self.allowance.relative:
+        if not self.allowance.sure:
             return valid
         for crowd in self.crowds:
             valid &= (crowd.fails <= self.allowance.records) & (crowd.fails < self.codes.records)

@@ -1,0 +1,432 @@
+"""Top-down specialization, slow and obvious: every candidate is tried at every step, and all groups counted anew.
+
+After B. C. M. Fung, K. Wang, P. S. Yu, "Top-down specialization for information and privacy preservation" (ICDE 2005),
+sections 4 and 5.1. Without a target the normalized certainty penalty stands in for the entropy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+import shoal
+from shoal.codes import Codes
+from shoal.engines import date_text, number_text
+from shoal.groups import Groups
+from shoal.policy import Policy
+from shoal.requirements import Requirement, settle
+
+I8 = NDArray[np.int64]
+F8 = NDArray[np.float64]
+Names = tuple[str, ...]
+
+TINY = 1e-12  # smaller gains are none
+EQUAL = 1e-9  # scores that differ by less are the same
+
+
+@dataclass(frozen=True)
+class Value:
+    """A published value: codes ``lo`` to ``hi`` of attribute ``j``, and the node of its tree (-1 for numbers)."""
+
+    j: int
+    lo: int
+    hi: int
+    node: int = -1
+    top: bool = False
+
+    @property
+    def codes(self) -> tuple[int, int]:
+        return self.lo, self.hi
+
+
+Cut = tuple[tuple[Value, ...], ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    attribute: str
+    value: tuple[int, int]
+    node: int
+    children: tuple[tuple[int, int], ...]
+    gain: float
+    loss: float
+    score: float
+    smallest: dict[Names, int]
+    label: str | None
+    labels: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """All steps, the values that are published in the end, and what the groups came to before the first step.
+
+    ``rows`` has the published labels of every group that stays, with its number of records.
+    """
+
+    steps: list[Step]
+    cut: dict[str, list[tuple[int, int, int]]]
+    smallest: dict[Names, int]
+    rows: Counter[tuple[str | None, ...]]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A value that can be opened or closed, and what that would be worth."""
+
+    value: Value
+    children: tuple[Value, ...]
+    gain: float
+    loss: float
+    score: float
+    smallest: dict[Names, int]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The records, and the questions that are asked of them."""
+
+    codes: Codes
+    policy: Policy
+
+    @cached_property
+    def names(self) -> Names:
+        return tuple(a.name for a in self.codes.attributes)
+
+    @cached_property
+    def sets(self) -> dict[Names, list[Requirement]]:
+        """The identifier sets in the order of the requirements, each with its own."""
+        found: dict[Names, list[Requirement]] = {}
+        for requirement in self.policy.require:
+            on = self.names if requirement.on is None else requirement.on
+            found.setdefault(tuple(n for n in self.names if n in on), []).append(requirement)
+        return found
+
+    @cached_property
+    def used(self) -> set[int]:
+        """The attributes that stand in some set."""
+        return {self.names.index(n) for names in self.sets for n in names}
+
+    @cached_property
+    def classes(self) -> I8 | None:
+        """The class of every cell, or None where there is no target."""
+        target = self.policy.target
+        if target is None:
+            return None
+        if target in self.names:
+            return self.codes.quasi[self.codes.combination, self.names.index(target)].astype(np.int64)
+        place = [s.name for s in self.codes.secrets].index(target)
+        return self.codes.counts.secret[:, place].astype(np.int64)
+
+    @cached_property
+    def frequencies(self) -> list[I8]:
+        """For every attribute the records by code and class."""
+        kind = self.classes if self.classes is not None else np.zeros(len(self.codes.counts.weight), np.int64)
+        found = []
+        for j, attribute in enumerate(self.codes.attributes):
+            table = np.zeros((attribute.size, int(kind.max()) + 1), np.int64)
+            np.add.at(table, (self.codes.quasi[self.codes.combination, j], kind), self.codes.counts.weight)
+            found.append(table)
+        return found
+
+    # Values.
+
+    def numbers(self, j: int) -> int:
+        """How many codes of an attribute are not missing."""
+        attribute = self.codes.attributes[j]
+        return attribute.size - (attribute.missing >= 0)
+
+    def top(self, j: int) -> Value:
+        attribute = self.codes.attributes[j]
+        return Value(j, 0, attribute.size - 1, -1 if attribute.taxonomy is None else 0, top=True)
+
+    def nodes(self, j: int, parent: int) -> tuple[Value, ...]:
+        """The children of a node."""
+        tree = self.codes.attributes[j].taxonomy
+        below = [n for n in range(1, len(tree.label)) if tree.parent[n] == parent]
+        return tuple(Value(j, int(tree.lo[n]), int(tree.hi[n]), n) for n in below)
+
+    def ends(self, value: Value) -> tuple[float, float]:
+        """The published ends of an interval of numbers."""
+        attribute, count = self.codes.attributes[value.j], self.numbers(value.j)
+        low, high = self.outside(value.j)
+        first = low if value.lo == 0 else float(attribute.position[value.lo])
+        return first, high if value.hi >= count - 1 else float(attribute.position[value.hi + 1])
+
+    def outside(self, j: int) -> tuple[float, float]:
+        bounds = self.policy.quasi[self.names[j]].bounds
+        position = self.codes.attributes[j].position
+        return bounds if bounds is not None else (float(position[0]), float(position[self.numbers(j) - 1]))
+
+    def label(self, value: Value) -> str | None:
+        """What a release writes for a value."""
+        attribute = self.codes.attributes[value.j]
+        if value.top:
+            return "*"
+        if attribute.taxonomy is not None:
+            return attribute.taxonomy.label[value.node]
+        if value.lo == attribute.missing:
+            return None
+        text = date_text if attribute.kind == "date" else number_text
+        low, high = self.ends(value)
+        if low == high:
+            return text(low)
+        return f"[{text(low)}, {text(high)}" + ("]" if value.hi == self.numbers(value.j) - 1 else ")")
+
+    # Information.
+
+    def records(self, value: Value) -> I8:
+        """The records of a value by class."""
+        return self.frequencies[value.j][value.lo : value.hi + 1].sum(axis=0)
+
+    def penalty(self, value: Value) -> float:
+        """The normalized certainty penalty of a value."""
+        attribute = self.codes.attributes[value.j]
+        tree = attribute.taxonomy
+        if value.top:
+            return 1.0
+        if tree is not None:
+            leaf = value.node not in tree.parent
+            return 0.0 if leaf else (value.hi - value.lo + 1) / attribute.size
+        if value.lo == attribute.missing:
+            return 0.0
+        (low, high), (first, last) = self.outside(value.j), self.ends(value)
+        return (last - first) / (high - low) if high > low else 0.0
+
+    def information(self, value: Value) -> float:
+        return entropy(self.records(value)) if self.classes is not None else self.penalty(value)
+
+    def gain(self, value: Value, children: Sequence[Value]) -> float:
+        """Information gain of opening a value, or the loss of closing it."""
+        size = self.records(value).sum()
+        if size == 0:
+            return 0.0
+        after = sum(self.records(child).sum() / size * self.information(child) for child in children)
+        gain = float(self.information(value) - after)
+        return gain if gain >= TINY else 0.0
+
+    def children(self, value: Value) -> tuple[Value, ...]:
+        """What a value opens into; nothing where it does not."""
+        if value.node >= 0:
+            return self.nodes(value.j, value.node)
+        attribute, count = self.codes.attributes[value.j], self.numbers(value.j)
+        if value.lo == attribute.missing:
+            return ()
+        last = min(value.hi, count - 1)
+        rest = (Value(value.j, count, count),) if value.hi == count else ()
+        if value.lo < last:
+            at = self.split(value, last)
+            return (Value(value.j, value.lo, at), Value(value.j, at + 1, last), *rest)
+        return (Value(value.j, value.lo, last), *rest) if rest else ()
+
+    def split(self, value: Value, last: int) -> int:
+        """The last code of the left part, where an interval is split best: the first of those that are as good."""
+        gains = self.gains(value, last)
+        best, at = -inf, value.lo
+        record = np.flatnonzero(gains > np.maximum.accumulate(np.append(-inf, gains[:-1])))  # others are no better
+        for place in record:
+            if gains[place] > best + TINY:
+                best, at = gains[place], value.lo + int(place)
+        return at
+
+    def gains(self, value: Value, last: int) -> F8:
+        """The gain of every split of an interval, in the order of the split values."""
+        table = self.frequencies[value.j]
+        left = np.cumsum(table[value.lo : last], axis=0)
+        right = table[value.lo : last + 1].sum(axis=0) - left
+        rest = table[last + 1 : value.hi + 1].sum(axis=0)
+        size = self.records(value).sum()
+        if self.classes is not None:
+            after = left.sum(axis=1) * entropy(left) + right.sum(axis=1) * entropy(right) + rest.sum() * entropy(rest)
+        else:
+            (low, high), (first, end) = self.outside(value.j), self.ends(value)
+            points = self.codes.attributes[value.j].position[value.lo + 1 : last + 1]
+            before, behind = (points - first) / (high - low), (end - points) / (high - low)
+            after = left.sum(axis=1) * before + right.sum(axis=1) * behind
+        return self.information(value) - after / size
+
+    # Anonymity.
+
+    def groups(self, cut: Cut) -> Groups:
+        """The groups by all quasi-identifiers."""
+        columns = []
+        for j, attribute in enumerate(self.codes.attributes):
+            place = np.zeros(attribute.size, np.int32)
+            for number, value in enumerate(cut[j]):
+                place[value.lo : value.hi + 1] = number
+            columns.append(place[self.codes.quasi[:, j]])
+        return replace(self.codes.table, quasi=np.stack(columns, axis=1)).merged()[0]
+
+    def tested(self, groups: Groups, names: Names) -> tuple[I8, NDArray[np.bool_]]:
+        """The groups by one set: their sizes, and which of them meet its requirements."""
+        merged, _ = groups.onto(names)
+        ok = np.ones(len(merged.size), bool)
+        for requirement in self.sets[names]:
+            ok &= requirement.test(merged).ok
+        return merged.size, ok
+
+    def kept(self, groups: Groups) -> NDArray[np.bool_]:
+        return settle(groups, self.policy.require)
+
+    def allowed(self, groups: Groups) -> bool:
+        """Whether what must be suppressed is no more than may be."""
+        kept = self.kept(groups)
+        lost = self.codes.records - int(groups.size[kept].sum())
+        return bool(kept.any()) and lost <= int(self.policy.suppress * self.codes.records + 1e-9)
+
+    def result(self, cut: Cut, steps: list[Step], smallest: dict[Names, int]) -> Run:
+        groups = self.groups(cut)
+        groups = groups.keep(self.kept(groups))
+        rows: Counter[tuple[str | None, ...]] = Counter()
+        for places, size in zip(groups.quasi.tolist(), groups.size.tolist(), strict=True):
+            rows[tuple(self.label(cut[j][place]) for j, place in enumerate(places))] += size
+        listed = {n: [(v.lo, v.hi, v.node) for v in cut[j]] for j, n in enumerate(self.names)}
+        return Run(steps, listed, smallest, rows)
+
+    def step(self, best: Candidate) -> Step:
+        value, children = best.value, best.children
+        return Step(
+            self.names[value.j],
+            value.codes,
+            value.node,
+            tuple(child.codes for child in children),
+            best.gain,
+            best.loss,
+            best.score,
+            best.smallest,
+            self.label(value),
+            tuple(self.label(child) for child in children),
+        )
+
+
+def entropy(counts: I8) -> F8:
+    """In bits; the classes stand in the last axis."""
+    share = counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1)
+    return -(share * np.log2(np.where(share > 0, share, 1.0))).sum(axis=-1)
+
+
+def exchange(cut: Cut, out: Sequence[Value], into: Sequence[Value]) -> Cut:
+    """A cut with some values in the place of others."""
+    j = into[0].j
+    left = [v for v in cut[j] if v not in out]
+    return (*cut[:j], tuple(sorted((*left, *into), key=lambda v: v.lo)), *cut[j + 1 :])
+
+
+@dataclass(frozen=True)
+class Search(Table):
+    """What is asked on the way down."""
+
+    by: str = "score"
+
+    @cached_property
+    def opened(self) -> dict[Value, tuple[tuple[Value, ...], float]]:
+        """What values open into and gain, which no step changes."""
+        return {}
+
+    def opening(self, value: Value) -> tuple[tuple[Value, ...], float]:
+        if value not in self.opened:
+            children = self.children(value)
+            self.opened[value] = children, self.gain(value, children) if children else 0.0
+        return self.opened[value]
+
+    def beneficial(self, value: Value, gain: float) -> bool:
+        return gain > 0 if self.classes is None else np.count_nonzero(self.records(value)) > 1
+
+    def smallest(self, groups: Groups, names: Names) -> int:
+        """A of a set: the records of the smallest group that meets the requirements."""
+        size, ok = self.tested(groups, names)
+        return int(size[ok].min(initial=np.iinfo(np.int64).max)) if ok.any() else 0
+
+    def candidate(self, cut: Cut, value: Value, now: dict[Names, int]) -> Candidate | None:
+        """What opening a value is worth; None where it may not be opened."""
+        children, gain = self.opening(value)
+        if not children or not self.beneficial(value, gain):
+            return None
+        after = self.after(exchange(cut, [value], children), now, self.names[value.j])
+        if after is None:
+            return None
+        held = [names for names in self.sets if self.names[value.j] in names]
+        loss = max(0.0, sum(now[names] - after[names] for names in held) / len(held))
+        score = gain / loss if loss > 0 and self.by == "score" else gain
+        return Candidate(value, children, gain, loss, score, after)
+
+    def after(self, cut: Cut, now: dict[Names, int], attribute: str) -> dict[Names, int] | None:
+        """A of every set after a step on an attribute, or None where the step is not valid."""
+        if self.quick:
+            return self.counted(cut, now, attribute)
+        groups = self.groups(cut)
+        if self.policy.suppress > 0:
+            if not self.allowed(groups):
+                return None
+        elif not all(self.tested(groups, names)[1].all() for names in self.sets):
+            return None
+        return {names: self.smallest(groups, names) for names in self.sets}
+
+    # The same for k-anonymity alone without suppression, where the sizes of the groups say it all.
+
+    @cached_property
+    def quick(self) -> bool:
+        return self.policy.suppress == 0 and all(isinstance(r, shoal.KAnonymity) for r in self.policy.require)
+
+    @cached_property
+    def distinct(self) -> dict[Names, tuple[NDArray[np.int32], I8]]:
+        """For every set its distinct combinations of codes and their records."""
+        found = {}
+        for names in self.sets:
+            columns = [self.names.index(n) for n in names]
+            rows, place = np.unique(self.codes.quasi[:, columns], axis=0, return_inverse=True)
+            found[names] = rows, np.bincount(place.reshape(-1), self.codes.weight).astype(np.int64)
+        return found
+
+    def counted(self, cut: Cut, now: dict[Names, int], attribute: str) -> dict[Names, int] | None:
+        after = dict(now)
+        for names, requirements in self.sets.items():
+            if attribute in names:
+                after[names] = int(self.sizes(cut, names).min())
+                if after[names] < max(r.least for r in requirements):
+                    return None
+        return after
+
+    def sizes(self, cut: Cut, names: Names) -> I8:
+        rows, weight = self.distinct[names]
+        key = np.zeros(len(rows), np.int64)
+        for column, name in enumerate(names):
+            j = self.names.index(name)
+            place = np.zeros(self.codes.attributes[j].size, np.int64)
+            for number, value in enumerate(cut[j]):
+                place[value.lo : value.hi + 1] = number
+            if len(cut[j]) > 1:
+                key = key * len(cut[j]) + place[rows[:, column]]
+                if key.max() > 4 * len(rows):
+                    key = np.unique(key, return_inverse=True)[1]
+        size = np.bincount(key, weight)
+        return size[size > 0].astype(np.int64)
+
+
+def candidates(search: Search, cut: Cut, now: dict[Names, int]) -> list[Candidate]:
+    """All values that may be opened, in the order of the attributes and their codes."""
+    found = [search.candidate(cut, value, now) for j, values in enumerate(cut) if j in search.used for value in values]
+    return [c for c in found if c is not None]
+
+
+def specialize(codes: Codes, policy: Policy, *, by: str = "score", limit: int | None = None) -> Run:
+    """Open one value after the other, as long as one is valid and beneficial and there are fewer than ``limit`` steps."""
+    search = Search(codes, policy, by)
+    cut: Cut = tuple((search.top(j),) for j in range(len(search.names)))
+    start = {names: search.smallest(search.groups(cut), names) for names in search.sets}
+    now, steps = start, []
+    while limit is None or len(steps) < limit:
+        best: Candidate | None = None
+        for candidate in candidates(search, cut, now):
+            if best is None or candidate.score > best.score * (1 + EQUAL):
+                best = candidate
+        if best is None:
+            break
+        cut, now = exchange(cut, [best.value], best.children), best.smallest
+        steps.append(search.step(best))
+    return search.result(cut, steps, start)

@@ -1,0 +1,305 @@
+"""Bottom-up generalization against its slow twin, step for step."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import shoal
+import shoal.path
+from shoal.codes import encode
+from shoal.datasets import papers
+from shoal.engines import open_data
+from shoal.policy import Quasi
+from shoal.tables import BottomUpGeneralization
+from tests.contract.cases import TREES, Case, cases, holds, recount
+from tests.contract.test_methods import suited
+from tests.reference.bottom_up import generalize
+from tests.reference.tds import Run
+
+DATA = Path(os.environ.get("SHOAL_DATA") or "nowhere") / "adult"
+needs_data = pytest.mark.skipif(
+    not (DATA / "train.csv").is_file() or not (DATA / "test.csv").is_file(),
+    reason="SHOAL_DATA names no folder that holds adult/train.csv and adult/test.csv",
+)
+CATEGORIES = ["workclass", "education", "marital-status", "occupation", "race", "sex", "native-country"]
+both = pytest.mark.parametrize("anonymity", ["records", "smallest"])
+
+
+def generalized(
+    frame: pd.DataFrame, policy: shoal.Policy, **parameters: object
+) -> tuple[shoal.Release, shoal.path.Path]:
+    method = BottomUpGeneralization(policy, **parameters)
+    release = method.release(frame)
+    return release, method.path_
+
+
+def twin(frame: pd.DataFrame, policy: shoal.Policy, **given: object) -> Run:
+    codes, _ = encode(open_data(frame), policy, also=[policy.target] if policy.target else [])
+    return generalize(codes, policy, **given)
+
+
+def published(release: shoal.Release) -> Counter[tuple[str | None, ...]]:
+    """How many records bear which labels."""
+    columns = list(release.policy.quasi)
+    rows = release.frame[columns].itertuples(index=False)
+    return Counter(tuple(None if pd.isna(v) else str(v) for v in row) for row in rows)
+
+
+def assert_same_steps(path: shoal.path.Path, run: Run) -> None:
+    assert dict(path.smallest) == run.smallest
+    for fast, slow in zip(path, run.steps, strict=False):
+        assert (fast.attribute, fast.value, fast.children) == (slow.attribute, slow.label, slow.labels)
+        figures = (slow.gain, slow.loss, slow.score)
+        assert (fast.gain, fast.loss, fast.score) == pytest.approx(figures, rel=1e-9, abs=1e-9)
+        assert dict(fast.smallest) == slow.smallest
+    assert len(path) == len(run.steps)
+
+
+def fung_policy(k: int = 4, **more: object) -> shoal.Policy:
+    """Education and Sex of the table of Fung et al., the identifier of Figure 2."""
+    quasi = {name: {"taxonomy": tree} for name, tree in papers.taxonomies()["fung"].items()}
+    return shoal.Policy(quasi=quasi, require=[shoal.KAnonymity(k)], **more)
+
+
+# The table of the top-down paper, from below.
+
+
+@both
+def test_the_lowest_solution_cut_is_reached(anonymity: str) -> None:
+    """Figure 2 of Fung, Wang and Yu: {Junior Sec., 11th, 12th, Bachelors, Grad School}."""
+    release, path = generalized(papers.fung(), fung_policy(target="Class"), anonymity=anonymity)
+    assert {s.value for s in path} == {"Junior Sec.", "Grad School"}
+    assert [s.loss for s in path] == [0, 0]  # neither joins records of different classes
+    assert set(release.frame["Education"]) == {"Junior Sec.", "11th", "12th", "Bachelors", "Grad School"}
+    assert set(release.frame["Sex"]) == {"M", "F"}
+    assert (path.direction, path.chosen) == ("close", 2)
+
+
+def test_gain_is_the_records_that_no_longer_fail() -> None:
+    _, path = generalized(papers.fung(), fung_policy())
+    steps = [(s.value, s.children, s.gain, dict(s.smallest)) for s in path]
+    assert steps == [
+        ("Grad School", ("Masters", "Doctorate"), 3 + 1, {("Education", "Sex"): 3}),
+        ("Junior Sec.", ("9th", "10th"), 3, {("Education", "Sex"): 4}),
+    ]
+    assert [s.loss for s in path] == pytest.approx([2 / 7, 2 / 7])
+    assert [s.score for s in path] == pytest.approx([2 / 7 / 4, 2 / 7 / 3])
+
+
+def test_gain_is_the_rise_of_the_smallest_group() -> None:
+    _, path = generalized(papers.fung(), fung_policy(), anonymity="smallest")
+    assert [(s.value, s.gain) for s in path] == [("Grad School", 3 - 1), ("Junior Sec.", 4 - 3)]
+
+
+# The twin.
+
+
+@both
+@given(case=cases(most=50))
+def test_same_steps_as_the_slow_twin(case: Case, anonymity: str) -> None:
+    case = suited(case, "bottom-up")
+    try:
+        release, path = generalized(case.frame, case.policy, anonymity=anonymity)
+    except shoal.RequirementNotMet:
+        assert not holds(case.frame.assign(**dict.fromkeys(case.policy.quasi, "*")), case.policy)
+        return
+    run = twin(case.frame, case.policy, anonymity=anonymity)
+    assert_same_steps(path, run)
+    assert published(release) == run.rows
+    assert holds(release.frame, case.policy)
+    assert path.chosen == len(path)
+
+
+@st.composite
+def people(draw: st.DrawFn) -> Case:
+    """Categories alone, whose values are the leaves of their trees."""
+    rows = draw(st.integers(1, 25))
+    leaves = {n: [*shoal.Taxonomy.from_nested(tree).leaves, None] for n, tree in TREES.items()} | {
+        "sex": ["f", "m", None]
+    }
+    frame = pd.DataFrame(
+        {n: draw(st.lists(st.sampled_from(values), min_size=rows, max_size=rows)) for n, values in leaves.items()},
+        dtype=object,
+    )
+    quasi = {"job": {"taxonomy": TREES["job"]}, "city": {"taxonomy": TREES["city"]}, "sex": "categorical"}
+    sets = st.sampled_from([None, ("job", "city"), ("city", "sex"), ("sex",)])
+    require = [shoal.KAnonymity(min(rows, k), on=draw(sets)) for k in draw(st.sampled_from([(2,), (3, 5), (9,)]))]
+    return Case(frame, shoal.Policy(quasi=quasi, target=draw(st.sampled_from([None, "sex"])), require=require))
+
+
+@both
+@given(case=people())
+def test_it_ends_as_soon_as_the_requirements_hold(case: Case, anonymity: str) -> None:
+    """The path, gone by hand: until the last step something fails, and then nothing does."""
+    release, path = generalized(case.frame, case.policy, anonymity=anonymity)
+    used = {n for r in case.policy.require for n in r.on or case.policy.quasi}
+    table = case.frame.assign(**{n: "*" for n in case.policy.quasi if n not in used})
+    for step in path:
+        assert not holds(table, case.policy)
+        column = [None if pd.isna(v) else v for v in table[step.attribute]]
+        table[step.attribute] = [step.value if v in step.children else v for v in column]
+    assert holds(table, case.policy)
+    assert table.fillna("?").astype(str).equals(release.frame.fillna("?").astype(str))
+
+
+@given(case=cases(most=30))
+def test_deciding_leaves_the_codes_as_they_were(case: Case) -> None:
+    case = suited(case, "bottom-up")
+    codes, _ = encode(open_data(case.frame), case.policy, also=[case.policy.target] if case.policy.target else [])
+    before = [array.copy() for array in (codes.quasi, codes.weight, codes.counts.secret, codes.counts.weight)]
+    if not holds(case.frame.assign(**dict.fromkeys(case.policy.quasi, "*")), case.policy):
+        return
+    method = BottomUpGeneralization(case.policy)
+    method.decide(codes, rng=np.random.default_rng(0), progress=lambda *_: None)
+    after = [codes.quasi, codes.weight, codes.counts.secret, codes.counts.weight]
+    assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+# UCI Adult.
+
+
+@cache
+def adult() -> pd.DataFrame:
+    return shoal.datasets.adult("all", drop_missing=True, kind="pandas")
+
+
+def adult_policy(*require: object, **more: object) -> shoal.Policy:
+    quasi: dict[str, object] = {
+        c: {"taxonomy": tree} for c, tree in shoal.datasets.adult_taxonomies().items() if c in CATEGORIES
+    }
+    return shoal.Policy(quasi=quasi, require=list(require), **{"target": "income", **more})
+
+
+@needs_data
+@both
+@pytest.mark.parametrize("k", [10, 100, 1000])
+def test_same_steps_on_adult(k: int, anonymity: str) -> None:
+    policy = adult_policy(shoal.KAnonymity(k))
+    release, path = generalized(adult(), policy, anonymity=anonymity)
+    run = twin(adult(), policy, anonymity=anonymity)
+    assert_same_steps(path, run)
+    assert published(release) == run.rows
+    assert recount(release.frame, list(policy.quasi)).min() >= k
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("require", "more"),
+    [
+        ([shoal.KAnonymity(20, on=["sex", "race", "education"]), shoal.KAnonymity(50, on=["sex", "occupation"])], {}),
+        ([shoal.KAnonymity(10)], {"suppress": 0.05}),
+        ([shoal.KAnonymity(10)], {"target": None}),
+        ([shoal.KAnonymity(10), shoal.LDiversity(2, of="income")], {}),
+    ],
+    ids=["sets", "suppress", "no target", "diversity"],
+)
+def test_same_steps_on_adult_with_other_requirements(require: list[object], more: dict[str, object]) -> None:
+    frame, policy = adult().head(4000), adult_policy(*require, **more)
+    policy = policy.model_copy(update={"quasi": {**policy.quasi, "age": Quasi(kind="numeric", widths=(5, 10, 20))}})
+    release, path = generalized(frame, policy)
+    run = twin(frame, policy)
+    assert_same_steps(path, run)
+    assert published(release) == run.rows
+    assert holds(release.frame, policy)
+    assert path
+
+
+# Tables with little in them.
+
+
+@pytest.mark.parametrize("kind", ["numeric", "date"])
+def test_a_number_without_a_tree_is_refused(kind: str) -> None:
+    frame = pd.DataFrame({"sex": ["f", "m"], "when": ["1990", "1991"] if kind == "numeric" else ["1990-01-01"] * 2})
+    policy = shoal.Policy(quasi={"sex": "categorical", "when": kind}, require=[shoal.KAnonymity(1)])
+    with pytest.raises(shoal.PolicyError, match="'when'"):
+        shoal.anonymize(frame, policy, method="bottom-up")
+
+
+def test_what_holds_already_is_published_as_it_is() -> None:
+    frame = pd.DataFrame({"job": ["clerk", "clerk", "sailor", "sailor", None, None]})
+    policy = shoal.Policy(quasi={"job": {"taxonomy": TREES["job"]}}, require=[shoal.KAnonymity(2)])
+    release, path = generalized(frame, policy)
+    assert len(path) == 0 and path.chosen == 0 and path.ended
+    assert published(release) == {("clerk",): 2, ("sailor",): 2, (None,): 2}
+    assert dict(path.smallest) == {("job",): 2}
+
+
+def test_a_missing_value_closes_with_the_root() -> None:
+    frame = pd.DataFrame({"job": ["clerk", "clerk", "sailor", "sailor", None]})
+    policy = shoal.Policy(quasi={"job": {"taxonomy": TREES["job"]}}, require=[shoal.KAnonymity(2)])
+    release, path = generalized(frame, policy)
+    assert path[-1].value == "*" and path[-1].children == ("Office", "Field", None)
+    assert published(release) == {("*",): 5}
+
+
+def test_an_attribute_in_no_identifier_is_closed() -> None:
+    frame = pd.DataFrame({"job": ["clerk", "sailor"], "sex": ["f", "m"]})
+    policy = shoal.Policy(
+        quasi={"job": {"taxonomy": TREES["job"]}, "sex": "categorical"}, require=[shoal.KAnonymity(1, on=["sex"])]
+    )
+    release, path = generalized(frame, policy)
+    assert len(path) == 0
+    assert published(release) == {("*", "f"): 1, ("*", "m"): 1}
+
+
+def test_a_single_record_and_one_class() -> None:
+    frame = pd.DataFrame({"sex": ["f"], "c": ["Y"]})
+    policy = shoal.Policy(quasi={"sex": "categorical"}, target="c", require=[shoal.KAnonymity(1)])
+    assert published(generalized(frame, policy)[0]) == {("f",): 1}
+    frame = pd.DataFrame({"sex": ["f", "f", "m"], "c": ["Y"] * 3})
+    policy = policy.model_copy(update={"require": (shoal.KAnonymity(2),)})
+    release, path = generalized(frame, policy)
+    assert published(release) == {("*",): 3}
+    assert [(s.gain, s.loss, s.score) for s in path] == [(1, 0, 0)]
+
+
+def test_suppressing_ends_the_path_sooner() -> None:
+    frame = pd.DataFrame({"job": ["clerk"] * 5 + ["manager"] * 4 + ["sailor"]})
+    policy = shoal.Policy(quasi={"job": {"taxonomy": TREES["job"]}}, require=[shoal.KAnonymity(2)])
+    assert set(generalized(frame, policy)[0].frame["job"]) == {"*"}
+    release, path = generalized(frame, policy.model_copy(update={"suppress": 0.1}))
+    assert len(path) == 0 and release.certificate.suppressed == 1
+    assert published(release) == {("clerk",): 5, ("manager",): 4}
+
+
+def test_what_is_left_out_for_one_requirement_may_mend_another() -> None:
+    """Two of three with w and a = x are too many, until the one who is alone with (x, y) is left out."""
+    frame = pd.DataFrame({"a": list("xxyxy"), "b": list("xyyxy"), "ill": list("wwuvv")})
+    policy = shoal.Policy(
+        quasi=dict.fromkeys("ab", "categorical"),
+        sensitive=["ill"],
+        require=[shoal.KAnonymity(2), shoal.ConfidenceBound(0.6, of="ill", on=["a"])],
+        suppress=0.4,
+    )
+    release, path = generalized(frame, policy)
+    assert len(path) == 0
+    assert published(release) == {("x", "x"): 2, ("y", "y"): 2}
+
+
+def test_more_records_than_there_are_cannot_be_asked_for() -> None:
+    with pytest.raises(shoal.PolicyError, match="at least 35 records"):
+        generalized(papers.fung(), fung_policy(35))
+    policy = shoal.Policy(quasi={"Sex": "categorical"}, target="Class", require=[shoal.LDiversity(3, of="Class")])
+    with pytest.raises(shoal.RequirementNotMet):
+        generalized(papers.fung(), policy)
+
+
+def test_by_its_short_name() -> None:
+    release = shoal.anonymize(papers.fung(), fung_policy(), method="bottom-up")
+    assert release.recoding.kind == "cut" and release.method == "bottom-up"
+
+
+def test_an_unknown_anonymity_lists_the_choices() -> None:
+    with pytest.raises(shoal.PolicyError, match=r"'most'.*'records', 'smallest'"):
+        shoal.anonymize(papers.fung(), fung_policy(), method="bottom-up", anonymity="most")
+    with pytest.raises(shoal.PolicyError, match="stop_at"):
+        shoal.anonymize(papers.fung(), fung_policy(), method="bottom-up", stop_at=1)

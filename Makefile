@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export SHOAL_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test lint bench docs clean
+.PHONY: setup demo test lint bench papers docs clean
 
 setup: $(STAMP)
 
@@ -32,6 +32,9 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+papers: $(STAMP)
+	$(BIN)/python -m papers $(ARGS)
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)

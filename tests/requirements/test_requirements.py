@@ -14,7 +14,7 @@ from scipy.stats import wasserstein_distance
 
 import shoal
 from shoal import kernels
-from shoal.codes import published
+from shoal.codes import encode, published
 from shoal.engines import open_data
 from shoal.groups import Groups
 from shoal.requirements import Requirement, describe, layout_of, lower
@@ -398,3 +398,15 @@ def test_a_rare_value_is_no_hindrance_to_the_whole_table() -> None:
     frame = pd.DataFrame({"q": [1] * 100_000, "s": ["b"] + ["a"] * 99_999})
     policy = shoal.Policy(quasi={"q": "numeric"}, sensitive="s", require=[shoal.DeltaDisclosure(0.001, of="s")])
     assert shoal.check(frame, policy).holds
+
+
+@pytest.mark.parametrize(("ill", "reached"), [(["1", "3", "1", "3", "2"], 0.0), (["1", "1", "1", "3", "2"], 0.25)])
+def test_a_value_that_nobody_has_any_more_is_no_step_of_an_ordered_distance(ill: list[str], reached: float) -> None:
+    """What is left after suppression is judged as a stranger would, who does not know the value."""
+    frame = pd.DataFrame({"a": list("xxyyz"), "ill": ill})
+    closeness = shoal.TCloseness(0.5, of="ill", distance="ordered")
+    policy = shoal.Policy(quasi={"a": "categorical"}, sensitive="ill", require=closeness)
+    whole = encode(open_data(frame), policy)[0].table
+    alone = encode(open_data(frame[frame.a != "z"]), policy)[0].table
+    assert closeness.test(whole.keep(whole.size > 1)).value.tolist() == [reached] * 2
+    assert closeness.test(alone).value.tolist() == [reached] * 2

@@ -233,17 +233,24 @@ def _look(g, only, words, ref, weight, facts, node, fields, chunks, ahead, count
             for c in range(start[ref[i]], start[ref[i] + 1]):
                 for s in range(offset.shape[0]):
                     histogram[slot * width + offset[s] + secret[c, s]] += share[c]
-        smallest, failing, new = NONE, np.int64(0), 0
+        fine = np.zeros(fan[x], np.bool_)
         for slot in range(fan[x]):
             if counts[slot] > 0:
-                new += 1
-                if holds(counts[slot], histogram[slot * width : (slot + 1) * width], limits):
-                    smallest = min(smallest, counts[slot])
-                else:
-                    failing += counts[slot]
-        facts[g, AHEAD + 3 * a] = smallest
-        facts[g, AHEAD + 3 * a + 1] = failing
-        facts[g, AHEAD + 3 * a + 2] = new
+                fine[slot] = holds(counts[slot], histogram[slot * width : (slot + 1) * width], limits)
+        _note(facts[g, AHEAD + 3 * a : AHEAD + 3 * a + 3], counts[: fan[x]], fine)
+
+
+@njit(cache=True, nogil=True)
+def _note(figures, counts, fine):
+    """The three figures of an attribute, from the records of its value's children and whether each passes."""
+    figures[0], figures[1], figures[2] = NONE, 0, 0
+    for slot in range(counts.shape[0]):
+        if counts[slot] > 0:
+            figures[2] += 1
+            if fine[slot]:
+                figures[0] = min(figures[0], counts[slot])
+            else:
+                figures[1] += counts[slot]
 
 
 @njit(cache=True, nogil=True)
@@ -280,17 +287,7 @@ def _tally(g, only, words, weight, facts, node, fields, chunks, fan, alive, leas
                     fields[a, 2],
                     counts,
                 )
-            smallest, failing, new = NONE, np.int64(0), 0
-            for slot in range(fan[x]):
-                if counts[slot] > 0:
-                    new += 1
-                    if counts[slot] >= least:
-                        smallest = min(smallest, counts[slot])
-                    else:
-                        failing += counts[slot]
-            facts[g, AHEAD + 3 * a] = smallest
-            facts[g, AHEAD + 3 * a + 1] = failing
-            facts[g, AHEAD + 3 * a + 2] = new
+            _note(facts[g, AHEAD + 3 * a : AHEAD + 3 * a + 3], counts[: fan[x]], counts[: fan[x]] >= least)
 
 
 @njit(cache=True, nogil=True)

@@ -113,7 +113,8 @@ class TCloseness(Combining):
             if self.distance == "equal":
                 value[begin:end] = np.abs(gap).sum(axis=1) / 2
             elif self.distance == "ordered":
-                value[begin:end] = np.abs(np.cumsum(gap, axis=1)).sum(axis=1) / max(len(share) - 1, 1)
+                among = gap[:, share > 0]  # a value that nobody has any more is no step on the way
+                value[begin:end] = np.abs(np.cumsum(among, axis=1)).sum(axis=1) / max(among.shape[1] - 1, 1)
             else:
                 value[begin:end] = self._moved(gap, groups.labels[groups.secrets.index(self.of)])
         return Verdict(value <= self.t + SLACK, value, int(np.argmax(value)) if count else 0)

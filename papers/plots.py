@@ -1,0 +1,120 @@
+"""Lines and dots as SVG, drawn by hand: the pages need no library for them, and a second run changes no byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+
+WIDTH, HEIGHT = 760, 430
+LEFT, RIGHT, TOP, BOTTOM = 58, 128, 44, 54
+PAPER, INK, FAINT = "#fbfcfd", "#223344", "#d5dde3"  # a ground of its own: dark pages do not swallow it
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#8a5a9e")  # told apart by most eyes
+
+
+@dataclass(frozen=True)
+class Line:
+    """A series over the places of the x axis."""
+
+    name: str
+    values: Sequence[float]
+    colour: str
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Dots:
+    """Points of one kind."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    colour: str
+    hollow: bool = False
+
+
+def lines(
+    title: str, axes: tuple[str, str], places: Sequence[object], series: Sequence[Line], ends: tuple[int, int]
+) -> str:
+    """Series over places that are spaced evenly, whatever they are; from ``ends`` the y axis has a line for each unit."""
+    low, high = ends
+
+    def across(place: float) -> float:
+        return LEFT + place / max(len(places) - 1, 1) * (WIDTH - LEFT - RIGHT)
+
+    def down(value: float) -> float:
+        return HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
+
+    parts = [*_frame(title, axes)]
+    for tick in range(low, high + 1):
+        parts += _level(down(tick), str(tick))
+    parts += [_text(across(i), HEIGHT - BOTTOM + 18, str(place), "middle") for i, place in enumerate(places)]
+    for line in series:
+        points = " ".join(f"{across(i):.1f},{down(value):.1f}" for i, value in enumerate(line.values))
+        dash = ' stroke-dasharray="2 5"' if line.dashed else ""
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{line.colour}" stroke-width="2"{dash}/>')
+        if not line.dashed:
+            parts += [
+                f'<circle cx="{across(i):.1f}" cy="{down(v):.1f}" r="3" fill="{line.colour}"/>'
+                for i, v in enumerate(line.values)
+            ]
+    heights = _apart([down(line.values[-1]) for line in series])
+    parts += [
+        _text(WIDTH - RIGHT + 12, y + 4, line.name, colour=line.colour) for line, y in zip(series, heights, strict=True)
+    ]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def scatter(title: str, axes: tuple[str, str], groups: Sequence[Dots], ends: tuple[int, int]) -> str:
+    """Dots over two axes with the same ends, and the diagonal on which both are equal."""
+    low, high = ends
+    side = HEIGHT - TOP - BOTTOM
+
+    def across(value: float) -> float:
+        return LEFT + (value - low) / (high - low) * side
+
+    def down(value: float) -> float:
+        return HEIGHT - BOTTOM - (value - low) / (high - low) * side
+
+    parts = [*_frame(title, axes, side)]
+    for tick in range(low, high + 1):
+        parts += [*_level(down(tick), str(tick), side), _text(across(tick), HEIGHT - BOTTOM + 18, str(tick), "middle")]
+    corner = f'x1="{across(low):.1f}" y1="{down(low):.1f}" x2="{across(high):.1f}" y2="{down(high):.1f}"'
+    parts.append(f'<line {corner} stroke="{INK}" stroke-width="1"/>')
+    for number, group in enumerate(groups):
+        look = f'fill="{"none" if group.hollow else group.colour}" stroke="{group.colour}" stroke-width="1.6"'
+        parts += [f'<circle cx="{across(x):.1f}" cy="{down(y):.1f}" r="4" {look}/>' for x, y in group.points]
+        y = TOP + 24 + 26 * number
+        parts.append(f'<circle cx="{LEFT + side + 28}" cy="{y}" r="4" {look}/>')
+        parts.append(_text(LEFT + side + 40, y + 4, group.name))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _frame(title: str, axes: tuple[str, str], across: int = WIDTH - LEFT - RIGHT) -> Iterator[str]:
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="13" '
+        f'role="img"><title>{escape(title)}</title>'
+    )
+    yield f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{PAPER}"/>'
+    yield _text(LEFT, 26, title)
+    yield _text(LEFT + across / 2, HEIGHT - 12, axes[0], "middle")
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    yield _text(18, middle, axes[1], "middle").replace("<text ", f'<text transform="rotate(-90 18 {middle})" ')
+
+
+def _level(y: float, label: str, across: int = WIDTH - LEFT - RIGHT) -> Iterator[str]:
+    yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{LEFT + across}" y2="{y:.1f}" stroke="{FAINT}"/>'
+    yield _text(LEFT - 8, y + 4, label, "end")
+
+
+def _text(x: float, y: float, words: str, anchor: str = "start", colour: str = INK) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{escape(words)}</text>'
+
+
+def _apart(heights: Sequence[float], least: float = 16) -> list[float]:
+    """Labels beside these heights, none on another."""
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    placed = list(heights)
+    for above, this in pairwise(order):
+        placed[this] = max(placed[this], placed[above] + least)
+    return placed

@@ -1,0 +1,98 @@
+"""The experiments' own parts: pruning, encodings, pages and pictures. The experiments themselves are run by `make papers`."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+from types import ModuleType
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from papers import adult, classify, page, plots, tds
+
+PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "papers").glob("*.md"))
+
+
+@pytest.mark.parametrize("module", [classify, page], ids=lambda m: m.__name__)
+def test_examples(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0
+
+
+@pytest.fixture
+def people() -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(5)
+    age, sex = rng.integers(17, 90, 900), rng.choice(["Male", "Female"], 900)
+    rich = (age > 40) & (sex == "Male") ^ (rng.random(900) < 0.15)
+    return pd.DataFrame({"age": age, "sex": sex, "fnlwgt": rng.integers(1000, size=900)}), rich
+
+
+def test_pruned_as_sklearn_prunes(people: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, rich = people
+    x = table[["age", "fnlwgt"]].to_numpy(np.float32)
+    grown = DecisionTreeClassifier(criterion="entropy", random_state=0).fit(x, rich)
+    alphas = np.geomspace(1e-4, 0.3, 15)
+    for alpha, said in zip(alphas, classify.pruned(grown, x, alphas).T, strict=True):
+        again = DecisionTreeClassifier(criterion="entropy", random_state=0, ccp_alpha=alpha).fit(x, rich)
+        assert (again.predict(x) == said).all()
+
+
+def test_errors_see_only_what_is_published(people: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, rich = people
+    closed = table.assign(age="*", sex="*")
+    cut = table.assign(age=np.where(table["age"] > 40, "[41, 90]", "[17, 41)"))
+    for error in (classify.tree_error, classify.bayes_error):
+        assert error(cut, rich, 600) < 25 < error(closed, rich, 600)
+
+
+def test_informative_cuts_need_a_reason() -> None:
+    rng = np.random.default_rng(1)
+    assert classify.informative(rng.random(500), rng.random(500) < 0.5).tolist() == []
+    assert classify.informative(np.zeros(9), np.arange(9) < 4).tolist() == []
+
+
+def test_policies_have_the_sets_and_keep_the_rest() -> None:
+    one = adult.policy([adult.RANKED[:5]], 20)
+    assert (list(one.quasi), len(one.keep)) == (list(adult.RANKED[:5]), 9)
+    several = adult.policy([("age", "sex"), ("sex", "race")], 20)
+    assert [r.on for r in several.require] == [("age", "sex"), ("sex", "race")]
+    assert list(several.quasi) == ["age", "race", "sex"]
+
+
+def test_requirements_are_drawn_as_the_paper_says() -> None:
+    sets = list(tds.drawn(0))
+    assert len(sets) == tds.DRAWS
+    assert sets == list(tds.drawn(0))
+    for some in sets:
+        assert len({len(names) for names in some}) == 1
+        assert 2 <= len(some[0]) <= 9
+        assert 1 <= len(set(some)) == len(some) <= 7
+
+
+def test_pictures_are_whole() -> None:
+    pictures = [
+        plots.lines(
+            "a < b", ("k", "%"), (1, 2), [plots.Line("x", [1, 2], "#000"), plots.Line("y", [2, 2], "#111")], (0, 3)
+        ),
+        plots.scatter("t", ("x", "y"), [plots.Dots("some", [(1, 2)], "#000", hollow=True)], (0, 3)),
+    ]
+    for picture in pictures:
+        assert ElementTree.fromstring(picture).tag.endswith("svg")  # noqa: S314  ours
+
+
+def test_a_page_is_filled_whole() -> None:
+    with pytest.raises(ValueError, match="places for"):
+        page.fill("<!-- made: a -->\n<!-- end -->", {"b": ""})
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_pages_are_made(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    parts = {found["name"]: found[0] for found in page.MADE.finditer(text)}
+    assert parts
+    assert (
+        page.fill(text, {name: part.split("-->\n", 1)[1].rsplit("<!--", 1)[0] for name, part in parts.items()}) == text
+    )

@@ -71,6 +71,6 @@ def specialization(out: Path) -> dict[str, Any]:
         found["all"] = min(found["all"], wall)
         found["small"] = min(found["small"], timed(lambda: decided(few, asked))[1])
     found |= {"steps": len(method.path_), "groups": method.groups}
-    each = [timed(lambda r=require: decided(codes, policy(names, r)))[1] for require in several(names, 30, K)]
-    found["several"] = float(np.mean(each))
+    policies = [policy(names, require) for require in several(names, 30, K)]
+    found["several"] = float(np.mean([timed(lambda p=asked: decided(codes, p))[1] for asked in policies]))
     return found

@@ -20,6 +20,7 @@ from shoal.engines import AS_SEEN, Counts, Dictionary, Distinct, Engine, Reading
 from shoal.errors import DataError, some
 from shoal.groups import Groups
 from shoal.policy import Policy, Quasi
+from shoal.requirements import Layout, layout_of
 from shoal.taxonomy import Taxonomy
 
 I4 = NDArray[np.int32]
@@ -166,6 +167,11 @@ class Codes:
     def table(self) -> Groups:
         """The whole table as groups by its raw codes."""
         return groups_of(self.counts, [a.name for a in self.attributes], self.secrets)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """How the confidential values are distributed in the whole table."""
+        return layout_of(self.table)
 
 
 def groups_of(counts: Counts, names: Sequence[str], secrets: Sequence[Secret]) -> Groups:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -126,5 +127,23 @@ def distinct(columns: Sequence[NDArray[np.integer]], rows: int) -> tuple[I4, I4,
             keys = rank.astype(np.uint64)
         kernels.order.extend(keys, np.ascontiguousarray(column, np.int32), size)
         bound *= size
+    return numbered(keys, rank)
+
+
+def packed(
+    codes: I4, columns: Sequence[int] | I8, sizes: Sequence[int], tables: Sequence[I4] = ()
+) -> tuple[I4, I4, I8]:
+    """`distinct` for columns of a matrix of codes below ``sizes``; ``tables`` says for each what its codes stand for."""
+    if math.prod(sizes) >= 2**63:
+        listed = [codes[:, c] for c in columns]
+        return distinct([t[c] for t, c in zip(tables, listed, strict=True)] if tables else listed, len(codes))
+    offset = np.cumsum([0, *map(len, tables)], dtype=np.int64)
+    table = np.concatenate(tables) if tables else np.zeros(0, np.int32)
+    keys = kernels.order.pack(codes, np.array(columns, np.int64), np.array(sizes, np.uint64), table, offset)
+    return numbered(keys, np.zeros(len(codes), np.int32))
+
+
+def numbered(keys: NDArray[np.uint64], rank: I4) -> tuple[I4, I4, I8]:
+    """Number the distinct keys; see `distinct`."""
     order = kernels.order.argsort(keys)
     return rank, order, kernels.order.number(keys, order, rank)

@@ -16,7 +16,7 @@ from shoal import kernels, threads
 from shoal.codes import Attribute, Codes, encode
 from shoal.engines import Format, Plan, Written, format_of, open_data
 from shoal.errors import PolicyError, RequirementNotMet, choices
-from shoal.groups import Groups, dense
+from shoal.groups import Groups, dense, packed
 from shoal.measures import Published, measures_of
 from shoal.measures.tables import audience_of, original_counts
 from shoal.path import Path
@@ -100,8 +100,11 @@ class Decision:
         first = np.concatenate([np.repeat(s.first, n) for s, n in zip(slices, length, strict=True)])
         last = np.concatenate([np.repeat(s.first + n - 1, n) for s, n in zip(slices, length, strict=True)])
         tables, half = (first.astype(np.int32), last.astype(np.int32), size), len(one) // 2
-        boxes = threads.each(lambda part: kernels.boxes.around(codes.quasi, part, *tables), [one[:half], one[half:]])
-        lo, hi = (np.concatenate(part) for part in zip(*boxes, strict=True))
+        lo, hi = np.empty((2, len(one), len(size)), np.int32)
+        threads.each(
+            lambda part: kernels.boxes.around(codes.quasi, one[part], *tables, lo[part], hi[part]),
+            [slice(0, half), slice(half, None)],
+        )
         return cls(Placement.whole(codes.counts, group), lo, hi, slices=tuple(slices), path=path)
 
     def size(self) -> NDArray[np.int64]:
@@ -114,12 +117,12 @@ class Decision:
 
 def _grouped(codes: Codes, slices: Sequence[Slices]) -> I4:
     """The group of every combination."""
-    columns = []
-    for j, (attribute, cut) in enumerate(zip(codes.attributes, slices, strict=True)):
-        if len(cut.first) > 1:
-            length = np.diff(cut.first, append=attribute.size)
-            columns.append(np.repeat(np.arange(len(cut.first), dtype=np.int32), length)[codes.quasi[:, j]])
-    return dense(columns, len(codes.quasi))
+    cut = [j for j, s in enumerate(slices) if len(s.first) > 1]
+    tables = []
+    for j in cut:
+        length = np.diff(slices[j].first, append=codes.attributes[j].size)
+        tables.append(np.repeat(np.arange(len(length), dtype=np.int32), length))
+    return packed(codes.quasi, cut, [len(slices[j].first) for j in cut], tables)[0]
 
 
 class Method(ABC):

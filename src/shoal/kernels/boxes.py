@@ -116,15 +116,13 @@ def nearest(points, categorical, span, lo, hi):
 
 
 @njit(cache=True, nogil=True)
-def around(codes, rows, first, last, size):
-    """The boxes around some rows: for every attribute the first and the last code of the interval that the row's lies in.
+def around(codes, rows, first, last, size, lo, hi):
+    """Boxes around some rows: for every attribute the first and the last code of the interval that the row's lies in.
 
     ``first`` and ``last`` have these by code, one attribute behind the other; ``size`` is how many codes each has.
     """
-    lo, hi = np.empty((rows.shape[0], size.shape[0]), np.int32), np.empty((rows.shape[0], size.shape[0]), np.int32)
     for r in range(rows.shape[0]):
         begin = 0
         for j in range(size.shape[0]):
             lo[r, j], hi[r, j] = first[begin + codes[rows[r], j]], last[begin + codes[rows[r], j]]
             begin += size[j]
-    return lo, hi

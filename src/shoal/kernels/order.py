@@ -72,6 +72,26 @@ def extend(keys: NDArray[np.uint64], codes: NDArray[np.int32], size: int) -> Non
 
 
 @njit(cache=True, nogil=True)
+def pack(
+    codes: NDArray[np.int32],
+    columns: NDArray[np.int64],
+    sizes: NDArray[np.uint64],
+    table: NDArray[np.int32],
+    offset: NDArray[np.int64],
+) -> NDArray[np.uint64]:
+    """A key for every row from some columns, as `extend` makes it; by what ``table[offset[c] + code]`` says, if it does."""
+    keys = np.empty(codes.shape[0], np.uint64)
+    mapped = table.shape[0] > 0
+    for i in range(codes.shape[0]):
+        key = np.uint64(0)
+        for c in range(columns.shape[0]):
+            code = codes[i, columns[c]]
+            key = key * sizes[c] + np.uint64(table[offset[c] + code] if mapped else code)
+        keys[i] = key
+    return keys
+
+
+@njit(cache=True, nogil=True)
 def unpack(keys: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> NDArray[np.int32]:
     """The digits that `extend` packed into each key, first to last."""
     m = sizes.shape[0]

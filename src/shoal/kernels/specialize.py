@@ -33,13 +33,13 @@ def class_counts(quasi, start, classes, weight, offset, first, last, out):
 
 
 @njit(cache=True, nogil=True)
-def lay_out(quasi, place, offset, fields, first, last, words):
+def lay_out(quasi, columns, place, offset, fields, first, last, words):
     """Pack the rows first to last: of every attribute the slot ``place[offset[a] + code]`` and the code."""
     row = np.empty(words.shape[1], np.uint64)
     for i in range(first, last):
         row[:] = 0
-        for a in range(quasi.shape[1]):
-            code = quasi[i, a]
+        for a in range(columns.shape[0]):
+            code = quasi[i, columns[a]]
             row[fields[a, 0]] |= np.uint64(place[offset[a] + code]) << np.uint64(fields[a, 1])
             row[fields[a, 3]] |= np.uint64(code) << np.uint64(fields[a, 4])
         for w in range(words.shape[1]):

@@ -126,7 +126,9 @@ class _Crowd:
     def of_set(cls, codes: Codes, of: IdentifierSet, leaf: list[I4]) -> _Crowd:
         """Every combination a group of its own; ``leaf`` has the value of every code of every attribute."""
         rows = Combinations.of(codes, of)
-        node = np.stack([leaf[j][rows.quasi[:, a]] for a, j in enumerate(of.columns)], axis=1).astype(np.int32)
+        node = np.stack(
+            [leaf[j][rows.quasi[:, a]] for a, j in zip(rows.columns, of.columns, strict=True)], axis=1
+        ).astype(np.int32)
         own = np.arange(len(node), dtype=np.int64)
         size, following = rows.weight.copy(), np.full(len(own), -1, np.int64)
         crowd = cls(of, rows, node, size, np.ones(len(own), bool), own, own.copy(), following)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.codes import Codes
-from shoal.groups import Groups, distinct
+from shoal.groups import Groups, packed
 from shoal.method import Decision, Slices
 from shoal.policy import Policy
-from shoal.requirements import KAnonymity, Limits, Requirement, describe, layout_of, lower, settle
+from shoal.requirements import KAnonymity, Limits, Requirement, describe, lower, settle
 
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
@@ -47,11 +47,13 @@ def identifier_sets(policy: Policy) -> tuple[IdentifierSet, ...]:
 class Combinations:
     """The distinct combinations of one set's attributes, with what the kernels test groups of them by.
 
-    ``cells`` are the confidential values of every combination: where its cells begin, their codes and records, where each
-    column's codes begin in a histogram, and how long that is. Where only the size of groups counts the limits are ``plain``.
+    Attribute a of the set stands in column ``columns[a]`` of ``quasi``. ``cells`` are the confidential values of every
+    combination: where its cells begin, their codes and records, where each column's codes begin in a histogram, and how long
+    that is. Where only the size of groups counts the limits are ``plain``.
     """
 
     quasi: I4
+    columns: NDArray[np.int64]
     weight: I8
     cells: tuple[Any, ...]
     limits: Limits
@@ -61,26 +63,29 @@ class Combinations:
     def of(cls, codes: Codes, of: IdentifierSet) -> Combinations:
         """Of a set, from the combinations of all attributes."""
         plain = all(r.of is None for r in of.require)
-        layout = layout_of(codes.table)
+        layout = codes.layout
         counts, quasi, weight = codes.counts, codes.quasi, codes.weight
         cells = (counts.start, counts.secret, counts.weight)
-        if len(of.columns) < len(codes.attributes) and plain:
-            quasi, weight = _collapsed(quasi, weight, of.columns)
-        elif len(of.columns) < len(codes.attributes):
+        columns = np.array(of.columns, np.int64)
+        if len(columns) < len(codes.attributes) and plain:
+            quasi, weight = _collapsed(codes, columns)
+        elif len(columns) < len(codes.attributes):
             merged, _ = codes.table.onto(of.names)
             quasi, weight, cells = merged.quasi, merged.size, (merged.start, merged.secret, merged.weight)
+            columns = np.arange(len(columns))
         offset = np.cumsum((0, *layout.domains), dtype=np.int64)
         width = 0 if plain else int(offset[-1])
-        return cls(quasi, weight, (*cells, offset[:-1], width), lower(of.require, layout), plain)
+        return cls(quasi, columns, weight, (*cells, offset[:-1], width), lower(of.require, layout), plain)
 
 
-def _collapsed(quasi: I4, weight: I8, columns: Sequence[int]) -> tuple[I4, I8]:
-    """The distinct combinations of some columns, with their records; as they are where few repeat."""
+def _collapsed(codes: Codes, columns: NDArray[np.int64]) -> tuple[I4, I8]:
+    """Combinations that differ in some columns, with their records; as they are where few repeat."""
+    quasi, sizes = codes.quasi, [codes.attributes[c].size for c in columns]
     sample = quasi[:: max(1, len(quasi) // SAMPLE)]
-    if len(distinct([sample[:, c] for c in columns], len(sample))[2]) > MOSTLY * len(sample):
-        return np.ascontiguousarray(quasi[:, columns]), weight
-    _, order, begin = distinct([quasi[:, c] for c in columns], len(quasi))
-    return np.ascontiguousarray(quasi[order[begin]][:, columns]), np.add.reduceat(weight[order], begin)
+    if len(packed(sample, columns, sizes)[2]) > MOSTLY * len(sample):
+        return quasi, codes.weight
+    _, order, begin = packed(quasi, columns, sizes)
+    return quasi[order[begin]], np.add.reduceat(codes.weight[order], begin)
 
 
 @dataclass(frozen=True)

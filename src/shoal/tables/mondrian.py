@@ -21,7 +21,7 @@ from shoal.errors import PolicyError, choices
 from shoal.method import Cuts, Decision, Method, Progress
 from shoal.policy import Policy
 from shoal.recoding import Placement
-from shoal.requirements import describe, layout_of, lower
+from shoal.requirements import describe, lower
 
 CUTS = ("gain", "median")
 MEDIAN, GAIN, RELAXED = 0, 1, 2
@@ -113,7 +113,7 @@ class _Forest:
     @classmethod
     def of(cls, codes: Codes, policy: Policy, mode: int) -> _Forest:
         counts = codes.counts
-        layout = layout_of(codes.table)
+        layout = codes.layout
         limits = lower(policy.require, layout)
         offset = (
             np.concatenate(([0], np.cumsum(layout.domains)[:-1])).astype(np.int64)

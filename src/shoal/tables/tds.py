@@ -131,6 +131,7 @@ class _Crowd:
     of: IdentifierSet
     column: I4
     quasi: I4
+    columns: NDArray[np.int64]
     fields: I8
     chunks: I8
     weight: I4
@@ -152,13 +153,14 @@ class _Crowd:
         """All records in one group, not yet looked at; the topmost values are numbered as the attributes."""
         found = Combinations.of(codes, of)
         fields, chunks = _packed([values.widest(c) for c in of.columns], [codes.attributes[c].size for c in of.columns])
-        rows, many = found.quasi.shape
+        rows, many = len(found.quasi), len(of.columns)
         column = np.full(len(codes.attributes), -1, np.int32)
         column[list(of.columns)] = np.arange(many)
         return cls(
             of,
             column,
             found.quasi,
+            found.columns,
             fields,
             chunks,
             found.weight.astype(np.int32),
@@ -183,7 +185,9 @@ class _Crowd:
         offset = np.cumsum([0, *map(len, place)], dtype=np.int64)
         flat, half = np.concatenate(place), len(self.quasi) // 2
         threads.each(
-            lambda part: kernels.specialize.lay_out(self.quasi, flat, offset, self.fields, *part, self.words),
+            lambda part: kernels.specialize.lay_out(
+                self.quasi, self.columns, flat, offset, self.fields, *part, self.words
+            ),
             [(0, half), (half, len(self.quasi))],
         )
         kernels.specialize.look(self.rows, self.fields, self.chunks, self._ahead(search))

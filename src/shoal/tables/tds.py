@@ -8,8 +8,9 @@ step on it is a table that may be released.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -101,7 +102,14 @@ class TopDownSpecialization(Method):
         if seconds is not None and seconds < 0:
             raise PolicyError(f"seconds must be at least 0, not {seconds:g}")
         until = None if seconds is None else time.monotonic() + seconds
-        search = Search.of(codes, self.policy, self.by)
+        with threads.workers() as team:
+            search = Search.of(codes, self.policy, self.by, team)
+            return self._follow(search, stop_at, max_steps, until, progress)
+
+    def _follow(
+        self, search: Search, stop_at: int | None, max_steps: int | None, until: float | None, progress: Progress
+    ) -> Decision:
+        """Open one value after the other, as long as that is allowed."""
         chosen = search.slices() if stop_at == 0 else None
         ended = "no value is left that may be opened"
         while (best := search.best()) is not None:
@@ -109,7 +117,7 @@ class TopDownSpecialization(Method):
                 ended = f"max_steps = {max_steps}"
                 break
             if until is not None and time.monotonic() >= until:
-                ended = f"seconds = {seconds:g}"
+                ended = f"seconds = {self.seconds:g}"
                 break
             search.open(best)
             done = len(search.steps)
@@ -120,8 +128,8 @@ class TopDownSpecialization(Method):
         stand = len(search.steps) if chosen is None or stop_at is None else stop_at
         self.path_ = search.path(stand, ended)
         if chosen is None:
-            return Decision.of_slices(codes, search.slices(), self.path_, search.groups())
-        return Decision.of_slices(codes, chosen, self.path_)
+            return Decision.of_slices(search.codes, search.slices(), self.path_, search.groups())
+        return Decision.of_slices(search.codes, chosen, self.path_)
 
 
 @dataclass
@@ -184,7 +192,7 @@ class _Crowd:
         place = [search.place[c] for c in self.of.columns]
         offset = np.cumsum([0, *map(len, place)], dtype=np.int64)
         flat, half = np.concatenate(place), len(self.quasi) // 2
-        threads.each(
+        search.team.each(
             lambda part: kernels.specialize.lay_out(
                 self.quasi, self.columns, flat, offset, self.fields, *part, self.words
             ),
@@ -192,8 +200,8 @@ class _Crowd:
         )
         kernels.specialize.look(self.rows, self.fields, self.chunks, self._ahead(search))
 
-    def open(self, x: int, search: Search) -> None:
-        """Split the groups that have a value."""
+    def open(self, x: int, search: Search) -> list[Callable[[], None]]:
+        """Make room for the groups that a value's children will have; what splits them, in parts that go side by side."""
         values, j = search.values, search.values.attribute[x]
         a = self.of.columns.index(j)
         link = np.flatnonzero(self.node[: self.groups, a] == x)
@@ -208,12 +216,12 @@ class _Crowd:
         middle = int(np.searchsorted(done, done[-1] / 2)) + 1 if done[-1] > PARALLEL else len(link)
         opened = (a, values.first[x], values.fan[x], search.place[j])
         ahead = self._ahead(search)
-        threads.each(
-            lambda part: kernels.specialize.split(
-                link[part], number[part], self.rows, opened, self.fields, self.chunks, ahead
-            ),
-            [part for part in (slice(0, middle), slice(middle, None)) if len(link[part])],
-        )
+        rows = self.rows
+        return [
+            partial(kernels.specialize.split, link[part], number[part], rows, opened, self.fields, self.chunks, ahead)
+            for part in (slice(0, middle), slice(middle, None))
+            if len(link[part])
+        ]
 
     def numbered(self) -> I4:
         """The group of every row."""
@@ -271,6 +279,7 @@ class Search:
     codes: Codes
     policy: Policy
     by: str
+    team: threads.Workers
     values: Values
     crowds: list[_Crowd]
     allowance: Allowance
@@ -289,7 +298,7 @@ class Search:
     origin: tuple[dict[tuple[str, ...], int], dict[str, float]] = field(default_factory=lambda: ({}, {}))
 
     @classmethod
-    def of(cls, codes: Codes, policy: Policy, by: str) -> Search:
+    def of(cls, codes: Codes, policy: Policy, by: str, team: threads.Workers) -> Search:
         """Everything at its topmost value."""
         sets = identifier_sets(policy)
         values = Values(codes.attributes, class_counts(codes, policy.target), policy.target is not None)
@@ -298,8 +307,9 @@ class Search:
             codes,
             policy,
             by,
+            team,
             values,
-            threads.each(lambda s: _Crowd.of_set(codes, s, values), sets),
+            team.each(lambda s: _Crowd.of_set(codes, s, values), sets),
             Allowance.of(policy, codes),
             [[x] for x in roots],
             [values.slots(x) for x in roots],
@@ -312,7 +322,8 @@ class Search:
         for x in set(roots).difference(*(s.columns for s in sets)):
             search.alive[x] = False
             search.refused[x] = "no requirement looks at it; name it in one, or under 'keep' to release it as it is"
-        threads.each(lambda crowd: crowd.begin(search), search.crowds)
+        for crowd in search.crowds:
+            crowd.begin(search)
         search._look()
         search.origin = (search._smallest(), search._measures())
         return search
@@ -341,7 +352,8 @@ class Search:
         self._know(children)
         self.alive[x] = False
         self.barred.clear()
-        threads.each(lambda crowd: crowd.open(x, self), [c for c in self.crowds if j in c.of.columns])
+        tasks = [task for crowd in self.crowds if j in crowd.of.columns for task in crowd.open(x, self)]
+        self.team.each(lambda task: task(), tasks)
         self._look()
         part = values.records[x] / self.codes.records
         self.ncp -= part * values.fall(x) / len(self.codes.attributes)

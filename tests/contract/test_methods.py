@@ -19,6 +19,7 @@ WAYS = [
     ("mondrian", {"cut": "median", "relaxed": True}),
     ("tds", {}),
     ("tds", {"by": "gain"}),
+    ("tds", {"split": "valid"}),
     ("bottom-up", {}),
     ("bottom-up", {"anonymity": "smallest"}),
 ]

@@ -322,6 +322,7 @@ class Search(Table):
     """What is asked on the way down."""
 
     by: str = "score"
+    where: str = "best"
 
     @cached_property
     def opened(self) -> dict[Value, tuple[tuple[Value, ...], float]]:
@@ -348,12 +349,34 @@ class Search(Table):
         if not children or not self.beneficial(value, gain):
             return None
         after = self.after(exchange(cut, [value], children), now, self.names[value.j])
+        if after is None and self.where == "valid" and value.node < 0:
+            children = self.elsewhere(cut, value, now)
+            gain = self.gain(value, children) if children else 0.0
+            if not children or not self.beneficial(value, gain):
+                return None
+            after = self.after(exchange(cut, [value], children), now, self.names[value.j])
         if after is None:
             return None
         held = [names for names in self.sets if self.names[value.j] in names]
         loss = max(0.0, sum(now[names] - after[names] for names in held) / len(held))
         score = gain / loss if loss > 0 and self.by == "score" else gain
         return Candidate(value, children, gain, loss, score, after)
+
+    def elsewhere(self, cut: Cut, value: Value, now: dict[Names, int]) -> tuple[Value, ...]:
+        """The children by the best split that is valid; nothing where none is."""
+        count = self.numbers(value.j)
+        last = min(value.hi, count - 1)
+        rest = (Value(value.j, count, count),) if value.hi == count else ()
+        best, found = -inf, ()
+        for place, gain in enumerate(self.gains(value, last) if value.lo < last else ()):
+            at = value.lo + place
+            children = (Value(value.j, value.lo, at), Value(value.j, at + 1, last), *rest)
+            if (
+                gain > best + TINY
+                and self.after(exchange(cut, [value], children), now, self.names[value.j]) is not None
+            ):
+                best, found = gain, children
+        return found
 
     def after(self, cut: Cut, now: dict[Names, int], attribute: str) -> dict[Names, int] | None:
         """A of every set after a step on an attribute, or None where the step is not valid."""
@@ -414,9 +437,11 @@ def candidates(search: Search, cut: Cut, now: dict[Names, int]) -> list[Candidat
     return [c for c in found if c is not None]
 
 
-def specialize(codes: Codes, policy: Policy, *, by: str = "score", limit: int | None = None) -> Run:
+def specialize(
+    codes: Codes, policy: Policy, *, by: str = "score", split: str = "best", limit: int | None = None
+) -> Run:
     """Open one value after the other, as long as one is valid and beneficial and there are fewer than ``limit`` steps."""
-    search = Search(codes, policy, by)
+    search = Search(codes, policy, by, split)
     cut: Cut = tuple((search.top(j),) for j in range(len(search.names)))
     start = {names: search.smallest(search.groups(cut), names) for names in search.sets}
     now, steps = start, []

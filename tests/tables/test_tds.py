@@ -236,6 +236,28 @@ def test_same_splits_of_many_numbers(case: Case, by: str) -> None:
     assert published(release) == run.rows
 
 
+@given(case=cases(most=50))
+def test_same_steps_where_numbers_are_split_as_far_as_is_valid(case: Case) -> None:
+    policy = case.policy.model_copy(update={"suppress": 0.0})
+    try:
+        release, path = specialized(case.frame, policy, split="valid")
+    except shoal.RequirementNotMet:
+        return
+    run = twin(case.frame, policy, split="valid")
+    assert_same_steps(path, run)
+    assert published(release) == run.rows
+
+
+def test_a_split_that_is_not_valid_gives_way_to_one_that_is() -> None:
+    """The best split would leave two; those who come after them are as many as is asked."""
+    frame = pd.DataFrame({"age": [20, 20, 30, 30, 30, 40, 40, 40], "ill": list("yynnyynn")})
+    policy = shoal.Policy(quasi={"age": "numeric"}, target="ill", require=[shoal.KAnonymity(3)])
+    assert [s.children for s in specialized(frame, policy)[1]] == []
+    assert [s.children for s in specialized(frame, policy, split="valid")[1]] == [("[20, 40)", "40")]
+    with pytest.raises(shoal.PolicyError, match="suppress"):
+        specialized(frame, policy.model_copy(update={"suppress": 0.1}), split="valid")
+
+
 @st.composite
 def overlapping(draw: st.DrawFn) -> Case:
     """Identifiers that share an attribute, with some records to spare: what one leaves out the others lose."""

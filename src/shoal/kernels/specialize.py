@@ -83,11 +83,8 @@ def split(link, number, rows, opened, fields, chunks, ahead):
         g = link[n]
         low, high = facts[g, BEGIN], facts[g, END]
         if facts[g, AHEAD + 3 * a + 2] == 1:  # nothing moves, and the other attributes see no change
-            child = np.int64((words[low, w] >> shift) & mask)
-            for i in range(low, high):
-                code = (words[i, coded] >> down) & whole
-                words[i, w] = (words[i, w] & clear) | (np.uint64(place[code]) << shift)
-            node[g, a] = first + child
+            node[g, a] = first + np.int64((words[low, w] >> shift) & mask)
+            _place(low, high, words, fields[a], place)
             _look(g, a, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
             continue
         idle = plain and not waiting  # nothing will ever be opened in these groups: their sizes are all that counts
@@ -153,6 +150,88 @@ def split(link, number, rows, opened, fields, chunks, ahead):
         _look(g, -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
         for to in range(number[n], target):
             _look(to, -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
+
+
+@njit(cache=True, nogil=True)
+def place_anew(link, rows, a, place, fields, chunks, ahead):
+    """Look ahead in groups whose value of attribute a would now be opened in another way: ``place[code]`` says which."""
+    words, ref, weight, facts, node = rows
+    fan, alive, cells, limits, least, plain, room = ahead
+    histogram = np.zeros(1 if plain else max(room, 1) * cells[4], np.int64)
+    counts, table = np.zeros(room, np.int64), np.zeros(JOINT * chunks.shape[0], np.int64)
+    for g in link:
+        _place(facts[g, BEGIN], facts[g, END], words, fields[a], place)
+        _look(g, a, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
+
+
+@njit(cache=True, nogil=True)
+def _place(low, high, words, field, place):
+    w, shift, clear = field[0], np.uint64(field[1]), ~(np.uint64(field[2]) << np.uint64(field[1]))
+    for i in range(low, high):
+        code = (words[i, field[3]] >> np.uint64(field[4])) & np.uint64(field[5])
+        words[i, w] = (words[i, w] & clear) | (np.uint64(place[code]) << shift)
+
+
+@njit(cache=True, nogil=True)
+def forbid(link, rows, first, last, field, ahead, forbidden):
+    """Mark the codes behind which numbers from ``first`` to ``last`` cannot be split: some part of a group would fail."""
+    words, ref, weight, facts, node = rows
+    fan, alive, cells, limits, least, plain, room = ahead
+    start, secret, share, offset, width = cells
+    begin = np.empty(last - first + 2, np.int64)
+    longest = np.int64(0)
+    for g in link:
+        longest = max(longest, facts[g, END] - facts[g, BEGIN])
+    order = np.empty(longest, np.int64)
+    left, right = np.zeros(width, np.int64), np.zeros(width, np.int64)
+    for g in link:
+        begin[:] = 0
+        right[:] = 0
+        behind = np.int64(0)
+        for i in range(facts[g, BEGIN], facts[g, END]):
+            code = np.int64((words[i, field[3]] >> np.uint64(field[4])) & np.uint64(field[5]))
+            if code <= last:
+                begin[code - first + 1] += 1
+        for c in range(last - first + 1):
+            begin[c + 1] += begin[c]
+        for i in range(facts[g, BEGIN], facts[g, END]):
+            code = np.int64((words[i, field[3]] >> np.uint64(field[4])) & np.uint64(field[5]))
+            if code <= last:  # not missing
+                order[begin[code - first]] = i
+                begin[code - first] += 1
+                behind += weight[i]
+                if not plain:
+                    _shift(ref[i], 1, cells, right)
+        left[:] = 0
+        before, seen, bad = np.int64(0), 0, False
+        for c in range(last - first):
+            moved = seen
+            while seen < begin[c]:
+                i = order[seen]
+                before += weight[i]
+                behind -= weight[i]
+                if not plain:
+                    _shift(ref[i], 1, cells, left)
+                    _shift(ref[i], -1, cells, right)
+                seen += 1
+            if seen > moved or c == 0:
+                if plain:
+                    bad = 0 < before < least or 0 < behind < least
+                else:
+                    bad = (before > 0 and not holds(before, left, limits)) or (
+                        behind > 0 and not holds(behind, right, limits)
+                    )
+            if bad:
+                forbidden[c] = True
+
+
+@njit(cache=True, nogil=True)
+def _shift(u, sign, cells, histogram):
+    """Add the confidential values of a combination to a histogram, or take them out."""
+    start, secret, share, offset, width = cells
+    for c in range(start[u], start[u + 1]):
+        for s in range(offset.shape[0]):
+            histogram[offset[s] + secret[c, s]] += sign * share[c]
 
 
 @njit(cache=True, nogil=True)

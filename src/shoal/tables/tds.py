@@ -30,6 +30,7 @@ I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
 
 BY = ("score", "gain")
+SPLIT = ("best", "valid")
 NONE, AHEAD, JOINT = 2**62, 4, 256  # as `kernels.specialize` has them
 PARALLEL = 20_000  # rows from which two threads pay
 
@@ -43,6 +44,8 @@ class TopDownSpecialization(Method):
         by how much certainty they give (the fall of NCP)
     by : ``score`` divides the gain by the anonymity it costs (the fall of the smallest group, as the mean over the
         identifier sets that hold the attribute); ``gain`` looks at the gain alone
+    split : ``best`` splits an interval of numbers where that tells most, as the paper does, and gives it up where the
+        requirement forbids that; ``valid`` then takes the best split that it allows (not together with ``suppress``)
     stop_at : release the table after this many steps; the path is followed to its end all the same
     max_steps : go no further than this many steps
     seconds : begin no step after this much time; what is released then depends on the machine
@@ -77,6 +80,7 @@ class TopDownSpecialization(Method):
         policy: Policy,
         *,
         by: str = "score",
+        split: str = "best",
         stop_at: int | None = None,
         max_steps: int | None = None,
         seconds: float | None = None,
@@ -84,6 +88,7 @@ class TopDownSpecialization(Method):
     ) -> None:
         super().__init__(policy, write=write)
         self.by = by
+        self.split = split
         self.stop_at = stop_at
         self.max_steps = max_steps
         self.seconds = seconds
@@ -96,6 +101,12 @@ class TopDownSpecialization(Method):
         """The cut; ``rng`` is not used."""
         if self.by not in BY:
             raise PolicyError(f"values are chosen by {self.by!r}; {choices(self.by, BY)}")
+        if self.split not in SPLIT:
+            raise PolicyError(f"unknown split {self.split!r}; {choices(self.split, SPLIT)}")
+        if self.split == "valid" and self.policy.suppress > 0:
+            raise PolicyError(
+                "split='valid' cannot weigh records that may be suppressed; use split='best', or suppress: 0"
+            )
         stop_at = None if self.stop_at is None else whole(self.stop_at, "stop_at", 0)
         max_steps = None if self.max_steps is None else whole(self.max_steps, "max_steps", 0)
         seconds = None if self.seconds is None else real(self.seconds, "seconds")
@@ -103,7 +114,7 @@ class TopDownSpecialization(Method):
             raise PolicyError(f"seconds must be at least 0, not {seconds:g}")
         until = None if seconds is None else time.monotonic() + seconds
         with threads.workers() as team:
-            search = Search.of(codes, self.policy, self.by, team)
+            search = Search.of(codes, self.policy, self.by, self.split, team)
             return self._follow(search, stop_at, max_steps, until, progress)
 
     def _follow(
@@ -223,6 +234,21 @@ class _Crowd:
             if len(link[part])
         ]
 
+    def forbid(self, x: int, inside: tuple[int, int], search: Search, forbidden: NDArray[np.bool_]) -> None:
+        """Mark where a value of numbers cannot be split."""
+        a = self.of.columns.index(search.values.attribute[x])
+        link = np.flatnonzero(self.node[: self.groups, a] == x)
+        kernels.specialize.forbid(link, self.rows, *inside, self.fields[a], self._ahead(search), forbidden)
+
+    def place_anew(self, x: int, search: Search) -> None:
+        """Look ahead again for a value that would now be split elsewhere."""
+        j = search.values.attribute[x]
+        a = self.of.columns.index(j)
+        link = np.flatnonzero(self.node[: self.groups, a] == x)
+        kernels.specialize.place_anew(
+            link, self.rows, a, search.place[j], self.fields, self.chunks, self._ahead(search)
+        )
+
     def numbered(self) -> I4:
         """The group of every row."""
         order = np.argsort(self.facts[: self.groups, 0])
@@ -279,6 +305,7 @@ class Search:
     codes: Codes
     policy: Policy
     by: str
+    split: str
     team: threads.Workers
     values: Values
     crowds: list[_Crowd]
@@ -298,7 +325,7 @@ class Search:
     origin: tuple[dict[tuple[str, ...], int], dict[str, float]] = field(default_factory=lambda: ({}, {}))
 
     @classmethod
-    def of(cls, codes: Codes, policy: Policy, by: str, team: threads.Workers) -> Search:
+    def of(cls, codes: Codes, policy: Policy, by: str, split: str, team: threads.Workers) -> Search:
         """Everything at its topmost value."""
         sets = identifier_sets(policy)
         values = Values(codes.attributes, class_counts(codes, policy.target), policy.target is not None)
@@ -307,6 +334,7 @@ class Search:
             codes,
             policy,
             by,
+            split,
             team,
             values,
             team.each(lambda s: _Crowd.of_set(codes, s, values), sets),
@@ -399,9 +427,30 @@ class Search:
         """What opening each value would bring now; those that may never be opened are given up."""
         for crowd in self.crowds:
             crowd.outlook(self)
+        if self.split == "valid":
+            moved = [self._elsewhere(x) for x in np.flatnonzero(self.alive & ~self._valid()).tolist()]
+            for crowd in self.crowds if any(moved) else ():
+                crowd.outlook(self)
         if self.allowance.lasting:
             for x in np.flatnonzero(self.alive & ~self._valid()).tolist():
                 self._refuse(x, self._failing(x))
+
+    def _elsewhere(self, x: int) -> bool:
+        """Find another place to split a value of numbers; whether there is one."""
+        values, inside = self.values, self.values.numbers(x)
+        if inside is None:
+            return False
+        j, forbidden = values.attribute[x], np.zeros(inside[1] - inside[0], bool)
+        held = [crowd for crowd in self.crowds if j in crowd.of.columns]
+        for crowd in held:
+            crowd.forbid(x, inside, self, forbidden)
+        if not values.split_elsewhere(x, forbidden):
+            return False
+        self.gain[x] = values.gain[x]
+        self.place[j][values.lo[x] : values.hi[x] + 1] = values.slots(x)
+        for crowd in held:
+            crowd.place_anew(x, self)
+        return True
 
     def _valid(self) -> NDArray[np.bool_]:
         """Which values may be opened, as far as the records that fail tell."""

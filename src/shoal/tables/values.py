@@ -124,6 +124,24 @@ class Values:
                 self._add(self.attribute[x], *part)
         return range(self.first[x], self.first[x] + self.fan[x])
 
+    def numbers(self, x: int) -> tuple[int, int] | None:
+        """The first and the last code of numbers that can be split, if a value has any."""
+        attribute = self.attributes[self.attribute[x]]
+        last = self.hi[x] - (self.hi[x] == attribute.missing)
+        return (self.lo[x], last) if attribute.taxonomy is None and self.lo[x] < last else None
+
+    def split_elsewhere(self, x: int, forbidden: NDArray[np.bool_]) -> bool:
+        """Let a value of numbers be split at the best place that is not forbidden; whether that changes anything."""
+        inside = self.numbers(x)
+        if inside is None or forbidden.all():
+            return False
+        at = self._split(self.attribute[x], *inside, forbidden)
+        if at == self._parts[x][0][1]:
+            return False
+        self._parts[x] = ((inside[0], at, -1), (at + 1, inside[1], -1), *self._parts[x][2:])
+        self.gain[x] = self._gain(x)
+        return True
+
     def slots(self, x: int) -> I4:
         """For every code under a value the child it falls into."""
         length = [hi - lo + 1 for lo, hi, _ in self._parts[x]] or [self.hi[x] - self.lo[x] + 1]
@@ -194,7 +212,7 @@ class Values:
             return (lo, at, -1), (at + 1, last, -1), *absent
         return ((lo, last, -1), *absent) if absent and lo == last else ()
 
-    def _split(self, j: int, lo: int, hi: int) -> int:
+    def _split(self, j: int, lo: int, hi: int, forbidden: NDArray[np.bool_] | None = None) -> int:
         """The code behind which an interval is best split; of equals the smallest."""
         counts, attribute = self.counts[j], self.attributes[j]
         records = max(self._records(j, lo, hi), 1)
@@ -206,6 +224,8 @@ class Values:
             left = np.cumsum(np.diff(np.append(0, np.cumsum(counts.weight))[counts.start[lo : hi + 1]]))
             gains = -(left * (at - begin) + (records - left) * (end - at)) / attribute.span
         gains = gains / records
+        if forbidden is not None:
+            gains = np.where(forbidden, -np.inf, gains)
         return lo + int(np.argmax(gains >= gains.max() - NOTHING))
 
     def _gain(self, x: int) -> float:

@@ -137,10 +137,16 @@ def packed(
     if math.prod(sizes) >= 2**63:
         listed = [codes[:, c] for c in columns]
         return distinct([t[c] for t, c in zip(tables, listed, strict=True)] if tables else listed, len(codes))
+    return numbered(keys_of(codes, columns, sizes, tables), np.zeros(len(codes), np.int32))
+
+
+def keys_of(
+    codes: I4, columns: Sequence[int] | I8, sizes: Sequence[int], tables: Sequence[I4] = ()
+) -> NDArray[np.uint64]:
+    """A key below the product of ``sizes`` for every row; see `packed`."""
     offset = np.cumsum([0, *map(len, tables)], dtype=np.int64)
     table = np.concatenate(tables) if tables else np.zeros(0, np.int32)
-    keys = kernels.order.pack(codes, np.array(columns, np.int64), np.array(sizes, np.uint64), table, offset)
-    return numbered(keys, np.zeros(len(codes), np.int32))
+    return kernels.order.pack(codes, np.array(columns, np.int64), np.array(sizes, np.uint64), table, offset)
 
 
 def numbered(keys: NDArray[np.uint64], rank: I4) -> tuple[I4, I4, I8]:

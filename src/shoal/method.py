@@ -64,6 +64,10 @@ class Slices:
     first: I4
     node: I4 | None = None
 
+    def table(self, size: int) -> I4:
+        """The interval of every code."""
+        return np.repeat(np.arange(len(self.first), dtype=np.int32), np.diff(self.first, append=size))
+
     @property
     def uncut(self) -> bool:
         """Whether the root is published for all."""
@@ -118,10 +122,7 @@ class Decision:
 def _grouped(codes: Codes, slices: Sequence[Slices]) -> I4:
     """The group of every combination."""
     cut = [j for j, s in enumerate(slices) if len(s.first) > 1]
-    tables = []
-    for j in cut:
-        length = np.diff(slices[j].first, append=codes.attributes[j].size)
-        tables.append(np.repeat(np.arange(len(length), dtype=np.int32), length))
+    tables = [slices[j].table(codes.attributes[j].size) for j in cut]
     return packed(codes.quasi, cut, [len(slices[j].first) for j in cut], tables)[0]
 
 

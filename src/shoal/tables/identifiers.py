@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal import threads
 from shoal.codes import Codes
-from shoal.groups import Groups, packed
+from shoal.groups import Groups, keys_of, packed
 from shoal.method import Decision, Slices
 from shoal.policy import Policy
 from shoal.requirements import KAnonymity, Limits, Requirement, describe, lower, settle
@@ -18,6 +20,7 @@ from shoal.requirements import KAnonymity, Limits, Requirement, describe, lower,
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
 
+MOST_GROUPS = 2**22  # numbers that need not follow each other
 SAMPLE, MOSTLY = 4096, 0.98  # rows that are looked at, and the share of them that may differ, before all are sorted
 
 
@@ -124,10 +127,33 @@ class Allowance:
 
     def lost(self, codes: Codes, slices: Sequence[Slices]) -> int:
         """The records that must be left out of the groups by these cuts, once everything has settled."""
+        if all(isinstance(r, KAnonymity) for r in self.policy.require):
+            return self._smaller(codes, slices)
         decision = Decision.of_slices(codes, slices)
         groups = _groups(codes, decision)
         kept = settle(groups, self.policy.require)
         return codes.records - int(groups.size[kept].sum())
+
+    def _smaller(self, codes: Codes, slices: Sequence[Slices]) -> int:
+        """The same where only the size of groups counts."""
+        sets = identifier_sets(self.policy)
+        groups = threads.each(lambda of: _numbered(codes, slices, of.columns), sets)
+        least = [max(r.least for r in of.require) for of in sets]
+        weight, left = codes.weight.copy(), codes.records + 1
+        while left != (left := int(weight.sum())):
+            for group, k in zip(groups, least, strict=True):
+                weight[(np.bincount(group, weight) < k)[group]] = 0
+        return codes.records - left
+
+
+def _numbered(codes: Codes, slices: Sequence[Slices], columns: Sequence[int]) -> NDArray[np.integer]:
+    """A number for the group of every combination, by cuts through some attributes."""
+    cut = [j for j in columns if len(slices[j].first) > 1]
+    sizes = [len(slices[j].first) for j in cut]
+    tables = [slices[j].table(codes.attributes[j].size) for j in cut]
+    if math.prod(sizes) > MOST_GROUPS:
+        return packed(codes.quasi, cut, sizes, tables)[0]
+    return keys_of(codes.quasi, cut, sizes, tables).astype(np.int64)
 
 
 def _groups(codes: Codes, decision: Decision) -> Groups:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter
-from functools import cache
-from pathlib import Path
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -23,45 +20,14 @@ from shoal.tables import BottomUpGeneralization
 from tests.contract.cases import TREES, Case, cases, holds, recount
 from tests.contract.test_methods import suited
 from tests.reference.bottom_up import generalize
-from tests.reference.tds import Run
+from tests.steps import assert_same_steps, needs_data, published, reference, released
 
-DATA = Path(os.environ.get("SHOAL_DATA") or "nowhere") / "adult"
-needs_data = pytest.mark.skipif(
-    not (DATA / "train.csv").is_file() or not (DATA / "test.csv").is_file(),
-    reason="SHOAL_DATA names no folder that holds adult/train.csv and adult/test.csv",
-)
 CATEGORIES = ["workclass", "education", "marital-status", "occupation", "race", "sex", "native-country"]
 both = pytest.mark.parametrize("anonymity", ["records", "smallest"])
 
 
-def generalized(
-    frame: pd.DataFrame, policy: shoal.Policy, **parameters: object
-) -> tuple[shoal.Release, shoal.path.Path]:
-    method = BottomUpGeneralization(policy, **parameters)
-    release = method.release(frame)
-    return release, method.path_
-
-
-def twin(frame: pd.DataFrame, policy: shoal.Policy, **given: object) -> Run:
-    codes, _ = encode(open_data(frame), policy, also=[policy.target] if policy.target else [])
-    return generalize(codes, policy, **given)
-
-
-def published(release: shoal.Release) -> Counter[tuple[str | None, ...]]:
-    """How many records bear which labels."""
-    columns = list(release.policy.quasi)
-    rows = release.frame[columns].itertuples(index=False)
-    return Counter(tuple(None if pd.isna(v) else str(v) for v in row) for row in rows)
-
-
-def assert_same_steps(path: shoal.path.Path, run: Run) -> None:
-    assert dict(path.smallest) == run.smallest
-    for fast, slow in zip(path, run.steps, strict=False):
-        assert (fast.attribute, fast.value, fast.children) == (slow.attribute, slow.label, slow.labels)
-        figures = (slow.gain, slow.loss, slow.score)
-        assert (fast.gain, fast.loss, fast.score) == pytest.approx(figures, rel=1e-9, abs=1e-9)
-        assert dict(fast.smallest) == slow.smallest
-    assert len(path) == len(run.steps)
+generalized = partial(released, BottomUpGeneralization)
+twin = partial(reference, generalize)
 
 
 def fung_policy(k: int = 4, **more: object) -> shoal.Policy:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,13 +18,9 @@ from shoal.datasets import papers
 from shoal.engines import open_data
 from shoal.tables import TopDownSpecialization
 from tests.contract.cases import Case, cases, holds, recount
-from tests.reference.tds import Cut, Run, Search, candidates, entropy, specialize
+from tests.reference.tds import Cut, Search, candidates, entropy, specialize
+from tests.steps import assert_same_steps, needs_data, published, reference, released
 
-DATA = Path(os.environ.get("SHOAL_DATA") or "nowhere") / "adult"
-needs_data = pytest.mark.skipif(
-    not (DATA / "train.csv").is_file() or not (DATA / "test.csv").is_file(),
-    reason="SHOAL_DATA names no folder that holds adult/train.csv and adult/test.csv",
-)
 TOP = [
     *("capital-gain", "age", "marital-status", "education-num", "relationship"),
     *("hours-per-week", "sex", "education", "occupation"),
@@ -41,17 +34,8 @@ EDUCATION_SEX, SEX_HOURS = ("Education", "Sex"), ("Sex", "Work_Hrs")
 EVERYTHING = ("Education", "Sex", "Work_Hrs")
 
 
-def specialized(
-    frame: pd.DataFrame, policy: shoal.Policy, **parameters: object
-) -> tuple[shoal.Release, shoal.path.Path]:
-    method = TopDownSpecialization(policy, **parameters)
-    release = method.release(frame)
-    return release, method.path_
-
-
-def twin(frame: pd.DataFrame, policy: shoal.Policy, **given: object) -> Run:
-    codes, _ = encode(open_data(frame), policy, also=[policy.target] if policy.target else [])
-    return specialize(codes, policy, **given)
+specialized = partial(released, TopDownSpecialization)
+twin = partial(reference, specialize)
 
 
 def search_of(frame: pd.DataFrame, policy: shoal.Policy) -> tuple[Search, Cut]:
@@ -59,23 +43,6 @@ def search_of(frame: pd.DataFrame, policy: shoal.Policy) -> tuple[Search, Cut]:
     codes, _ = encode(open_data(frame), policy, also=[policy.target] if policy.target else [])
     search = Search(codes, policy)
     return search, tuple((search.top(j),) for j in range(len(search.names)))
-
-
-def published(release: shoal.Release) -> Counter[tuple[str | None, ...]]:
-    """How many records bear which labels."""
-    columns = list(release.policy.quasi)
-    rows = release.frame[columns].itertuples(index=False)
-    return Counter(tuple(None if pd.isna(v) else str(v) for v in row) for row in rows)
-
-
-def assert_same_steps(path: shoal.path.Path, run: Run) -> None:
-    assert dict(path.smallest) == run.smallest
-    for fast, slow in zip(path, run.steps, strict=False):
-        assert (fast.attribute, fast.value, fast.children) == (slow.attribute, slow.label, slow.labels)
-        figures = (slow.gain, slow.loss, slow.score)
-        assert (fast.gain, fast.loss, fast.score) == pytest.approx(figures, rel=1e-9, abs=1e-9)
-        assert dict(fast.smallest) == slow.smallest
-    assert len(path) == len(run.steps)
 
 
 def numbers(k: int = 1, **more: object) -> shoal.Policy:

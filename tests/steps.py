@@ -1,0 +1,54 @@
+"""What the tests of methods that leave a path share: their release and path, their twin, and the comparison of both."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import shoal
+import shoal.path
+from shoal.codes import encode
+from shoal.engines import open_data
+from shoal.method import Method
+from tests.reference.tds import Run
+
+DATA = Path(os.environ.get("SHOAL_DATA") or "nowhere") / "adult"
+needs_data = pytest.mark.skipif(
+    not (DATA / "train.csv").is_file() or not (DATA / "test.csv").is_file(),
+    reason="SHOAL_DATA names no folder that holds adult/train.csv and adult/test.csv",
+)
+
+
+def released(
+    method: type[Method], frame: pd.DataFrame, policy: shoal.Policy, **parameters: object
+) -> tuple[shoal.Release, shoal.path.Path]:
+    made = method(policy, **parameters)
+    release = made.release(frame)
+    return release, made.path_
+
+
+def reference(way: Callable[..., Run], frame: pd.DataFrame, policy: shoal.Policy, **given: object) -> Run:
+    codes, _ = encode(open_data(frame), policy, also=[policy.target] if policy.target else [])
+    return way(codes, policy, **given)
+
+
+def published(release: shoal.Release) -> Counter[tuple[str | None, ...]]:
+    """How many records bear which labels."""
+    columns = list(release.policy.quasi)
+    rows = release.frame[columns].itertuples(index=False)
+    return Counter(tuple(None if pd.isna(v) else str(v) for v in row) for row in rows)
+
+
+def assert_same_steps(path: shoal.path.Path, run: Run) -> None:
+    assert dict(path.smallest) == run.smallest
+    for fast, slow in zip(path, run.steps, strict=False):
+        assert (fast.attribute, fast.value, fast.children) == (slow.attribute, slow.label, slow.labels)
+        figures = (slow.gain, slow.loss, slow.score)
+        assert (fast.gain, fast.loss, fast.score) == pytest.approx(figures, rel=1e-9, abs=1e-9)
+        assert dict(fast.smallest) == slow.smallest
+    assert len(path) == len(run.steps)

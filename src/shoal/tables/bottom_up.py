@@ -191,7 +191,8 @@ class _Crowd:
 class _Climb:
     """The cut as it is, the groups by every set of identifiers, and which values may be closed next.
 
-    Arrays are by the numbers of the values; ``above`` counts the children of each that are not yet in the cut.
+    Arrays are by the numbers of the values; ``above`` counts the children of each that are not yet in the cut. Closing a value
+    was last seen to bring ``brings``, and brings at most ``slack`` more by now: so most values need not be tried again.
     """
 
     codes: Codes
@@ -206,6 +207,8 @@ class _Climb:
     allowance: Allowance
     ncp: float
     information: float
+    brings: NDArray[np.float64]
+    slack: NDArray[np.float64]
     steps: list[Step] = field(default_factory=list)
     origin: tuple[dict[tuple[str, ...], int], dict[str, float]] = field(default_factory=lambda: ({}, {}))
 
@@ -240,6 +243,8 @@ class _Climb:
             Allowance.of(policy, codes),
             1 - len(held) / len(codes.attributes),
             told,
+            np.zeros(len(fan)),
+            np.full(len(fan), np.inf),
         )
         climb.origin = (climb._smallest(), climb._measures())
         return climb
@@ -257,26 +262,30 @@ class _Climb:
         """The value to close next: the least information lost for each unit of anonymity; of equals the first."""
         values = self.values
         ready = sorted(self.ready, key=lambda x: (values.attribute[x], values.lo[x], values.node[x]))
-        bound = self._bound(ready)
+        most = self._most(ready)
         loss = np.array([self.values.gain[x] for x in ready])
-        lowest = loss / np.maximum(bound, 1e-300)  # of what the score can be
-        score, brings = np.full(len(ready), np.inf), np.zeros(len(ready), bool)
+        lowest = loss / np.maximum(most, 1e-300)  # of what the score can be
+        score, brings, best = np.full(len(ready), np.inf), np.zeros(len(ready), bool), np.inf
         for n in np.argsort(lowest, kind="stable").tolist():
-            if brings.any() and lowest[n] > score[brings].min() * (1 + SAME):
+            if lowest[n] > best * (1 + SAME):
                 break
-            gain = self._brings(ready[n]) if bound[n] > 0 else 0.0
+            if self.slack[ready[n]] > 0 and most[n] > 0:
+                self.brings[ready[n]] = self._brings(self._unions(ready[n]))
+                self.slack[ready[n]] = 0
+            gain = float(self.brings[ready[n]]) if most[n] > 0 else 0.0
             score[n], brings[n] = (loss[n] / gain, True) if gain > 0 else (loss[n], False)
+            best = min(best, score[n]) if gain > 0 else best
         score[brings != brings.any()] = np.inf
         return ready[int(np.argmax(score * (1 - SAME) <= score.min()))]
 
     def close(self, v: int) -> None:
         """Close a value, and say what that was."""
         values, j = self.values, self.values.attribute[v]
-        gain = self._brings(v)
-        for crowd in self.crowds:
-            if j in crowd.of.columns:
-                a = crowd.of.columns.index(j)
-                crowd.close(a, v, crowd.union(a, v, self.parent))
+        unions = self._unions(v)
+        gain = self._brings(unions)
+        for crowd, a, union in unions:
+            self._loosen(crowd, a, union)
+            crowd.close(a, v, union)
         children = values.open(v)
         self.cut[j].difference_update(children)
         self.cut[j].add(v)
@@ -307,11 +316,14 @@ class _Climb:
         j = self.values.attribute[v]
         return [(crowd, crowd.of.columns.index(j)) for crowd in self.crowds if j in crowd.of.columns]
 
-    def _brings(self, v: int) -> float:
+    def _unions(self, v: int) -> list[tuple[_Crowd, int, _Union]]:
+        """What closing a value would make of the groups by every set."""
+        return [(crowd, a, crowd.union(a, v, self.parent)) for crowd, a in self._sets(v)]
+
+    def _brings(self, unions: list[tuple[_Crowd, int, _Union]]) -> float:
         """The anonymity that closing a value brings, as the mean over the sets that hold its attribute."""
         found = []
-        for crowd, a in self._sets(v):
-            union = crowd.union(a, v, self.parent)
+        for crowd, _, union in unions:
             if self.anonymity == "records":
                 before = int(crowd.size[union.groups][~crowd.ok[union.groups]].sum())
                 found.append(before - union.failing)
@@ -319,17 +331,33 @@ class _Climb:
                 found.append(crowd.smallest_with(union) - crowd.smallest)
         return max(float(np.mean(found)), 0.0) if found else 0.0
 
-    def _bound(self, ready: list[int]) -> NDArray[np.float64]:
-        """What closing each value brings at most."""
-        if self.anonymity == "smallest":
-            return np.full(len(ready), float(self.codes.records))
+    def _loosen(self, crowd: _Crowd, a: int, union: _Union) -> None:
+        """Note by how much other values may bring more than is known of them, once these groups are merged.
+
+        Values of the same attribute have other groups, so nothing changes for them. Of others only unions with one of these
+        groups can change, from failing to passing, and where the size alone counts each has fewer records than is asked.
+        """
+        each = float(crowd.rows.limits.least - 1) if crowd.rows.plain and self.anonymity == "records" else np.inf
+        for b in range(crowd.node.shape[1]):
+            if b != a:
+                above, many = np.unique(self.parent[crowd.node[union.groups, b]], return_counts=True)
+                self.slack[above[above >= 0]] += each * many[above >= 0] + 1
+
+    def _most(self, ready: list[int]) -> NDArray[np.float64]:
+        """What closing each value brings at most: all below it that fails, or a rise of what is smallest nowhere else."""
         marked = np.zeros(len(self.parent), bool)
         marked[ready] = True
         total = np.zeros(len(self.parent))
         for crowd in self.crowds:
-            total += kernels.generalize.failing_below(crowd.node, crowd.size, crowd.ok, self.parent, marked)
+            ok = crowd.ok if self.anonymity == "records" else crowd.size > crowd.smallest
+            below = kernels.generalize.failing_below(crowd.node, crowd.size, ok, self.parent, marked)
+            total += below if self.anonymity == "records" else (below == crowd.size[~ok].sum()) * self.codes.records
         sets = np.array([max(len(self._sets(x)), 1) for x in ready])
-        return np.asarray(total[ready] / sets)
+        most = total[ready] / sets
+        if self.anonymity == "smallest":
+            self.slack[ready] = np.inf  # the smallest group is one of all
+            return np.asarray(most)
+        return np.asarray(np.minimum(most, self.brings[ready] + self.slack[ready]))
 
     def _smallest(self) -> dict[tuple[str, ...], int]:
         return {crowd.of.names: crowd.smallest for crowd in self.crowds}

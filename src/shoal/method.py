@@ -38,6 +38,7 @@ from shoal.release import Release, examine
 from shoal.requirements import certify, describe, refuse_unreachable, settle
 
 I4 = NDArray[np.int32]
+F8 = NDArray[np.float64]
 
 Progress = Callable[[str, int, int], None]
 
@@ -58,11 +59,24 @@ class Slices:
     """One attribute cut into intervals of codes, the same everywhere: interval i begins with the code ``first[i]``.
 
     ``node[i]`` is the node of the attribute's taxonomy that is published for it; numbers have none. One interval that holds
-    all codes is the root. A missing value has an interval of its own unless it is in the root.
+    all codes is the root. A missing value has an interval of its own unless it is in the root. ``shown`` has the lowest and
+    the highest number of each interval that is released, where others were suppressed.
     """
 
     first: I4
     node: I4 | None = None
+    shown: tuple[F8, F8] | None = None
+
+    def without(self, attribute: Attribute, codes: I4) -> Slices:
+        """The same cut, published only as far as these codes reach: no label may tell what is suppressed."""
+        if attribute.taxonomy is not None or self.uncut:
+            return self
+        codes = codes[codes != attribute.missing]
+        place = np.searchsorted(self.first, codes, side="right") - 1
+        low, high = np.full(len(self.first), np.inf), np.full(len(self.first), -np.inf)
+        np.minimum.at(low, place, attribute.position[codes])
+        np.maximum.at(high, place, attribute.position[codes])
+        return replace(self, shown=(low, high))
 
     def table(self, size: int) -> I4:
         """The interval of every code."""
@@ -243,15 +257,20 @@ class Method(ABC):
         cuts = decision.cuts
         if cuts is not None:
             cuts = replace(cuts, group=np.where(cuts.group >= 0, number[cuts.group], -1).astype(np.int32))
-        left = tuple((source, replace(w, index=w.index[kept])) for source, w in written)
-        return replace(
+        stays = codes.quasi[codes.combination[place.cell[group >= 0]]]
+        listed = zip(decision.slices, codes.attributes, strict=False)
+        decision = replace(
             decision,
             placement=replace(place, group=group),
             lo=decision.lo[kept],
             hi=decision.hi[kept],
             cuts=cuts,
             gone=decision.lo[~kept],
-        ), left
+            slices=tuple(s.without(a, np.unique(stays[:, j])) for j, (s, a) in enumerate(listed)),
+        )
+        if decision.slices:
+            return decision, self._write(codes, decision, style_of(self.write))
+        return decision, tuple((source, replace(w, index=w.index[kept])) for source, w in written)
 
     def _recoding(
         self, codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...], output: Output
@@ -319,7 +338,8 @@ def _field_cut(attribute: Attribute, field: Field, slices: Slices, *, sets: bool
     if slices.node is not None:
         return FieldCut.of_nodes(field, slices.node[seen].tolist(), sets=sets)
     ends = np.concatenate(([attribute.low], attribute.position[slices.first[seen][1:]], [attribute.high]))
-    return FieldCut.of_ends(field, ends, closed=True)
+    shown = None if slices.shown is None else (slices.shown[0][seen], slices.shown[1][seen])
+    return FieldCut.of_ends(field, ends, closed=True, shown=shown)
 
 
 def _generator(seed: int | None) -> np.random.Generator:

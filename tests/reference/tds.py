@@ -178,6 +178,17 @@ class Table:
             return text(low)
         return f"[{text(low)}, {text(high)}" + ("]" if value.hi == self.numbers(value.j) - 1 else ")")
 
+    def shown(self, value: Value, stay: NDArray[np.int32], everybody: bool) -> str | None:
+        """The label of a value in the end: where some were left out, an interval reaches as far as those who stay."""
+        attribute = self.codes.attributes[value.j]
+        codes = stay[(stay >= value.lo) & (stay <= value.hi)]
+        plain = everybody or value.top or attribute.taxonomy is not None or value.lo == attribute.missing
+        if plain or not len(codes):
+            return self.label(value)
+        text = date_text if attribute.kind == "date" else number_text
+        low, high = (text(float(attribute.position[c])) for c in (codes.min(), codes.max()))
+        return low if low == high else f"[{low}, {high}]"
+
     # Information.
 
     def records(self, value: Value) -> I8:
@@ -254,13 +265,17 @@ class Table:
 
     def groups(self, cut: Cut) -> Groups:
         """The groups by all quasi-identifiers."""
+        return self.grouped(cut)[0]
+
+    def grouped(self, cut: Cut) -> tuple[Groups, NDArray[np.int32]]:
+        """The groups by all quasi-identifiers, and the group of every combination."""
         columns = []
         for j, attribute in enumerate(self.codes.attributes):
             place = np.zeros(attribute.size, np.int32)
             for number, value in enumerate(cut[j]):
                 place[value.lo : value.hi + 1] = number
             columns.append(place[self.codes.quasi[:, j]])
-        return replace(self.codes.table, quasi=np.stack(columns, axis=1)).merged()[0]
+        return replace(self.codes.table, quasi=np.stack(columns, axis=1)).merged()
 
     def tested(self, groups: Groups, names: Names) -> tuple[I8, NDArray[np.bool_]]:
         """The groups by one set: their sizes, and which of them meet its requirements."""
@@ -280,11 +295,13 @@ class Table:
         return bool(kept.any()) and lost <= int(self.policy.suppress * self.codes.records + 1e-9)
 
     def result(self, cut: Cut, steps: list[Step], smallest: dict[Names, int]) -> Run:
-        groups = self.groups(cut)
-        groups = groups.keep(self.kept(groups))
+        groups, where = self.grouped(cut)
+        kept = self.kept(groups)
+        groups, stay = groups.keep(kept), self.codes.quasi[kept[where]]
+        shown = [[self.shown(v, stay[:, j], all(kept)) for v in values] for j, values in enumerate(cut)]
         rows: Counter[tuple[str | None, ...]] = Counter()
         for places, size in zip(groups.quasi.tolist(), groups.size.tolist(), strict=True):
-            rows[tuple(self.label(cut[j][place]) for j, place in enumerate(places))] += size
+            rows[tuple(shown[j][place] for j, place in enumerate(places))] += size
         listed = {n: [(v.lo, v.hi, v.node) for v in cut[j]] for j, n in enumerate(self.names)}
         return Run(steps, listed, smallest, rows)
 
@@ -336,7 +353,15 @@ class Search(Table):
         return self.opened[value]
 
     def beneficial(self, value: Value, gain: float) -> bool:
-        return gain > 0 if self.classes is None else np.count_nonzero(self.records(value)) > 1
+        if self.classes is None:
+            return gain > 0 or self.free(value)
+        return np.count_nonzero(self.records(value)) > 1
+
+    def free(self, value: Value) -> bool:
+        """Whether opening a value costs nothing: without a target, where all its records go to one child."""
+        children, _ = self.opening(value)
+        there = [child for child in children if self.records(child).sum() > 0]
+        return self.classes is None and len(there) == 1 and self.penalty(value) > 0
 
     def smallest(self, groups: Groups, names: Names) -> int:
         """A of a set: the records of the smallest group that meets the requirements."""
@@ -448,6 +473,9 @@ def specialize(
     while limit is None or len(steps) < limit:
         best: Candidate | None = None
         for candidate in candidates(search, cut, now):
+            if search.free(candidate.value):
+                best = candidate
+                break
             if best is None or candidate.score > best.score * (1 + EQUAL):
                 best = candidate
         if best is None:

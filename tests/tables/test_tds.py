@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache, partial
 from itertools import pairwise
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import shoal
 import shoal.path
+from shoal import recoding
 from shoal.codes import encode
 from shoal.datasets import papers
 from shoal.engines import open_data
@@ -594,3 +596,44 @@ def test_unknown_values_of_parameters_are_errors(given: dict[str, object]) -> No
 def test_unknown_parameters_list_the_known() -> None:
     with pytest.raises(shoal.PolicyError, match=r"'stop_at'"):
         shoal.anonymize(papers.fung(), papers.fung_policy(), method="tds", stopat=3)
+
+
+@pytest.mark.parametrize("write", ["label", "lo-hi", "midpoint"])
+@pytest.mark.parametrize("target", ["ill", None])
+def test_no_label_tells_of_somebody_who_is_suppressed(target: str | None, write: str) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(20, 60, 200), "sex": rng.choice(["M", "F"], 200), "ill": "flu"})
+    frame.loc[::3, "ill"] = "ok"
+    frame.loc[200] = [117, "X", "hiv"]
+    policy = shoal.Policy(
+        quasi={"age": "numeric", "sex": "categorical"},
+        sensitive=["ill"],
+        target=target,
+        require=[shoal.KAnonymity(5)],
+        suppress=0.02,
+    )
+    release, _ = specialized(frame, policy, write=write)
+    ages = [c for c in release.frame if c.startswith("age")]
+    assert "hiv" not in set(release.frame["ill"])
+    assert "117" not in release.frame[ages].to_csv(index=False)
+    if write != "label":
+        assert release.frame[ages].max().max() <= frame["age"][:200].max()
+    again = release.recoding.apply(frame)  # who was left out is left out again
+    assert again.astype(str).equals(release.frame.astype(str))
+    assert (
+        recoding.Cut.from_dict(json.loads(release.recoding.to_json()))
+        .apply(frame)
+        .astype(str)
+        .equals(again.astype(str))
+    )
+    with pytest.raises(shoal.DataError, match="outside"):
+        release.recoding.apply(frame[:1].assign(age=117))
+
+
+def test_without_a_target_values_with_one_child_are_no_obstacle() -> None:
+    """All codes begin alike: the way down to where they differ costs nothing."""
+    frame = pd.DataFrame({"zip": [f"479{i:02d}" for i in range(20)] * 5})
+    policy = shoal.Policy(quasi={"zip": {"mask": "right"}}, require=[shoal.KAnonymity(5)])
+    release, path = specialized(frame, policy)
+    assert release.measures["ncp"] == 0
+    assert [(s.value, s.gain, s.loss) for s in path[:3]] == [("*", 0, 0), ("4****", 0, 0), ("47***", 0, 0)]

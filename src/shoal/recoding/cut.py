@@ -23,9 +23,11 @@ from shoal.recoding.base import (
     Output,
     Placement,
     apply,
+    from_numbers,
     head_from_dict,
     head_to_dict,
     refuse_outside,
+    to_numbers,
 )
 from shoal.recoding.writing import style_of
 
@@ -35,7 +37,8 @@ class FieldCut:
     """The cut of one field: interval i goes from ``begin[i]`` up to but not with ``end[i]``, as positions.
 
     Numbers are cut into half-open intervals, the last of which holds its end where ``closed``; a taxonomy into nodes, whose
-    intervals are of leaf codes. A missing value is published as missing where ``missing`` is None, else by that label.
+    intervals are of leaf codes. A missing value is published as missing where ``missing`` is None, else by that label. Where
+    records were suppressed, an interval of numbers is published only as far as the others reach, ``low[i]`` to ``high[i]``.
     """
 
     begin: F8
@@ -43,6 +46,8 @@ class FieldCut:
     labels: tuple[str, ...]
     missing: str | None = None
     closed: bool = False
+    low: F8 | None = None
+    high: F8 | None = None
 
     @classmethod
     def whole(cls) -> FieldCut:
@@ -50,13 +55,16 @@ class FieldCut:
         return cls(np.array([-np.inf]), np.array([np.inf]), (ROOT,), ROOT)
 
     @classmethod
-    def of_ends(cls, field: Field, ends: F8, *, closed: bool = False) -> FieldCut:
-        """Numbers or dates, cut at ascending ends."""
+    def of_ends(cls, field: Field, ends: F8, *, closed: bool = False, shown: tuple[F8, F8] | None = None) -> FieldCut:
+        """Numbers or dates, cut at ascending ends; ``shown`` has how far each interval is published, where not all of it."""
         text = date_text if field.kind == "date" else number_text
         labels = [cut_text(a, b, text) for a, b in pairwise(ends)]
         if closed:
             labels[-1] = range_text(ends[-2], ends[-1], text)
-        return cls(ends[:-1], ends[1:], tuple(labels), None, closed)
+        if shown is None:
+            return cls(ends[:-1], ends[1:], tuple(labels), None, closed)
+        labels = [range_text(a, b, text) if a <= b else old for old, a, b in zip(labels, *shown, strict=True)]
+        return cls(ends[:-1], ends[1:], tuple(labels), None, closed, *shown)
 
     @classmethod
     def of_nodes(cls, field: Field, nodes: Sequence[int], *, sets: bool = False) -> FieldCut:
@@ -128,8 +136,6 @@ class Cut:
             place, lost = _intervals_of(cut, positions)
             parts[:, j] = place[quasi[:, j]]
             outside |= lost[quasi[:, j]]
-        if outside.any() and not nearest:
-            refuse_outside(later, outside)
         group = dense(list(parts.T), len(parts))
         first = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
         first[group] = np.arange(len(group))
@@ -137,6 +143,9 @@ class Cut:
             gone = set(self.suppressed)
             out = np.array([row in gone for row in self.labels(parts[first])], bool)
             group = np.where(out[group], -1, group).astype(np.int32)
+        outside &= group >= 0
+        if outside.any() and not nearest:
+            refuse_outside(later, outside)
         return Placement.whole(later.counts, group), self.write(parts[first])
 
     def write(self, parts: I4, *, numbers: str | None = None) -> tuple[tuple[str, Written], ...]:
@@ -168,6 +177,7 @@ class Cut:
                         "labels": list(c.labels),
                         "missing": c.missing,
                         "closed": c.closed,
+                        "shown": None if c.low is None or c.high is None else [to_numbers(c.low), to_numbers(c.high)],
                     }
                     for c in self.cuts
                 ],
@@ -187,6 +197,7 @@ class Cut:
                 tuple(c["labels"]),
                 c["missing"],
                 c["closed"],
+                *((None, None) if c["shown"] is None else from_numbers(c["shown"])),
             )
             for c in found["cuts"]
         )
@@ -243,6 +254,8 @@ def _intervals_of(cut: FieldCut, positions: F8) -> tuple[I4, NDArray[np.bool_]]:
     inside = (found >= cut.begin[before]) & (found < cut.end[before])
     if cut.closed:
         inside |= found == cut.end[last]
+    if cut.low is not None and cut.high is not None:
+        inside &= (found >= cut.low[before]) & (found <= cut.high[before])
     closer = ~inside & (np.abs(cut.begin[behind] - found) < np.abs(found - cut.end[before]))
     place = np.where(closer & (found >= cut.begin[0]), behind, before)
     place = np.where(missing, len(cut.labels), np.where(unknown, 0, place))
@@ -266,9 +279,11 @@ def _written(name: str, cut: FieldCut, part: I4) -> Written:
 
 def _numbers(field: Field, cut: FieldCut, part: I4, style: str) -> list[Written]:
     """Numeric columns; the root and a missing value have no ends and no middle."""
-    begin, end = (np.zeros(0), np.zeros(0)) if cut.uncut else (cut.begin, cut.end)
+    begin, end = (cut.begin, cut.end) if cut.low is None or cut.high is None else (cut.low, cut.high)
+    seen = begin <= end  # others hold suppressed records alone and are not written
+    begin, end = (np.zeros(0), np.zeros(0)) if cut.uncut else (np.where(seen, begin, 0.0), np.where(seen, end, 0.0))
     index = np.where(part < len(begin), part, -1).astype(np.int32)
-    columns = {"_lo": begin, "_hi": end} if style == "lo-hi" else {"": (begin + end) / 2}
+    columns = {"_lo": begin, "_hi": end} if style == "lo-hi" else {"": begin / 2 + end / 2}
     if field.kind == "date":
         columns = {suffix: np.array([date_text(v) for v in numbers], object) for suffix, numbers in columns.items()}
     return [Written(f"{field.name}{suffix}", numbers, index) for suffix, numbers in columns.items()]

@@ -6,7 +6,7 @@ the anonymity they bring, until the requirement holds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -256,7 +256,11 @@ class _Climb:
             return True
         if not allowance.settled or (failing > allowance.records and allowance.sure):
             return False
-        return allowance.enough(allowance.lost(self.codes, self.slices()), self.codes.records)
+        lost = allowance.lost(self.codes, self.slices())
+        if self.steps and allowance.enough(lost, self.codes.records):
+            last = self.steps[-1]
+            self.steps[-1] = replace(last, measures={**last.measures, "suppressed": float(lost)})
+        return allowance.enough(lost, self.codes.records)
 
     def best(self) -> int:
         """The value to close next: the least information lost for each unit of anonymity; of equals the first."""

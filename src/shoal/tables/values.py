@@ -95,7 +95,8 @@ def _sparse(codes: Codes, j: int, classes: I4, domain: int) -> ClassCounts:
 class Values:
     """All values made so far; arrays by their numbers. Those of one parent follow each other.
 
-    ``informed`` says that a target is there, so that gains are of information; else they are of certainty (NCP).
+    ``informed`` says that a target is there, so that gains are of information; else they are of certainty (NCP). A value
+    ``helps`` where opening it can tell something, and is ``free`` where all its records go to one child, which costs nothing.
     """
 
     attributes: Sequence[Attribute]
@@ -110,6 +111,7 @@ class Values:
     gain: list[float] = field(default_factory=list)
     records: list[int] = field(default_factory=list)
     helps: list[bool] = field(default_factory=list)
+    free: list[bool] = field(default_factory=list)
     _parts: list[tuple[tuple[int, int, int], ...]] = field(default_factory=list)
 
     def root(self, j: int) -> int:
@@ -191,7 +193,9 @@ class Values:
         gain = self._gain(x) if parts and self.records[x] else 0.0
         self.gain.append(gain)
         classes = np.bincount(self.counts[j].inside(lo, hi)[1]) if parts and self.informed else np.zeros(0)
-        self.helps.append(bool(np.count_nonzero(classes) > 1) if self.informed else gain > 0)
+        free = not self.informed and sum(self._records(j, a, b) > 0 for a, b, _ in parts) == 1 and self.share(x) > 0
+        self.free.append(free)
+        self.helps.append(bool(np.count_nonzero(classes) > 1) if self.informed else gain > 0 or free)
         return x
 
     def _records(self, j: int, lo: int, hi: int) -> int:

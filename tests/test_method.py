@@ -382,3 +382,12 @@ def test_an_empty_table_and_a_table_too_small_are_errors() -> None:
         shoal.anonymize(FRAME, shoal.Policy(quasi={"age": "numeric"}))
     with pytest.raises(shoal.PolicyError, match="no quasi-identifier"):
         shoal.anonymize(FRAME, shoal.Policy(require=[shoal.KAnonymity(2)]))
+
+
+def test_a_column_that_would_be_taken_for_the_end_of_another_is_refused() -> None:
+    """Else the check would look at the lower end of a where it means the column a_lo."""
+    frame = pd.DataFrame({"a": [1, 2, 3, 4], "a_lo": [1, 2, 3, 4]})
+    policy = shoal.Policy(quasi={"a": "numeric", "a_lo": "numeric"}, require=[shoal.KAnonymity(2)])
+    assert shoal.anonymize(frame, policy).certificate.holds
+    with pytest.raises(shoal.PolicyError, match="'a_lo'; rename it"):
+        shoal.anonymize(frame, policy, write="lo-hi")

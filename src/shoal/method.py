@@ -416,6 +416,14 @@ def _as_published(codes: Codes, decision: Decision, written: tuple[tuple[str, Wr
 
 
 def _refuse_clash(written: list[str], policy: Policy) -> None:
+    pairs = [
+        (name, f"{name}{end}") for name in policy.quasi for end in ("_lo", "_hi") if f"{name}{end}" in policy.quasi
+    ]
+    split = [(name, other) for name, other in pairs if name not in written]
+    if split:
+        raise PolicyError(
+            f"column {split[0][0]!r} would be written as two, which cannot be told from the column {split[0][1]!r}; rename it"
+        )
     twice = [name for name in written if written.count(name) > 1 or name in policy.kept]
     if twice:
         raise PolicyError(

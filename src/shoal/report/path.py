@@ -11,7 +11,6 @@ REFUSED, REASON = 3, 200
 HERE = "---- the release stands here ----"
 OWNER = "For the owner alone: what follows holds values of the original table."
 DONE = {"open": "opened", "close": "closed"}
-WORTH = {"open": ("information gained", "anonymity lost"), "close": ("anonymity gained", "information lost")}
 
 
 def explain(path: Path) -> str:
@@ -76,8 +75,14 @@ def _steps(path: Path) -> Iterator[str]:
             yield f"{'':{width}}  {HERE}"
 
 
+def worth(measures: Mapping[str, float], direction: str) -> tuple[str, str]:
+    """What a step gains and loses, in words: information where there is a target, else certainty."""
+    told = "information" if "information" in measures else "certainty"
+    return (f"{told} gained", "anonymity lost") if direction == "open" else ("anonymity gained", f"{told} lost")
+
+
 def _worth(step: Step, direction: str) -> str:
-    gained, lost = WORTH[direction]
+    gained, lost = worth(step.measures, direction)
     return f"{gained} {figure(step.gain)}, {lost} {figure(step.loss)}, score {figure(step.score)}"
 
 

@@ -12,7 +12,7 @@ from shoal.errors import EngineError, PolicyError
 from shoal.path import Identifiers, Path, Refusal
 from shoal.report.curve import WIDTH, svg
 from shoal.report.page import STYLE
-from shoal.report.path import DONE, REASON, WORTH, by_attribute, left, standing
+from shoal.report.path import DONE, REASON, by_attribute, left, standing, worth
 from shoal.report.words import count, figure, label, sets, several
 
 CHILDREN, REFUSED = 20, 200  # shown in a cell, and for an attribute
@@ -92,7 +92,7 @@ def _steps(path: Path) -> str:
     sizes = [f"smallest group, {name}" if name else "smallest group" for name in names.values()]
     head = _head(
         ("step", "attribute", "value", "children"),
-        (*WORTH[path.direction], "score", *sizes, "NCP", "information", "suppressed"),
+        (*worth(path.measures, path.direction), "score", *sizes, "NCP", "information", "suppressed"),
     )
     explained = "".join(f"<li>{escape(name)}: {escape(several(f, len(f)))}</li>" for f, name in names.items() if name)
     above = f"<p>Groups are counted for each set of identifiers:</p><ul>{explained}</ul>" if explained else ""

@@ -469,7 +469,7 @@ class Search:
         """Give a value up, for this step or for good."""
         asked = "; ".join(str(c.of) for c in self.crowds if c.fails[x] > 0)
         most = f", and {self.allowance.records} may be suppressed" if self.allowance.records else ""
-        self.refused[x] = f"{failing} records would stand in groups that fail {asked}{most}"
+        self.refused[x] = f"{failing} record{'s' * (failing != 1)} would stand in groups that fail {asked}{most}"
         if self.allowance.lasting:
             self.alive[x] = False
         else:

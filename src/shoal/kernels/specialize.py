@@ -67,14 +67,11 @@ def split(link, number, rows, opened, fields, chunks, ahead):
     longest = np.int64(0)
     for g in link:
         longest = max(longest, facts[g, END] - facts[g, BEGIN])
-    many = words.shape[1]
-    new_words = np.empty((longest, many), words.dtype)
+    new_words = np.empty((longest, words.shape[1]), words.dtype)
     new_ref = np.empty(longest, ref.dtype)
     new_weight = np.empty(longest, weight.dtype)
     behind = np.empty(children + 1, np.int64)
     w, shift, mask = fields[a, 0], np.uint64(fields[a, 1]), np.uint64(fields[a, 2])
-    coded, down, whole = fields[a, 3], np.uint64(fields[a, 4]), np.uint64(fields[a, 5])
-    clear = ~(mask << shift)
     mass = np.empty(children, np.int64)
     waiting = False  # whether some child may be opened some day
     for c in range(children):
@@ -92,15 +89,9 @@ def split(link, number, rows, opened, fields, chunks, ahead):
             idle = idle and (b == a or not alive[node[g, b]])
         if children == 2:
             middle, left = _halve(low, high, rows, fields[a], place, idle, new_words, new_ref, new_weight)
-            total = facts[g, SIZE]
-            for c in range(2):
-                to = number[n] if c else g
-                facts[to, BEGIN], facts[to, END] = middle if c else low, high if c else middle
-                for b in range(node.shape[1]):
-                    node[to, b] = node[g, b]
-                node[to, a] = first + c
-                mass[c] = total - left if c else left
-                facts[to, SIZE], facts[to, FAIL] = mass[c], mass[c] if mass[c] < least else 0
+            right = facts[g, SIZE] - left
+            _become(g, g, low, middle, left, a, first, facts, node, least)
+            _become(number[n], g, middle, high, right, a, first + 1, facts, node, least)
             if not idle:
                 _look(g, -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
                 _look(number[n], -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
@@ -116,40 +107,50 @@ def split(link, number, rows, opened, fields, chunks, ahead):
         to, target = g, number[n]
         for c in range(children):
             if behind[c + 1] > behind[c]:
-                facts[to, BEGIN], facts[to, END] = low + behind[c], low + behind[c + 1]
-                for b in range(node.shape[1]):
-                    node[to, b] = node[g, b]
-                node[to, a] = first + c
-                facts[to, SIZE], facts[to, FAIL] = mass[c], mass[c] if mass[c] < least else 0
+                _become(to, g, low + behind[c], low + behind[c + 1], mass[c], a, first + c, facts, node, least)
                 if to != g:
                     target += 1
                 to = target
+        _deal(low, high, rows, fields[a], place, idle, behind, new_words, new_ref, new_weight)
         if idle:
-            for i in range(low, high):
-                c = np.int64((words[i, w] >> shift) & mask)
-                new_ref[behind[c]] = ref[i]
-                behind[c] += 1
-            ref[low:high] = new_ref[: high - low]
             continue
-        for i in range(low, high):
-            word = words[i, w]
-            c = np.int64((word >> shift) & mask)
-            at = behind[c]
-            behind[c] = at + 1
-            for v in range(many):
-                new_words[at, v] = words[i, v]
-            code = (words[i, coded] >> down) & whole
-            new_words[at, w] = (word & clear) | (np.uint64(place[code]) << shift)
-            new_ref[at] = ref[i]
-            new_weight[at] = weight[i]
-        for i in range(high - low):
-            for v in range(many):
-                words[low + i, v] = new_words[i, v]
-            ref[low + i] = new_ref[i]
-            weight[low + i] = new_weight[i]
         _look(g, -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
         for to in range(number[n], target):
             _look(to, -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
+
+
+@njit(cache=True, nogil=True)
+def _become(to, g, begin, end, records, a, value, facts, node, least):
+    """Write down a part of group g, with its own value of attribute a, as group ``to``."""
+    facts[to, BEGIN], facts[to, END], facts[to, SIZE] = begin, end, records
+    facts[to, FAIL] = records if records < least else 0
+    for b in range(node.shape[1]):
+        node[to, b] = node[g, b]
+    node[to, a] = value
+
+
+@njit(cache=True, nogil=True)
+def _deal(low, high, rows, field, place, idle, behind, new_words, new_ref, new_weight):
+    """Divide the rows of a group among children whose rows begin at ``behind``, each in their old order."""
+    words, ref, weight, facts, node = rows
+    w, shift, mask = field[0], np.uint64(field[1]), np.uint64(field[2])
+    coded, down, whole = field[3], np.uint64(field[4]), np.uint64(field[5])
+    for i in range(low, high):
+        word = words[i, w]
+        c = np.int64((word >> shift) & mask)
+        at = behind[c]
+        behind[c] = at + 1
+        new_ref[at] = ref[i]
+        if not idle:
+            for v in range(words.shape[1]):
+                new_words[at, v] = words[i, v]
+            code = (words[i, coded] >> down) & whole
+            new_words[at, w] = (word & ~(mask << shift)) | (np.uint64(place[code]) << shift)
+            new_weight[at] = weight[i]
+    ref[low:high] = new_ref[: high - low]
+    if not idle:
+        words[low:high] = new_words[: high - low]
+        weight[low:high] = new_weight[: high - low]
 
 
 @njit(cache=True, nogil=True)

@@ -112,7 +112,8 @@ def test_text_stays_text(run: Run, here: Path) -> None:
 def test_parameters_by_set(run: Run, here: Path) -> None:
     assert run(*ANONYMIZE, "--set", "cut=median", "--set", "relaxed=true").code == 0
     ledger = json.loads((here / "out.owner" / "ledger.json").read_text())
-    assert ledger["parameters"] == {"write": "label", "cut": "median", "relaxed": True}
+    common = {"write": "label", "improve": False, "max_size": None}
+    assert ledger["parameters"] == {**common, "cut": "median", "relaxed": True}
 
 
 def test_the_format_and_the_way_of_writing(run: Run, here: Path) -> None:

@@ -93,8 +93,8 @@ class Geometry:
     floats: F8
 
     @classmethod
-    def of(cls, attributes: Sequence[Attribute]) -> Geometry:
-        """Lower attributes to arrays."""
+    def of(cls, attributes: Sequence[Attribute], *, heights: bool = False) -> Geometry:
+        """Lower attributes to arrays; with ``heights`` nodes cost by their height, as in `Attribute.distance`."""
         head = np.zeros((len(attributes), 6), np.int32)
         ints: list[NDArray[Any]] = [head.ravel()]
         floats: list[NDArray[Any]] = [np.array([a.span for a in attributes], np.float64)]
@@ -109,9 +109,10 @@ class Geometry:
             if tree is None:
                 head[j] = NUMBER, attribute.size, attribute.missing, 0, 0, put(floats, attribute.position)
             else:
-                kind = FLAT if attribute.flat else TREE
+                kind = FLAT if attribute.flat and not heights else TREE
                 leaves, nodes = put(ints, tree.leaf), put(ints, np.stack([tree.hi, tree.parent], axis=1).ravel())
-                head[j] = kind, attribute.size, attribute.missing, leaves, nodes, put(floats, tree.share)
+                cost = tree.height / max(int(tree.height[0]), 1) if heights else tree.share
+                head[j] = kind, attribute.size, attribute.missing, leaves, nodes, put(floats, cost)
         return cls(np.concatenate(ints).astype(np.int32), np.concatenate(floats).astype(np.float64))
 
 
@@ -157,6 +158,11 @@ class Codes:
     def geometry(self) -> Geometry:
         """The attributes as arrays."""
         return Geometry.of(self.attributes)
+
+    @cached_property
+    def heights(self) -> Geometry:
+        """The attributes as arrays, nodes by their heights: the loss of Byun, Kamra, Bertino and Li, Definition 7."""
+        return Geometry.of(self.attributes, heights=True)
 
     def distance(self, one: int, other: int) -> float:
         """How far two combinations lie apart: the sum over the attributes, as Definition 6 of the k-member paper has it."""

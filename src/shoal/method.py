@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path as File
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +125,15 @@ class Decision:
         )
         return cls(Placement.whole(codes.counts, group), lo, hi, slices=tuple(slices), path=path)
 
+    @classmethod
+    def of_records(cls, codes: Codes, cell: I4, group: I4) -> Decision:
+        """Groups told record by record: entry i sends one record of ``cell[i]`` to ``group[i]``; groups are numbered densely."""
+        groups = int(group.max(initial=-1)) + 1
+        key, weight = np.unique(cell.astype(np.int64) * groups + group, return_counts=True)
+        cells, group = key // groups, (key % groups).astype(np.int32)
+        lo, hi = kernels.boxes.bounds(codes.quasi, codes.combination[cells], group, groups)
+        return cls(Placement(cells, group, weight.astype(np.int64)), lo, hi)
+
     def size(self) -> NDArray[np.int64]:
         """The records of every group."""
         present = self.placement.group >= 0
@@ -140,6 +149,14 @@ def _grouped(codes: Codes, slices: Sequence[Slices]) -> I4:
     return packed(codes.quasi, cut, [len(slices[j].first) for j in cut], tables)[0]
 
 
+class Common(TypedDict, total=False):
+    """The parameters that every method takes; see `Method`."""
+
+    write: str
+    improve: bool
+    max_size: int | None
+
+
 class Method(ABC):
     """A method that makes a release. Subclasses decide; applying, checking and measuring are the same for all.
 
@@ -147,14 +164,21 @@ class Method(ABC):
     ----------
     policy : the policy
     write : how generalized values are written: ``label``, ``lo-hi`` (two columns per number), ``midpoint``, ``set``
+    improve : move and swap records between the groups, dissolve and split groups, while the information loss falls
+    max_size : with ``improve``, the most records that a group may grow to; 2k - 1 unless said
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    randomized: ClassVar[bool] = False  # whether its seed is a secret that hides the records
 
-    def __init__(self, policy: Policy, *, write: str = "label") -> None:
+    def __init__(
+        self, policy: Policy, *, write: str = "label", improve: bool = False, max_size: int | None = None
+    ) -> None:
         self.policy = policy
         self.write = write
+        self.improve = improve
+        self.max_size = max_size
 
     @abstractmethod
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
@@ -174,7 +198,7 @@ class Method(ABC):
         codes, coded = encode(engine, self.policy, also=self.watched())
         tell("reading", 1, 1)
         refuse_unreachable(self.policy.require, codes.table)
-        decision = self.decide(codes, rng=_generator(seed), progress=tell)
+        decision = self.decide(codes, rng=self._generator(seed), progress=tell)
         written = self._write(codes, decision, style)
         _refuse_clash([w.name for _, w in written], self.policy)
         decision, written = self._suppress(codes, decision, written)
@@ -211,6 +235,10 @@ class Method(ABC):
             decision.path,
         )
 
+    def weights_of(self, codes: Codes) -> F8:
+        """How much each attribute counts in the information loss."""
+        return np.ones(len(codes.attributes))
+
     def watched(self) -> tuple[str, ...]:
         """Columns that the method looks at beside the quasi-identifiers and what the requirements name."""
         return ()
@@ -218,6 +246,12 @@ class Method(ABC):
     def parameters(self) -> dict[str, Any]:
         """The parameters of this method, by name."""
         return {name: getattr(self, name) for name in constructor(type(self)) if name != "policy"}
+
+    def _generator(self, seed: int | None) -> np.random.Generator:
+        """Chance for the search; where it hides nobody it is the same on every run unless a seed is given."""
+        if seed is not None and (not isinstance(seed, int) or seed < 0):
+            raise PolicyError(f"a seed is a whole number of at least 0, not {seed!r}")
+        return np.random.default_rng(0 if seed is None and not self.randomized else seed)
 
     def _write(self, codes: Codes, decision: Decision, style: Style) -> tuple[tuple[str, Written], ...]:
         """What is published for every group."""
@@ -340,12 +374,6 @@ def _field_cut(attribute: Attribute, field: Field, slices: Slices, *, sets: bool
     ends = np.concatenate(([attribute.low], attribute.position[slices.first[seen][1:]], [attribute.high]))
     shown = None if slices.shown is None else (slices.shown[0][seen], slices.shown[1][seen])
     return FieldCut.of_ends(field, ends, closed=True, shown=shown)
-
-
-def _generator(seed: int | None) -> np.random.Generator:
-    if seed is not None and (not isinstance(seed, int) or seed < 0):
-        raise PolicyError(f"a seed is a whole number of at least 0, not {seed!r}")
-    return np.random.default_rng(seed)
 
 
 def _silent(stage: str, done: int, total: int) -> None:

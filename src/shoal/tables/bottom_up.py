@@ -7,7 +7,7 @@ the anonymity they bring, until the requirement holds.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from shoal import kernels
 from shoal.codes import Codes
 from shoal.errors import PolicyError, choices
-from shoal.method import Decision, Method, Progress, Slices
+from shoal.method import Common, Decision, Method, Progress, Slices
 from shoal.path import Path, Step
 from shoal.policy import Policy
 from shoal.tables.identifiers import Allowance, Combinations, IdentifierSet, identifier_sets
@@ -36,7 +36,7 @@ class BottomUpGeneralization(Method):
         ``balanced``). With a target a closed value costs the information it told of it, without one certainty (NCP)
     anonymity : what closing a value brings: ``records`` counts those that leave a group which fails, ``smallest`` the rise of
         the smallest group, as in the paper; the latter stays at one record until the last unique record is gone
-    write : how generalized values are written: ``label``, ``lo-hi``, ``midpoint`` or ``set``
+    common : ``write``, ``improve`` and ``max_size``, as for every method; see `Method`
 
     Of values that bring anonymity the one with the least information lost for each unit of it is closed, of values that bring
     none the one that loses least. A quasi-identifier that no requirement looks at is not released (``*``). Ties: the earlier
@@ -61,8 +61,8 @@ class BottomUpGeneralization(Method):
 
     path_: Path
 
-    def __init__(self, policy: Policy, *, anonymity: str = "records", write: str = "label") -> None:
-        super().__init__(policy, write=write)
+    def __init__(self, policy: Policy, *, anonymity: str = "records", **common: Unpack[Common]) -> None:
+        super().__init__(policy, **common)
         self.anonymity = anonymity
 
     def watched(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from shoal import kernels
 from shoal.codes import Codes
 from shoal.errors import PolicyError, choices
-from shoal.method import Cuts, Decision, Method, Progress
+from shoal.method import Common, Cuts, Decision, Method, Progress
 from shoal.policy import Policy
 from shoal.recoding import Placement
 from shoal.requirements import describe, lower
@@ -38,7 +38,7 @@ class Mondrian(Method):
         records x NCP, summed over all attributes once both sides are drawn tight; ``median`` the most balanced cut of the
         widest attribute, or of the next widest where that is not allowed
     relaxed : with ``median``, divide records that share the median value, so that both halves are equally large
-    write : how generalized values are written: ``label``, ``lo-hi``, ``midpoint`` or ``set``
+    common : ``write``, ``improve`` and ``max_size``, as for every method; see `Method`
 
     The loss of an interval is its width over the attribute's whole width for numbers, the leaves under the lowest node over
     it for taxonomies, and the number of values it spans for categories without one. Ties: the earlier attribute in the
@@ -53,8 +53,8 @@ class Mondrian(Method):
     name: ClassVar[str] = "mondrian"
     summary: ClassVar[str] = "cuts the table into boxes by the cut that loses least, or by medians"
 
-    def __init__(self, policy: Policy, *, cut: str = "gain", relaxed: bool = False, write: str = "label") -> None:
-        super().__init__(policy, write=write)
+    def __init__(self, policy: Policy, *, cut: str = "gain", relaxed: bool = False, **common: Unpack[Common]) -> None:
+        super().__init__(policy, **common)
         self.cut = cut
         self.relaxed = relaxed
 
@@ -76,7 +76,7 @@ class Mondrian(Method):
         parts, ref = forest.grow(progress), forest.ref
         del forest  # its rows are as large as the codes
         tree = _joined(parts, len(ref))
-        return _relaxed(codes, ref, tree) if self.relaxed else _strict(codes, ref, tree)
+        return Decision.of_records(codes, ref, _groups(tree)[1]) if self.relaxed else _strict(codes, ref, tree)
 
 
 @dataclass(frozen=True)
@@ -228,11 +228,3 @@ def _strict(codes: Codes, ref: NDArray[np.int32], tree: _Tree) -> Decision:
     number[leaves] = np.arange(len(leaves), dtype=np.int32)
     cuts = Cuts(tree.attribute, tree.cut, tree.child[:, 0].copy(), tree.child[:, 1].copy(), number)
     return Decision(Placement.whole(codes.counts, group), lo, hi, cuts)
-
-
-def _relaxed(codes: Codes, ref: NDArray[np.int32], tree: _Tree) -> Decision:
-    leaves, by_row = _groups(tree)
-    key, weight = np.unique(ref.astype(np.int64) * len(leaves) + by_row, return_counts=True)
-    cell, group = key // len(leaves), (key % len(leaves)).astype(np.int32)
-    lo, hi = kernels.boxes.bounds(codes.quasi, codes.combination[cell], group, len(leaves))
-    return Decision(Placement(cell, group, weight.astype(np.int64)), lo, hi)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from shoal import threads
 from shoal.codes import Codes
 from shoal.errors import PolicyError, choices
-from shoal.method import Decision, Method, Progress, Slices
+from shoal.method import Common, Decision, Method, Progress, Slices
 from shoal.path import Path, Refusal, Step
 from shoal.policy import Policy
 from shoal.requirements.base import real, whole
@@ -46,7 +46,7 @@ class TopDownSpecialization(Method):
     stop_at : release the table after this many steps; the path is followed to its end all the same
     max_steps : go no further than this many steps
     seconds : begin no step after this much time; what is released then depends on the machine
-    write : how generalized values are written: ``label``, ``lo-hi``, ``midpoint`` or ``set``
+    common : ``write``, ``improve`` and ``max_size``, as for every method; see `Method`
 
     Categories follow their taxonomy, numbers grow a tree of intervals, each split where it tells most. Requirements on
     several sets of attributes hold each on its own. A quasi-identifier that no requirement looks at is not released (``*``).
@@ -82,9 +82,9 @@ class TopDownSpecialization(Method):
         stop_at: int | None = None,
         max_steps: int | None = None,
         seconds: float | None = None,
-        write: str = "label",
+        **common: Unpack[Common],
     ) -> None:
-        super().__init__(policy, write=write)
+        super().__init__(policy, **common)
         self.by = by
         self.split = split
         self.stop_at = stop_at

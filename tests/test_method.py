@@ -238,10 +238,11 @@ def test_relaxed_goes_with_the_median() -> None:
 
 
 def test_parameters_are_known_by_name_and_kept() -> None:
-    assert list(constructor(Mondrian)) == ["policy", "write", "cut", "relaxed"]
+    assert list(constructor(Mondrian)) == ["policy", "write", "improve", "max_size", "cut", "relaxed"]
     release = shoal.anonymize(FRAME, POLICY, cut="median", write="set")
     assert release.method == "mondrian"
-    assert dict(release.parameters) == {"write": "set", "cut": "median", "relaxed": False}
+    common = {"write": "set", "improve": False, "max_size": None}
+    assert dict(release.parameters) == {**common, "cut": "median", "relaxed": False}
     assert rows(release.frame) == rows(Mondrian(POLICY, cut="median", write="set").release(FRAME).frame)
 
 

@@ -36,6 +36,7 @@ from shoal.recoding import (
 )
 from shoal.release import Release, examine
 from shoal.requirements import certify, describe, refuse_unreachable, settle
+from shoal.requirements.base import real
 
 I4 = NDArray[np.int32]
 F8 = NDArray[np.float64]
@@ -127,10 +128,18 @@ class Decision:
 
     @classmethod
     def of_records(cls, codes: Codes, cell: I4, group: I4) -> Decision:
-        """Groups told record by record: entry i sends one record of ``cell[i]`` to ``group[i]``; groups are numbered densely."""
-        groups = int(group.max(initial=-1)) + 1
-        key, weight = np.unique(cell.astype(np.int64) * groups + group, return_counts=True)
-        cells, group = key // groups, (key % groups).astype(np.int32)
+        """Groups told record by record: entry i sends one record of ``cell[i]`` to ``group[i]``, -1 to none of them.
+
+        Groups are numbered by their first cell, so that nothing tells in which order they were found.
+        """
+        held = group >= 0
+        first = np.full(int(group.max(initial=-1)) + 1, len(codes.counts.weight), np.int64)
+        np.minimum.at(first, group[held], cell[held])
+        number = np.empty(len(first) + 1, np.int32)
+        number[np.argsort(first, kind="stable")], number[-1] = np.arange(len(first), dtype=np.int32), -1
+        groups = int((first < len(codes.counts.weight)).sum())
+        key, weight = np.unique(cell.astype(np.int64) * (groups + 1) + number[group] + 1, return_counts=True)
+        cells, group = key // (groups + 1), (key % (groups + 1) - 1).astype(np.int32)
         lo, hi = kernels.boxes.bounds(codes.quasi, codes.combination[cells], group, groups)
         return cls(Placement(cells, group, weight.astype(np.int64)), lo, hi)
 
@@ -356,6 +365,39 @@ def make(method: type[Method], policy: Policy, parameters: Mapping[str, Any]) ->
         if name not in known:
             raise PolicyError(f"{method.name} has no parameter {name!r}; {choices(name, known)}")
     return method(policy, **parameters)
+
+
+def weights_for(codes: Codes, given: Mapping[str, float] | str | None) -> F8:
+    """How much each attribute counts, by the names of columns; those that are not named count 1.
+
+    A command line gives them as text, ``age=2,zip=0.5`` or ``age:2,zip:0.5``. Zero is allowed.
+    """
+    names = [a.name for a in codes.attributes]
+    weights = np.ones(len(names))
+    if isinstance(given, str):
+        given = _weights_in(given)
+    if given is not None and not isinstance(given, Mapping):
+        raise PolicyError(f"weights are numbers by the names of columns, such as {{{names[0]!r}: 2}}, not {given!r}")
+    for name, value in (given or {}).items():
+        if name not in names:
+            raise PolicyError(f"weights name {name!r}, which is no quasi-identifier; {choices(name, names)}")
+        weight = real(value, f"the weight of {name!r}")
+        if weight < 0:
+            raise PolicyError(f"the weight of {name!r} must be at least 0, not {value!r}")
+        weights[names.index(name)] = weight
+    return weights
+
+
+def _weights_in(text: str) -> dict[str, Any]:
+    """Weights out of ``name=weight`` or ``name:weight`` pairs with commas between them."""
+    found: dict[str, Any] = {}
+    for part in filter(str.strip, text.split(",")):
+        at = max(part.rfind("="), part.rfind(":"))
+        name = part[: max(at, 0)].strip()
+        if not name or name in found:
+            raise PolicyError(f"weights take NAME=NUMBER once for a column, with commas between, not {text!r}")
+        found[name] = part[at + 1 :].strip()
+    return found
 
 
 def _intervals(decision: Decision, codes: I4) -> I4:

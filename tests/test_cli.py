@@ -113,7 +113,7 @@ def test_parameters_by_set(run: Run, here: Path) -> None:
     assert run(*ANONYMIZE, "--set", "cut=median", "--set", "relaxed=true").code == 0
     ledger = json.loads((here / "out.owner" / "ledger.json").read_text())
     common = {"write": "label", "improve": False, "max_size": None}
-    assert ledger["parameters"] == {**common, "cut": "median", "relaxed": True}
+    assert ledger["parameters"] == {**common, "cut": "median", "relaxed": True, "weights": None}
 
 
 def test_the_format_and_the_way_of_writing(run: Run, here: Path) -> None:

@@ -40,7 +40,8 @@ def anonymize(
 
     Guarantee
     ---------
-    The release was tested from the outside, by what stands in it, and holds; otherwise `RequirementNotMet` is raised.
+    The release was tested from the outside, by what stands in it, and holds; otherwise `RequirementNotMet` is raised. Where a
+    method draws records anew, the groups that they were drawn from were tested, and the certificate says so.
 
     Examples
     --------
@@ -66,7 +67,8 @@ def check(data: Any, policy: Policy | str | Path | Mapping[str, Any]) -> Certifi
 
     Notes
     -----
-    A missing value is a value of its own: records that lack a quasi-identifier are counted, in groups of their own.
+    A missing value is a value of its own: records that lack a quasi-identifier are counted, in groups of their own. A table
+    of records that were drawn anew, as condensation does, does not show the groups behind it and will not hold.
 
     Examples
     --------
@@ -95,8 +97,8 @@ def measure(
 
     Notes
     -----
-    A midpoint is read as the exact value that it looks like. Labels of other tools are read as well: ``[20, 40)``,
-    ``20-40``, ``4790*``, ``{a, b}``, labels of the taxonomy, ``*``.
+    A midpoint, or a value that was drawn anew, is read as the exact value that it looks like. Labels of other tools are read
+    as well: ``[20, 40)``, ``20-40``, ``4790*``, ``{a, b}``, labels of the taxonomy, ``*``.
 
     Examples
     --------

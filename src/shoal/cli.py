@@ -28,7 +28,7 @@ from shoal.policy import Policy
 from shoal.recoding import STYLES
 from shoal.release import Release
 from shoal.report.words import count
-from shoal.requirements import Certificate
+from shoal.requirements import DRAWN, Certificate
 from shoal.tables import METHODS
 
 app = typer.Typer(
@@ -221,6 +221,8 @@ def _show(release: Release) -> None:
     _show_certificate(release.certificate)
     _pairs(("what is at risk", ""), facts.risks())
     _pairs(("what was kept", "certainty"), facts.knowledge())
+    if facts.drawn:
+        _pairs(("statistics of the drawn records", "difference"), facts.statistics())
 
 
 def _pairs(head: tuple[str, str], rows: list[tuple[str, str]]) -> None:
@@ -258,6 +260,8 @@ def _show_certificate(certificate: Certificate) -> None:
         if not f.holds:
             worst = ", ".join(f"{k}={'(missing)' if v is None else v}" for k, v in f.worst.items())
             _console().print(f"worst group of {f.text}: {worst} ({f.worst_size} records)", soft_wrap=True)
+    if certificate.evidence == "groups":
+        _console().print(DRAWN, style="yellow", soft_wrap=True)
     if certificate.identifiers:
         named = ", ".join(certificate.identifiers)
         _console().print(

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.engines import AS_SEEN, Counts, Dictionary, Distinct, Engine, Reading, number_text
+from shoal.engines import AS_SEEN, Counts, Dictionary, Distinct, Engine, Reading, moment_of, number_of, number_text
 from shoal.errors import DataError, some
 from shoal.groups import Groups
 from shoal.policy import Policy, Quasi
@@ -57,6 +57,20 @@ class Attribute:
     def missing(self) -> int:
         """The code of a missing value, or -1."""
         return self.size - 1 if self.size and np.isinf(self.position[-1]) else -1
+
+    @cached_property
+    def numbers(self) -> F8 | None:
+        """The number or moment that each code stands for, infinity for missing; None for categories.
+
+        Under a tree the leaves tell it, unless they are coarser than that, as months are.
+        """
+        if self.taxonomy is None:
+            return self.position
+        if self.kind == "categorical":
+            return None
+        parse = number_of if self.kind == "numeric" else moment_of
+        found = [np.inf if leaf is None else parse(leaf) for leaf in self.taxonomy.leaves]
+        return None if None in found else np.array(found, np.float64)
 
     def loss(self, lo: I4, hi: I4) -> F8:
         """The normalized certainty penalty of intervals of codes: 0 for one value, 1 for everything."""

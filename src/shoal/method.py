@@ -13,14 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal import kernels, threads
+from shoal.clusters import Records
 from shoal.codes import Attribute, Codes, encode
-from shoal.engines import Format, Plan, Written, format_of, open_data
+from shoal.engines import Engine, Format, Plan, Written, format_of, open_data
 from shoal.errors import PolicyError, RequirementNotMet, choices
 from shoal.groups import Groups, dense, packed
 from shoal.measures import Published, measures_of
+from shoal.measures.statistics import statistics_kept
 from shoal.measures.tables import audience_of, original_counts
 from shoal.path import Path
 from shoal.policy import Policy
+from shoal.polish import polished
 from shoal.recoding import (
     Assignment,
     Boxes,
@@ -34,9 +37,10 @@ from shoal.recoding import (
     style_of,
     write_boxes,
 )
+from shoal.recoding.writing import AVERAGES, STYLES
 from shoal.release import Release, examine
-from shoal.requirements import certify, describe, refuse_unreachable, settle
-from shoal.requirements.base import real
+from shoal.requirements import certify, describe, layout_of, refuse_unreachable, settle
+from shoal.requirements.base import real, whole
 
 I4 = NDArray[np.int32]
 F8 = NDArray[np.float64]
@@ -158,6 +162,19 @@ def _grouped(codes: Codes, slices: Sequence[Slices]) -> I4:
     return packed(codes.quasi, cut, [len(slices[j].first) for j in cut], tables)[0]
 
 
+@dataclass(frozen=True)
+class Made:
+    """A decision carried out: the recoding, and the table by which the groups are counted.
+
+    That is the table that leaves, unless records were drawn anew: then ``drawn`` leaves, and the other has the group of every
+    record in the place of its quasi-identifiers.
+    """
+
+    recoding: Recoding
+    counted: Engine
+    drawn: Engine | None = None
+
+
 class Common(TypedDict, total=False):
     """The parameters that every method takes; see `Method`."""
 
@@ -172,7 +189,8 @@ class Method(ABC):
     Parameters
     ----------
     policy : the policy
-    write : how generalized values are written: ``label``, ``lo-hi`` (two columns per number), ``midpoint``, ``set``
+    write : how generalized values are written: ``label``, ``lo-hi`` (two columns per number), ``midpoint``, ``set``; or one
+        value for a group: ``mean`` or ``median`` of numbers and dates, the most frequent category
     improve : move and swap records between the groups, dissolve and split groups, while the information loss falls
     max_size : with ``improve``, the most records that a group may grow to; 2k - 1 unless said
     """
@@ -207,41 +225,44 @@ class Method(ABC):
         codes, coded = encode(engine, self.policy, also=self.watched())
         tell("reading", 1, 1)
         refuse_unreachable(self.policy.require, codes.table)
-        decision = self.decide(codes, rng=self._generator(seed), progress=tell)
-        written = self._write(codes, decision, style)
+        rng = self._generator(seed)
+        decision = self.decide(codes, rng=rng, progress=tell)
+        written = self._shown(codes, decision, style)
         _refuse_clash([w.name for _, w in written], self.policy)
         decision, written = self._suppress(codes, decision, written)
+        if self.improve or self.max_size is not None:
+            decision, written = self._improve(codes, decision, written, tell)
         suppressed = codes.records - int(decision.size().sum())
         tell("writing", 0, 1)
         output = Output(self.policy.kept, self.policy.tokens)
-        columns = output.columns(schema.names, written)
-        place = decision.placement
-        released = coded.apply(Plan(codes.counts, place.cell, place.group, place.weight, columns))
-        recoding = self._recoding(codes, decision, written, output)
+        made = self._make(codes, coded, decision, written, output, rng)
         tell("writing", 1, 1)
         tell("checking", 0, 1)
-        certificate = examine(released, self.policy, suppressed=suppressed)
+        certificate = examine(made.counted, self.asked(), suppressed=suppressed, drawn=made.drawn)
         if not certificate.holds:
             raise RequirementNotMet(f"the release fails its check; nothing was written\n{certificate}").reached(
                 certificate
             )
-        if style in ("lo-hi", "midpoint"):  # these show less than was published of the box
+        if made.drawn or style in ("lo-hi", "midpoint", *AVERAGES):  # these show less than was published of the box
             written = self._write(codes, decision, "label")
-        audience = audience_of(released, self.policy, suppressed)
+        audience = audience_of(made.counted, self.policy, suppressed)
         measures = measures_of(_published(codes, decision, written), audience)
         measures |= decision.figures
+        if made.drawn:
+            measures |= statistics_kept(codes, made.drawn, self.policy)
         tell("checking", 1, 1)
         return Release(
             self.policy,
             certificate,
             measures,
-            recoding,
+            made.recoding,
             self.name,
             self.parameters(),
             tuple(n for n in schema.names if n not in self.policy.quasi and n not in output.kept),
             _format(data),
-            released,
+            made.drawn or made.counted,
             decision.path,
+            _secret_of(rng) if self.randomized else None,
         )
 
     def weights_of(self, codes: Codes) -> F8:
@@ -251,6 +272,19 @@ class Method(ABC):
     def watched(self) -> tuple[str, ...]:
         """Columns that the method looks at beside the quasi-identifiers and what the requirements name."""
         return ()
+
+    def refuse_unions(self) -> None:
+        """An error for requirements that a union of groups may fail: groups that come to look alike are one."""
+        for requirement in self.asked().require:
+            if not requirement.monotone:
+                raise PolicyError(
+                    f"{self.name} cannot promise {describe(requirement)}: a union of groups that pass it may fail; "
+                    "use another method"
+                )
+
+    def asked(self) -> Policy:
+        """The policy with all that must hold, where the method promises more than it asks."""
+        return self.policy
 
     def parameters(self) -> dict[str, Any]:
         """The parameters of this method, by name."""
@@ -262,10 +296,34 @@ class Method(ABC):
             raise PolicyError(f"a seed is a whole number of at least 0, not {seed!r}")
         return np.random.default_rng(0 if seed is None and not self.randomized else seed)
 
+    def _shown(self, codes: Codes, decision: Decision, style: Style) -> tuple[tuple[str, Written], ...]:
+        """By what the groups are told apart in the table that is checked: what is published for them."""
+        return self._write(codes, decision, style)
+
+    def _make(
+        self,
+        codes: Codes,
+        coded: Engine,
+        decision: Decision,
+        written: tuple[tuple[str, Written], ...],
+        output: Output,
+        rng: np.random.Generator,
+    ) -> Made:
+        """Carry out a decision; only methods that draw records use ``rng``."""
+        place, columns = decision.placement, output.columns(coded.schema().names, written)
+        table = coded.apply(Plan(codes.counts, place.cell, place.group, place.weight, columns))
+        return Made(self._recoding(codes, decision, written, output), table)
+
     def _write(self, codes: Codes, decision: Decision, style: Style) -> tuple[tuple[str, Written], ...]:
         """What is published for every group."""
         if not decision.slices:
             return write_boxes(codes.attributes, decision.lo, decision.hi, style, _members(codes, decision))
+        if style in AVERAGES:
+            cuts = [s for s in STYLES if s not in AVERAGES]
+            raise PolicyError(
+                f"{self.name} publishes the same cut everywhere, so no group has a {style} of its own; "
+                f"{choices(style, cuts)}, or take another method"
+            )
         return self._cut(codes, decision, Output((), ()), style).write(_intervals(decision, decision.lo))
 
     def _cut(self, codes: Codes, decision: Decision, output: Output, style: Style) -> Cut:
@@ -282,12 +340,13 @@ class Method(ABC):
     ) -> tuple[Decision, tuple[tuple[str, Written], ...]]:
         """Leave out the groups that fail, as far as the policy allows."""
         groups, place_of = _as_published(codes, decision, written, self.policy).merged()
-        kept = settle(groups, self.policy.require)[place_of]
+        require = self.asked().require
+        kept = settle(groups, require)[place_of]
         size = decision.size()
         lost, allowed = codes.records - int(size[kept].sum()), int(self.policy.suppress * codes.records + 1e-9)
         if lost > allowed or not kept.any():
-            wanted = "; ".join(describe(r) for r in self.policy.require)
-            reached = certify(groups, self.policy.require, fingerprint="", label=lambda *_: None)
+            wanted = "; ".join(describe(r) for r in require)
+            reached = certify(groups, require, fingerprint="", label=lambda *_: None)
             raise RequirementNotMet(
                 f"{self.name} cannot meet {wanted}: {lost} of {codes.records} records would have to be suppressed, "
                 f"and the policy allows {allowed}; relax the requirement or raise 'suppress'"
@@ -314,6 +373,29 @@ class Method(ABC):
         if decision.slices:
             return decision, self._write(codes, decision, style_of(self.write))
         return decision, tuple((source, replace(w, index=w.index[kept])) for source, w in written)
+
+    def _improve(
+        self, codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...], tell: Progress
+    ) -> tuple[Decision, tuple[tuple[str, Written], ...]]:
+        """Let records change their groups while the loss falls; the groups stay where one does not hold on its own."""
+        if self.improve is not True:
+            wrong = self.max_size is None
+            raise PolicyError(
+                f"improve must be true or false, not {self.improve!r}" if wrong else "max_size goes with improve=True"
+            )
+        asked, place, number = self.asked(), decision.placement, codes.records
+        layout = layout_of(_as_published(codes, decision, written, self.policy))
+        records = Records.of(codes, asked, self.weights_of(codes), layout=layout)
+        most = 2 * records.k - 1 if self.max_size is None else whole(self.max_size, "max_size", records.k)
+        cell, group = (np.repeat(part, place.weight).astype(np.int32) for part in (place.cell, place.group))
+        tell("improving", 0, number)
+        found = polished(records, cell, group, most, lambda done: tell("improving", done, number))
+        decision = replace(decision, figures={**decision.figures, "improved": found.gained})
+        if found.gained <= 0.0:
+            return decision, written
+        made = Decision.of_records(codes, cell, found.group)
+        decision = replace(made, figures=decision.figures, path=decision.path)
+        return decision, self._shown(codes, decision, style_of(self.write))
 
     def _recoding(
         self, codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...], output: Output
@@ -418,6 +500,11 @@ def _field_cut(attribute: Attribute, field: Field, slices: Slices, *, sets: bool
     return FieldCut.of_ends(field, ends, closed=True, shown=shown)
 
 
+def _secret_of(rng: np.random.Generator) -> int:
+    """The seed of a generator, also one that the operating system gave."""
+    return int(getattr(rng.bit_generator.seed_seq, "entropy"))  # noqa: B009
+
+
 def _silent(stage: str, done: int, total: int) -> None:
     """Nobody watches."""
 
@@ -431,16 +518,18 @@ def _positions(codes: Codes, box: I4) -> NDArray[np.float64]:
     return np.stack(columns, axis=1) if columns else np.zeros(box.shape)
 
 
-def _members(codes: Codes, decision: Decision) -> Callable[[int], tuple[I4, I4]]:
-    """For each attribute the distinct pairs of group and code, sorted."""
+def _members(codes: Codes, decision: Decision) -> Callable[[int], tuple[I4, I4, NDArray[np.int64]]]:
+    """For each attribute the distinct pairs of group and code, sorted, and the records of each."""
 
-    def members(j: int) -> tuple[I4, I4]:
+    def members(j: int) -> tuple[I4, I4, NDArray[np.int64]]:
         place = decision.placement
         combination = codes.combination[place.cell]
         present = place.group >= 0
         size = codes.attributes[j].size
-        pair = np.unique(place.group[present].astype(np.int64) * size + codes.quasi[combination[present], j])
-        return (pair // size).astype(np.int32), (pair % size).astype(np.int32)
+        key = place.group[present].astype(np.int64) * size + codes.quasi[combination[present], j]
+        pair, index = np.unique(key, return_inverse=True)
+        records = np.bincount(index, place.weight[present], minlength=len(pair)).astype(np.int64)
+        return (pair // size).astype(np.int32), (pair % size).astype(np.int32), records
 
     return members
 

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,12 @@ OWNER = ".owner"
 MARK, OWNER_MARK = "certificate.json", "ledger.json"  # by these a folder is known as a release
 
 
-def examine(data: Any, policy: Policy, *, suppressed: int = 0) -> Certificate:
-    """Test a table against a policy by what stands in it, whoever made it."""
+def examine(data: Any, policy: Policy, *, suppressed: int = 0, drawn: Engine | None = None) -> Certificate:
+    """Test a table against a policy by what stands in it, whoever made it.
+
+    Where records were drawn anew, ``drawn`` is the table that leaves, and ``data`` has in the place of the quasi-identifiers
+    the group that each record was drawn from.
+    """
     engine = open_data(data)
     policy.fit(engine.schema(), check=True)
     groups, labels = published(engine, policy)
@@ -36,10 +40,11 @@ def examine(data: Any, policy: Policy, *, suppressed: int = 0) -> Certificate:
     return certify(
         groups,
         requirements,
-        fingerprint=engine.fingerprint(),
+        fingerprint=(drawn or engine).fingerprint(),
         label=lambda column, code: labels[column][code],
         suppressed=suppressed,
-        identifiers=tuple(n for n in policy.identifiers if n in engine.schema().names),
+        identifiers=tuple(n for n in policy.identifiers if n in (drawn or engine).schema().names),
+        evidence="table" if drawn is None else "groups",
     )
 
 
@@ -56,7 +61,8 @@ class Release:
     """What a method made of a table, after its check.
 
     ``frame`` is the released table as the kind of frame that came in, in its row order, suppressed records left out.
-    ``path`` is the way that a method took which opens or closes values step by step, else None.
+    ``path`` is the way that a method took which opens or closes values step by step, else None; ``seed`` the secret of a
+    randomized method.
     """
 
     policy: Policy
@@ -69,6 +75,7 @@ class Release:
     format: Format
     engine: Engine
     path: shoal.path.Path | None = None
+    seed: int | None = field(default=None, repr=False)
 
     @cached_property
     def frame(self) -> Any:
@@ -139,7 +146,7 @@ class Release:
         folder.chmod(0o755)
         table = folder / f"table.{format}"
         self.engine.write(table, format)
-        certificate = examine(table, self.policy, suppressed=self.certificate.suppressed)
+        certificate = self._recheck(table)
         if not certificate.holds or certificate.fingerprint != self.certificate.fingerprint:
             raise RequirementNotMet(
                 "the table that was written is not the table that was checked; nothing was released"
@@ -150,11 +157,17 @@ class Release:
             **certificate.to_dict(),
             "file": table.name,
             "sha256": digest,
-            "measures": self.measures.public(),
+            "measures": self.measures.public(drawn=certificate.evidence == "groups"),
         }
         (folder / "certificate.json").write_text(_json(statement), encoding="utf-8")
         (folder / "policy.yaml").write_text(self.policy.to_yaml(public=True), encoding="utf-8")
         (folder / "report.html").write_text(html(self.facts(), self.policy, owner=False), encoding="utf-8")
+
+    def _recheck(self, table: Path) -> Certificate:
+        """The certificate of the table as it was written; the groups that records were drawn from do not stand in it."""
+        if self.certificate.evidence == "groups":
+            return replace(self.certificate, fingerprint=open_data(table).fingerprint())
+        return examine(table, self.policy, suppressed=self.certificate.suppressed)
 
     def _write_owner(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)
@@ -166,6 +179,7 @@ class Release:
                 {
                     "method": self.method,
                     "parameters": dict(self.parameters),
+                    **({} if self.seed is None else {"seed": self.seed}),
                     "dropped": list(self.dropped),
                     "fingerprint": self.certificate.fingerprint,
                     "records": self.certificate.records,

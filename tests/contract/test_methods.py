@@ -17,6 +17,7 @@ WAYS = [
     ("mondrian", {"cut": "gain"}),
     ("mondrian", {"cut": "median"}),
     ("mondrian", {"cut": "median", "relaxed": True}),
+    ("mondrian", {"cut": "target"}),
     ("tds", {}),
     ("tds", {"by": "gain"}),
     ("tds", {"split": "valid"}),
@@ -28,7 +29,12 @@ ways = pytest.mark.parametrize(("method", "parameters"), WAYS, ids=lambda v: str
 
 
 def suited(case: Case, method: str, parameters: dict[str, object] | None = None) -> Case:
-    """Bottom-up generalization needs a tree for every attribute; valid splits are not found where some may be suppressed."""
+    """Bottom-up generalization needs a tree for every attribute; valid splits are not found where some may be suppressed.
+
+    A cut by a target needs one.
+    """
+    if (parameters or {}).get("cut") == "target" and case.policy.target is None:
+        return Case(case.frame, case.policy.model_copy(update={"target": "illness"}))
     if (parameters or {}).get("split") == "valid":
         return Case(case.frame, case.policy.model_copy(update={"suppress": 0.0}))
     if method != "bottom-up":

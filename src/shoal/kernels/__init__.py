@@ -10,14 +10,34 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shoal.kernels import boxes as boxes
+    from shoal.kernels import clusters as clusters
     from shoal.kernels import generalize as generalize
     from shoal.kernels import hashing as hashing
+    from shoal.kernels import kmember as kmember
     from shoal.kernels import limits as limits
+    from shoal.kernels import microaggregate as microaggregate
     from shoal.kernels import mondrian as mondrian
+    from shoal.kernels import neighbours as neighbours
     from shoal.kernels import order as order
+    from shoal.kernels import polish as polish
     from shoal.kernels import specialize as specialize
 
-_MODULES = frozenset({"boxes", "generalize", "hashing", "limits", "mondrian", "order", "specialize"})
+_MODULES = frozenset(
+    {
+        "boxes",
+        "clusters",
+        "generalize",
+        "hashing",
+        "kmember",
+        "limits",
+        "microaggregate",
+        "mondrian",
+        "neighbours",
+        "order",
+        "polish",
+        "specialize",
+    }
+)
 
 
 def __getattr__(name: str) -> Any:

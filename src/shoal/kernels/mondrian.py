@@ -1,9 +1,14 @@
 """Mondrian's recursion on rows of codes, in place: each group is a segment of the rows.
 
-Two ways to choose a cut (see `tables.mondrian`): the most balanced cut of the widest attribute, or, among all cuts of all
-attributes, the one after which the losses of both sides, tightened in every attribute, fall most. The second touches each
-row once per attribute: the smallest and largest codes of all attributes are gathered per code of the cut attribute, and
-running boxes from both ends give the loss on either side of every cut.
+Three ways to choose a cut (see `tables.mondrian`): the most balanced cut of the widest attribute, or, among all cuts of all
+attributes, the one after which the losses of both sides, tightened in every attribute, fall most, or the one that tells most
+of a target (see `kernels.informed`). The second touches each row once per attribute: the smallest and largest codes of all
+attributes are gathered per code of the cut attribute, and running boxes from both ends give the loss on either side of
+every cut.
+
+``geometry`` is the two arrays of `codes.Geometry` and the weights by which the losses of the attributes are multiplied.
+``cells`` is what lies under each row: where its cells begin, their confidential codes, their records, where the counts of each
+confidential attribute begin, their class, and how many classes there are.
 """
 
 from __future__ import annotations
@@ -12,41 +17,25 @@ import numpy as np
 from numba import njit
 
 from shoal.kernels.boxes import HEAD, SIZE, interval_loss
-from shoal.kernels.limits import holds
+from shoal.kernels.informed import split_target, table_of
+from shoal.kernels.segments import LEAST_GAIN, LOW, OPEN, SHORT, TABLE, both, move, partition, sort_by_code, weigh
 
-MEDIAN, GAIN, RELAXED = 0, 1, 2
-OPEN = -1
+MEDIAN, GAIN, RELAXED, TARGET = 0, 1, 2, 3
 FAR = np.int32(2**31 - 1)
-TABLE = 1 << 16  # codes up to this many are gathered in a table, more are sorted
-SHORT = 48  # rows up to this many are sorted by insertion
-LOW = np.int64(0xFFFFFFFF)
 ZERO, ONE, TWO, THREE, FOUR = (np.uint64(i) for i in range(5))
-LEAST_GAIN = 1e-9  # per record; below it is rounding
 
 
-@njit(cache=True, nogil=True)
-def weigh(ref, begin, end, cells, histogram):
-    """Count the confidential values of a segment into ``histogram``."""
-    start, secret, weight, offset = cells
-    histogram[:] = 0
-    for i in range(begin, end):
-        u = ref[i]
-        for c in range(start[u], start[u + 1]):
-            for s in range(secret.shape[1]):
-                histogram[offset[s] + secret[c, s]] += weight[c]
-
-
-@njit(cache=True, nogil=True)
-def both(left, right, left_counts, right_counts, limits):
-    """Whether both sides of a cut meet every rule."""
-    return holds(left, left_counts, limits) and holds(right, right_counts, limits)
+@njit(cache=True, nogil=True, forceinline=True)
+def loss_of(j, lo, hi, geometry):
+    """The loss of the codes ``lo`` to ``hi`` of attribute ``j``, times its weight."""
+    return geometry[2][j] * interval_loss(j, lo, hi, geometry[0], geometry[1])
 
 
 @njit(cache=True, nogil=True)
 def allowed(rows, weight, ref, begin, end, a, at, total, whole, cells, limits):
     """Whether both sides of a cut meet every rule; ``whole`` is the histogram of the segment, if one is needed."""
     left = np.zeros(whole.shape[0], np.int64)
-    start, secret, cell_weight, offset = cells
+    start, secret, cell_weight, offset = cells[:4]
     size = 0
     for i in range(begin, end):
         if rows[i, a] <= at:
@@ -94,7 +83,7 @@ def split_median(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, 
     m = lo.shape[0]
     width = np.empty(m)
     for j in range(m):
-        width[j] = interval_loss(j, lo[j], hi[j], geometry[0], geometry[1])
+        width[j] = loss_of(j, lo[j], hi[j], geometry)
     if whole.shape[0] > 0:
         weigh(ref, begin, end, cells, whole)
     for _ in range(m):
@@ -108,38 +97,6 @@ def split_median(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, 
         if whole.shape[0] == 0 or allowed(rows, weight, ref, begin, end, a, at, total, whole, cells, limits):
             return a, at
     return -1, OPEN
-
-
-@njit(cache=True, nogil=True)
-def sort_by_code(rows, begin, end, a, lo, size, keys, spare):
-    """The rows of a segment in the order of attribute ``a``: (code - lo) << 32 | row - begin, in one of two buffers."""
-    n = end - begin
-    for i in range(n):
-        keys[i] = (np.int64(rows[begin + i, a] - lo) << 32) | np.int64(i)
-    if n <= SHORT:
-        for i in range(1, n):
-            key = keys[i]
-            j = i - 1
-            while j >= 0 and keys[j] > key:
-                keys[j + 1] = keys[j]
-                j -= 1
-            keys[j + 1] = key
-        return keys
-    count = np.empty(257, np.int64)
-    shift = 32
-    while (size - 1) >> (shift - 32) > 0:
-        count[:] = 0
-        for i in range(n):
-            count[((keys[i] >> shift) & 255) + 1] += 1
-        for d in range(256):
-            count[d + 1] += count[d]
-        for i in range(n):
-            digit = (keys[i] >> shift) & 255
-            spare[count[digit]] = keys[i]
-            count[digit] += 1
-        keys, spare = spare, keys
-        shift += 8
-    return keys
 
 
 @njit(cache=True, nogil=True)
@@ -173,7 +130,7 @@ def gather(rows, weight, begin, end, a, lo, size, tally, table):
 
 
 @njit(cache=True, nogil=True)
-def running_loss(source, place, gap, count, backward, out, lo, hi, part, ints, floats):
+def running_loss(source, place, gap, count, backward, out, lo, hi, part, geometry):
     """The loss of the box around the first (or, backward, the last) entries, after each of them.
 
     Entry p spans, in attribute j, the codes ``source[place[p] + j]`` to ``source[place[p] + gap + j]``.
@@ -191,7 +148,7 @@ def running_loss(source, place, gap, count, backward, out, lo, hi, part, ints, f
             if x < lo[j] or y > hi[j]:
                 lo[j] = min(lo[j], x)
                 hi[j] = max(hi[j], y)
-                part[j] = interval_loss(j, lo[j], hi[j], ints, floats)
+                part[j] = loss_of(j, lo[j], hi[j], geometry)
                 grew = True
         if grew:
             loss = 0.0
@@ -204,14 +161,13 @@ def running_loss(source, place, gap, count, backward, out, lo, hi, part, ints, f
 def split_gain(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, limits, least, scratch):
     """The cut with the largest fall of records x loss; the earlier attribute, then the smaller code, on ties."""
     tally, table, keys, spare, whole, place, before, after = scratch
-    ints, floats = geometry
     m = lo.shape[0]
     n = end - begin
     width = rows.shape[1]
     flat = rows.reshape(-1)
     now = 0.0
     for j in range(m):
-        now += interval_loss(j, lo[j], hi[j], ints, floats)
+        now += loss_of(j, lo[j], hi[j], geometry)
     best = LEAST_GAIN * total
     best_a, best_at = -1, OPEN
     box_lo, box_hi, part = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.float64)
@@ -238,8 +194,8 @@ def split_gain(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, li
             for p in range(n):
                 place[p] = (begin + (order[p] & LOW)) * width
             source, gap = flat, 0
-        running_loss(source, place, gap, count, False, before, box_lo, box_hi, part, ints, floats)
-        running_loss(source, place, gap, count, True, after, box_lo, box_hi, part, ints, floats)
+        running_loss(source, place, gap, count, False, before, box_lo, box_hi, part, geometry)
+        running_loss(source, place, gap, count, True, after, box_lo, box_hi, part, geometry)
         left, moved, v = np.int64(0), 0, np.int64(0)
         left_counts = np.zeros(whole.shape[0], np.int64)
         right_counts = whole.copy()
@@ -265,39 +221,6 @@ def split_gain(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, li
 
 
 @njit(cache=True, nogil=True)
-def move(ref, begin, end, order, moved, v, cells, left, right):
-    """Carry the confidential counts of all rows up to offset ``v`` from the right side to the left."""
-    start, secret, weight, offset = cells
-    while moved < end - begin and order[moved] >> 32 <= v:
-        u = ref[begin + (order[moved] & LOW)]
-        for c in range(start[u], start[u + 1]):
-            for s in range(secret.shape[1]):
-                left[offset[s] + secret[c, s]] += weight[c]
-                right[offset[s] + secret[c, s]] -= weight[c]
-        moved += 1
-    return moved
-
-
-@njit(cache=True, nogil=True)
-def partition(rows, weight, ref, begin, end, a, at):
-    """Move the rows with codes up to ``at`` to the front of the segment; returns where the others begin."""
-    i, j = begin, end - 1
-    while True:
-        while i <= j and rows[i, a] <= at:
-            i += 1
-        while i <= j and rows[j, a] > at:
-            j -= 1
-        if i >= j:
-            return i
-        for c in range(rows.shape[1]):
-            rows[i, c], rows[j, c] = rows[j, c], rows[i, c]
-        weight[i], weight[j] = weight[j], weight[i]
-        ref[i], ref[j] = ref[j], ref[i]
-        i += 1
-        j -= 1
-
-
-@njit(cache=True, nogil=True)
 def split_relaxed(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, limits, least, scratch):
     """Halve the segment by the widest attribute whose halves are allowed, dividing equal values; -1 if none is.
 
@@ -307,7 +230,7 @@ def split_relaxed(rows, weight, ref, begin, end, lo, hi, total, geometry, cells,
     m = lo.shape[0]
     width = np.empty(m)
     for j in range(m):
-        width[j] = interval_loss(j, lo[j], hi[j], geometry[0], geometry[1])
+        width[j] = loss_of(j, lo[j], hi[j], geometry)
     middle = begin + (end - begin) // 2
     if middle - begin < least:
         return -1
@@ -357,22 +280,31 @@ def grow(rows, weight, ref, begin, end, m, mode, once, geometry, cells, limits, 
     for j in range(m):
         biggest = max(biggest, np.int64(geometry[0][HEAD * j + SIZE]))
     n = end - begin
+    boxed = mode in (GAIN, TARGET)
     codes = min(biggest, TABLE, 4 * n + SHORT)
     sorted_rows = n if biggest > TABLE else min(n, biggest)  # fewer rows than codes, or too many codes for a table
-    entries = max(codes, sorted_rows) if mode == GAIN else 0
+    entries = max(codes, sorted_rows) if boxed else 0
     counted = 0
     for r in range(rules.shape[0]):
         if rules[r, 0] != 0:
             counted, sorted_rows = base.shape[0], n
+    kinds = cells[5]
+    if mode == TARGET:
+        sorted_rows = n
     scratch = (
         np.empty(codes, np.int64),
-        np.empty(2 * rows.shape[1] * codes if mode == GAIN else 0, np.int32),
+        np.empty(2 * rows.shape[1] * codes if boxed else 0, np.int32),
         np.empty(sorted_rows, np.int64),
         np.empty(sorted_rows, np.int64),
         np.zeros(counted, np.int64),
         np.empty(entries, np.int64),
         np.empty(entries, np.float64),
         np.empty(entries, np.float64),
+    )
+    by_class = (
+        np.zeros(kinds, np.int64),
+        np.zeros(kinds, np.int64),
+        np.empty(m * table_of(n) if mode == TARGET else 0, np.int64),
     )
 
     stack = np.empty(most + 1, np.int32)
@@ -396,9 +328,11 @@ def grow(rows, weight, ref, begin, end, m, mode, once, geometry, cells, limits, 
         a, at, middle = -1, OPEN, np.int64(-1)
         if mode == MEDIAN:
             a, at = split_median(rows, weight, ref, b, e, lo, hi, total, geometry, cells, limits, least, scratch)
-        elif mode == GAIN:
+        elif mode == TARGET:
+            a, at = split_target(rows, ref, b, e, lo, hi, total, cells, limits, least, scratch, by_class)
+        if mode == GAIN or (mode == TARGET and a < 0):
             a, at = split_gain(rows, weight, ref, b, e, lo, hi, total, geometry, cells, limits, least, scratch)
-        else:
+        elif mode == RELAXED:
             middle = split_relaxed(rows, weight, ref, b, e, lo, hi, total, geometry, cells, limits, least, scratch)
         if a >= 0:
             middle = partition(rows, weight, ref, b, e, a, at)

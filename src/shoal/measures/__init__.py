@@ -20,7 +20,11 @@ from shoal.measures.extents import Extent, extents
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
 
-RELATIVE = frozenset({"ncp", "il", "loss", "loss_mean", "precision", "entropy"})  # to the original
+STATISTICS = ("mean_shift", "deviation_shift", "correlation_shift", "share_shift")
+RELATIVE = frozenset(
+    {"ncp", "il", "loss", "loss_mean", "precision", "entropy", "improved", *STATISTICS}
+)  # to the original
+SIZES = frozenset({"records", "suppressed", "classes", "smallest", "average", "risk_max", "risk_mean"})
 THRESHOLD = 0.2  # the risk above which a record counts as at risk, unless said
 
 
@@ -45,6 +49,9 @@ class Measures(dict[str, float]):
     certain        records with a sensitive value that all of their group share
     ed, sd         equal and sensitive diversity (Byun et al., Definition 10), summed over the sensitive attributes; sd
                    counts the values that the policy calls truly sensitive
+    mean_shift     where records were drawn anew, how far the means of numbers lie from the original's; see also
+                   ``deviation_shift``, ``correlation_shift``, ``share_shift`` in `statistics.statistics_kept`
+    improved       the part of Total-IL, with the method's weights, that moving records between groups took away (``improve``)
     ============== ====================================================================================================
     """
 
@@ -52,12 +59,12 @@ class Measures(dict[str, float]):
         super().__init__(figures)
         self.columns = columns
 
-    def public(self) -> dict[str, float]:
-        """Those that anybody can count in the released table.
+    def public(self, *, drawn: bool = False) -> dict[str, float]:
+        """Those that anybody can count in the released table; of ``drawn`` records only the sizes of their groups.
 
         The others are relative to the original, to its widest number say, and would give away what the table hides.
         """
-        return {name: value for name, value in self.items() if name not in RELATIVE}
+        return {name: value for name, value in self.items() if (name in SIZES if drawn else name not in RELATIVE)}
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,12 @@ from shoal.recoding.assignment import Assignment
 from shoal.recoding.base import Field, Later, Output, Placement, Recoding
 from shoal.recoding.boxes import Boxes
 from shoal.recoding.cut import Cut, FieldCut
+from shoal.recoding.synthesis import Synthesis, one_by_one
 from shoal.recoding.writing import STYLES, Style, style_of, write_boxes
 
-KINDS: dict[str, type[Boxes] | type[Assignment] | type[Cut]] = {k.kind: k for k in (Cut, Boxes, Assignment)}
+KINDS: dict[str, type[Boxes] | type[Assignment] | type[Cut] | type[Synthesis]] = {
+    k.kind: k for k in (Cut, Boxes, Assignment, Synthesis)
+}
 
 
 def load_recoding(path: str | Path) -> Recoding:
@@ -42,7 +45,9 @@ __all__ = [
     "Placement",
     "Recoding",
     "Style",
+    "Synthesis",
     "load_recoding",
+    "one_by_one",
     "style_of",
     "write_boxes",
 ]

@@ -1,4 +1,4 @@
-"""What is published for a group: the label of its box, its ends, its midpoint, or the set of its values."""
+"""What is published for a group: the label of its box, its ends, its midpoint, the set of its values, or one value for all."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from shoal.codes import Attribute
 from shoal.engines import Written
 from shoal.errors import PolicyError, choices
 from shoal.groups import dense
-from shoal.labels import ROOT, date_text, number_text, range_text, set_text
+from shoal.labels import DAY, ROOT, date_text, number_text, range_text, set_text
 
 I4 = NDArray[np.int32]
+I8 = NDArray[np.int64]
+F8 = NDArray[np.float64]
 
-Style = Literal["label", "lo-hi", "midpoint", "set"]
+Style = Literal["label", "lo-hi", "midpoint", "set", "mean", "median"]
 STYLES: tuple[str, ...] = get_args(Style)
+AVERAGES: tuple[Style, ...] = ("mean", "median")  # made from the records of a group, so a cut has none
 
 
 def style_of(text: str) -> Style:
@@ -32,18 +35,21 @@ def write_boxes(
     lo: I4,
     hi: I4,
     style: Style,
-    members: Callable[[int], tuple[I4, I4]],
+    members: Callable[[int], tuple[I4, I4, I8]],
 ) -> tuple[tuple[str, Written], ...]:
     """The released columns for boxes ``lo`` to ``hi`` [group, attribute], each with the attribute it comes from.
 
-    ``members(j)`` gives the distinct pairs of group and code of attribute j, sorted by group; asked for by sets alone.
+    ``members(j)`` gives the distinct pairs of group and code of attribute j, sorted, and the records of each; asked for by
+    sets, means and medians alone.
     """
     found: list[tuple[str, Written]] = []
     for j, attribute in enumerate(attributes):
-        if attribute.taxonomy is None and style in ("lo-hi", "midpoint"):
+        if style in AVERAGES:
+            columns = [_averages(attribute, *members(j), len(lo), style)]
+        elif attribute.taxonomy is None and style in ("lo-hi", "midpoint"):
             columns = _numbers(attribute, lo[:, j], hi[:, j], style)
         elif attribute.taxonomy is not None and style == "set":
-            columns = [_sets(attribute, *members(j), len(lo))]
+            columns = [_sets(attribute, *members(j)[:2], len(lo))]
         else:
             columns = [_labels(attribute, lo[:, j], hi[:, j])]
         found += [(attribute.name, column) for column in columns]
@@ -102,6 +108,47 @@ def _numbers(attribute: Attribute, lo: I4, hi: I4, style: Style) -> list[Written
         _column(attribute, f"{attribute.name}_lo", low, gone),
         _column(attribute, f"{attribute.name}_hi", high, gone),
     ]
+
+
+def _averages(attribute: Attribute, group: I4, code: I4, records: I8, groups: int, style: Style) -> Written:
+    """The mean or median of numbers, the most frequent category; of the records that have a value, missing where none has.
+
+    Whatever has a tree is a category; where several are as frequent it is the earlier code. Dates stay as fine as they are:
+    whole days, or whole seconds, the earlier where two are as near.
+    """
+    held = code != attribute.missing
+    group, code, records = group[held], code[held], records[held]
+    begin = np.searchsorted(group, np.arange(groups + 1))
+    gone = begin[:-1] == begin[1:]
+    begin = begin[:-1][~gone]
+    if attribute.taxonomy is not None:
+        mode = np.full(groups, -1, np.int64)
+        mode[~gone] = code[np.lexsort((code, -records, group))[begin]]
+        kept, index = np.unique(mode, return_inverse=True)
+        return _texts(attribute.name, [attribute.taxonomy.leaves[c] if c >= 0 else None for c in kept], index)
+    values = np.zeros(groups)
+    if len(begin):
+        values[~gone] = (_means if style == "mean" else _medians)(attribute.position[code], records, begin)
+    if attribute.kind == "date":
+        known = attribute.position[np.isfinite(attribute.position)]
+        unit = next((u for u in (DAY, 1.0) if not (known % u).any()), None)
+        values = values if unit is None else np.ceil(values / unit - 0.5) * unit
+    return _column(attribute, attribute.name, values, gone)
+
+
+def _means(value: F8, records: I8, begin: I8) -> F8:
+    """The mean of every run of ascending values; rounding may not lead out of it."""
+    end = np.append(begin[1:], len(value))
+    mean = np.add.reduceat(value * records, begin) / np.add.reduceat(records, begin)
+    return np.clip(mean, value[begin], value[end - 1])
+
+
+def _medians(value: F8, records: I8, begin: I8) -> F8:
+    """The value in the middle of every run of ascending values, or between the two that are there."""
+    upto = np.cumsum(records)
+    first, size = upto[begin] - records[begin], np.add.reduceat(records, begin)
+    low, high = (value[np.searchsorted(upto, first + rank, side="right")] for rank in ((size - 1) // 2, size // 2))
+    return np.asarray((low + high) / 2, np.float64)
 
 
 def _column(attribute: Attribute, name: str, values: NDArray[np.float64], gone: NDArray[np.bool_]) -> Written:

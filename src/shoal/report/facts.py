@@ -9,6 +9,13 @@ from typing import Any
 from shoal.measures import Measures
 from shoal.requirements import Certificate
 
+STATISTICS = {
+    "mean_shift": "means, in standard deviations",
+    "deviation_shift": "standard deviations, as a share",
+    "correlation_shift": "correlations",
+    "share_shift": "shares of categories",
+}
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -18,6 +25,11 @@ class Facts:
     measures: Measures
     method: str
     parameters: Mapping[str, Any]
+
+    @property
+    def drawn(self) -> bool:
+        """Whether records were drawn anew, so that the table does not show its groups."""
+        return self.certificate.evidence == "groups"
 
     @property
     def kept(self) -> dict[str, float]:
@@ -50,3 +62,7 @@ class Facts:
             ("all attributes", f"{overall:.1%}"),
             *((name, f"{share:.1%}") for name, share in self.kept.items()),
         ]
+
+    def statistics(self) -> list[tuple[str, str]]:
+        """How far statistics of a drawn table lie from the original's, on average."""
+        return [(words, f"{self.measures[name]:.4f}") for name, words in STATISTICS.items() if name in self.measures]

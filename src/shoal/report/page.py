@@ -21,6 +21,11 @@ code { font-size: .9em; overflow-wrap: anywhere; } footer { margin-top: 2rem; fo
 """
 
 
+TESTED = "The table was tested as a stranger sees it, after it was written."
+DRAWN = """The quasi-identifiers were drawn anew from the statistics of groups that meet the requirements. These groups were
+counted, row by row, before the table was written: the table alone does not show them, and a check of it does not hold."""
+
+
 def html(facts: Facts, policy: Policy, *, owner: bool) -> str:
     """The page. Without ``owner`` it holds nothing that the released table does not show."""
     certificate = facts.certificate
@@ -30,16 +35,16 @@ def html(facts: Facts, policy: Policy, *, owner: bool) -> str:
 <html lang="en"><head><meta charset="utf-8"><title>Release report</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>
 <h1>Release report</h1>
-<p><span class="{verdict[0]}">{verdict[1]}</span> The table was tested as a stranger sees it, after it was written.</p>
+<p><span class="{verdict[0]}">{verdict[1]}</span> {DRAWN if facts.drawn else TESTED}</p>
 <h2>Requirements</h2>
 {_table(("requirement", "worst group reaches", ""), facts.requirements())}
 <h2>What is at risk</h2>
 {_table(("", ""), facts.risks(), figures=True)}
 <p>The risk of being found is the chance to pick the right record of somebody who is known to be in the table and whose
-quasi-identifiers are known: one over the size of the group.</p>
+quasi-identifiers are known: one over the size of the group{" that it was drawn from" if facts.drawn else ""}.</p>
 {_kept(facts) if owner else ""}
 <h2>Columns</h2>
-{_table(("role", "columns"), _roles(policy))}
+{_table(("role", "columns"), _roles(policy, "drawn anew" if facts.drawn else "generalized"))}
 <footer><p>Made by {escape(facts.method)} ({escape(parameters)}). Counting: a missing value is a value of its own;
 suppressed records are left out whole. What is not promised: that nobody can be found by columns which the policy leaves as
 they are, nor that a group's confidential values differ unless a requirement says so.</p>
@@ -54,7 +59,17 @@ def _kept(facts: Facts) -> str:
 <table><tr><th>attribute</th><th>certainty kept</th><th></th></tr>
 {_bars(facts)}</table>
 <p>100 % means that every value is published as it was, 0 % that nothing but <code>*</code> is left (1 - NCP, the mean
-over records). These figures are relative to the original table: they stay with the owner.</p>"""
+over records). These figures are relative to the original table: they stay with the owner.</p>{_statistics(facts)}"""
+
+
+def _statistics(facts: Facts) -> str:
+    """What a drawn table kept of the original's statistics."""
+    if not facts.drawn:
+        return ""
+    return f"""
+<p>Of records that were drawn anew this is said of the boxes around their groups. What the table kept of the original's
+statistics, as the mean difference (0: the same):</p>
+{_table(("statistics of the quasi-identifiers", "difference"), facts.statistics(), figures=True)}"""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, figures: bool = False) -> str:
@@ -76,9 +91,9 @@ def _bars(facts: Facts) -> str:
     )
 
 
-def _roles(policy: Policy) -> list[tuple[str, str]]:
+def _roles(policy: Policy, treated: str) -> list[tuple[str, str]]:
     rows = [
-        ("quasi-identifiers, generalized", ", ".join(policy.quasi)),
+        (f"quasi-identifiers, {treated}", ", ".join(policy.quasi)),
         ("sensitive, as they are", ", ".join(policy.sensitive)),
         ("target", policy.target or ""),
         ("kept as they are", ", ".join(policy.keep)),

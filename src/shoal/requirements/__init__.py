@@ -19,14 +19,16 @@ from shoal.requirements.base import (
     refuse_unreachable,
 )
 from shoal.requirements.bounds import AlphaKAnonymity, BetaLikeness, ConfidenceBound, DeltaDisclosure
-from shoal.requirements.certificate import Certificate, Finding, certify, settle
+from shoal.requirements.certificate import DRAWN, Certificate, Finding, certify, settle
 from shoal.requirements.closeness import TCloseness
 from shoal.requirements.diversity import LDiversity
+from shoal.requirements.own import OwnK
 
 KINDS = (KAnonymity, LDiversity, TCloseness, AlphaKAnonymity, BetaLikeness, ConfidenceBound, DeltaDisclosure)
 REQUIREMENTS: dict[str, type[Any]] = {kind.name: kind for kind in KINDS}
 
 __all__ = [
+    "DRAWN",
     "REQUIREMENTS",
     "AlphaKAnonymity",
     "BetaLikeness",
@@ -39,6 +41,7 @@ __all__ = [
     "LDiversity",
     "Layout",
     "Limits",
+    "OwnK",
     "Requirement",
     "TCloseness",
     "Term",

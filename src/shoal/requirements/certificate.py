@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ class Finding:
     """How one requirement fares: over all groups, and in the worst of them.
 
     ``reached`` is the worst group's value (for k-anonymity its size, so the k that the table has); ``worst`` its
-    published values.
+    published values, where the table shows its groups.
     """
 
     requirement: str
@@ -36,9 +36,16 @@ class Finding:
     worst_size: int
 
 
+Evidence = Literal["table", "groups"]
+DRAWN = "records were drawn anew from groups that meet this; the table alone does not show it"
+
+
 @dataclass(frozen=True)
 class Certificate:
     """The requirements as re-tested on a table, by what the table alone shows.
+
+    Where records were drawn anew, ``evidence`` is ``groups``: counted are the groups that they were drawn from, which only
+    the owner can tell; all rows of the table itself may differ.
 
     Rule of counting: a missing value is a value of its own, so records that lack a quasi-identifier form groups of their
     own and are counted; suppressed records are not in the table. ``identifiers`` are columns of the table that the policy
@@ -53,6 +60,7 @@ class Certificate:
     fingerprint: str
     suppressed: int = 0
     identifiers: tuple[str, ...] = ()
+    evidence: Evidence = "table"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -70,6 +78,8 @@ class Certificate:
         for f in self.findings:
             failing = "" if f.holds else f"; {f.failing_groups} groups with {f.failing_records} records fail"
             lines.append(f"  {'ok  ' if f.holds else 'FAIL'} {f.text}: worst group reaches {f.reached:g}{failing}")
+        if self.evidence == "groups":
+            lines.append(f"  note {DRAWN}")
         if self.identifiers:
             lines.append(f"  note the table still holds identifiers: {', '.join(self.identifiers)}")
         return "\n".join(lines)
@@ -83,9 +93,12 @@ def certify(
     label: Callable[[str, int], str | None],
     suppressed: int = 0,
     identifiers: tuple[str, ...] = (),
+    evidence: Evidence = "table",
 ) -> Certificate:
     """Test groups against every requirement, each on its own set of attributes."""
     findings = tuple(_finding(groups, requirement, label) for requirement in requirements)
+    if evidence == "groups":  # what is known of a single group is not published
+        findings = tuple(replace(f, worst={}) for f in findings)
     size = groups.size
     return Certificate(
         all(f.holds for f in findings),
@@ -96,6 +109,7 @@ def certify(
         fingerprint,
         suppressed,
         identifiers,
+        evidence,
     )
 
 

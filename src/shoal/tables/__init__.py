@@ -5,11 +5,16 @@ from __future__ import annotations
 from shoal.errors import PolicyError, choices
 from shoal.method import Method
 from shoal.tables.bottom_up import BottomUpGeneralization
+from shoal.tables.condensation import Condensation
+from shoal.tables.kmember import KMember
+from shoal.tables.knn import KNearest
+from shoal.tables.mdav import MDAV
 from shoal.tables.mondrian import Mondrian
 from shoal.tables.tds import TopDownSpecialization
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (Mondrian, TopDownSpecialization, BottomUpGeneralization)
+    method.name: method
+    for method in (Mondrian, TopDownSpecialization, BottomUpGeneralization, KMember, KNearest, Condensation, MDAV)
 }
 
 
@@ -20,4 +25,14 @@ def find_method(name: str) -> type[Method]:
     return METHODS[name]
 
 
-__all__ = ["METHODS", "BottomUpGeneralization", "Mondrian", "TopDownSpecialization", "find_method"]
+__all__ = [
+    "MDAV",
+    "METHODS",
+    "BottomUpGeneralization",
+    "Condensation",
+    "KMember",
+    "KNearest",
+    "Mondrian",
+    "TopDownSpecialization",
+    "find_method",
+]

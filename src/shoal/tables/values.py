@@ -46,7 +46,7 @@ class ClassCounts:
 
 def class_counts(codes: Codes, target: str | None) -> list[ClassCounts]:
     """How the classes of the target spread over the codes of every attribute; without a target all are of one class."""
-    classes, domain = _classes(codes, target)
+    classes, domain = classes_of(codes, target)
     sizes = [a.size for a in codes.attributes]
     if sum(sizes) * domain > MOST_CELLS:
         return [_sparse(codes, j, classes, domain) for j in range(len(sizes))]
@@ -64,7 +64,7 @@ def class_counts(codes: Codes, target: str | None) -> list[ClassCounts]:
     return [_compressed(dense[begin:end], domain) for begin, end in pairwise(offset)]
 
 
-def _classes(codes: Codes, target: str | None) -> tuple[I4, int]:
+def classes_of(codes: Codes, target: str | None) -> tuple[I4, int]:
     """The class of every cell, and how many there may be."""
     names = [a.name for a in codes.attributes]
     if target is None:

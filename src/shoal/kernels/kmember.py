@@ -1,0 +1,205 @@
+"""Greedy k-member clustering (Byun, Kamra, Bertino, Li, Figure 8), and the nearest neighbours of random records.
+
+Records are cells with counts, in the order of the cells. Clusters are told as picks: the cell of one record after another.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from shoal.kernels.limits import holds, shortfall
+from shoal.kernels.neighbours import LOW, furthest, nearest, surround, widen
+
+LAST, SEED, RANDOM = 0, 1, 2  # the next seed: furthest from the last record, from the last seed, or a random one
+PICKED, CLUSTERS, REMAINING, FROM, LIVING = 0, 1, 2, 3, 4  # where the state of a search lies
+LEAST = 1e-12  # a shortfall that falls by less stays
+
+
+@njit(cache=True, nogil=True)
+def fenwick(count):
+    """Running sums of counts that can be changed: entry i holds the last i & -i of them."""
+    sums = np.zeros(count.shape[0] + 1, np.int64)
+    for i in range(1, sums.shape[0]):
+        sums[i] += count[i - 1]
+        above = i + (i & -i)
+        if above < sums.shape[0]:
+            sums[above] += sums[i]
+    return sums
+
+
+@njit(cache=True, nogil=True)
+def nth(sums, place):
+    """The cell of the record at a place, in the order of the cells."""
+    at, step = 0, 1
+    while 2 * step < sums.shape[0]:
+        step *= 2
+    while step > 0:
+        if at + step < sums.shape[0] and sums[at + step] <= place:
+            at += step
+            place -= sums[at]
+        step //= 2
+    return at
+
+
+@njit(cache=True, nogil=True)
+def take(cell, forest, count, place_of, sums, state, picks):
+    """Take one record of a cell."""
+    leaf = forest[9]
+    parent, below = forest[4], forest[5]
+    picks[state[PICKED]] = cell
+    state[PICKED] += 1
+    state[REMAINING] -= 1
+    count[cell] -= 1
+    if count[cell] == 0:
+        state[LIVING] -= 1
+        node = leaf[place_of[cell]]
+        while node >= 0:
+            below[node] -= 1
+            node = parent[node]
+    i = cell + 1
+    while i < sums.shape[0]:
+        sums[i] -= 1
+        i += i & -i
+
+
+@njit(cache=True, nogil=True)
+def majority(histogram, first, last):
+    """The most frequent value; the smaller code of equals."""
+    best = first
+    for c in range(first + 1, last):
+        if histogram[c] > histogram[best]:
+            best = c
+    return best
+
+
+@njit(cache=True, nogil=True)
+def penalize(histogram, secret, offset, aims, price, grave, penalty):
+    """The penalty of every label: for another class than the majority's, and for repeating a value that all share.
+
+    ``aims`` has a row (column of the label, first, last code, whether it is the class) for each column that matters.
+    """
+    penalty[:] = 0.0
+    for a in range(aims.shape[0]):
+        s, first, last, of_class = aims[a]
+        most = majority(histogram, first, last)
+        values = 0
+        for c in range(first, last):
+            if histogram[c] > 0:
+                values += 1
+        if not of_class and (values > 1 or not grave[most]):
+            continue
+        for i in range(penalty.shape[0]):
+            same = offset[s] + secret[i, s] == most
+            if same != of_class:
+                penalty[i] += price[a]
+
+
+@njit(cache=True, nogil=True)
+def helpful(total, histogram, secret, offset, limits, allowed):
+    """Which labels bring the cluster nearer to what is required."""
+    now = shortfall(total, histogram, limits)
+    some = False
+    for i in range(allowed.shape[0]):
+        for s in range(secret.shape[1]):
+            histogram[offset[s] + secret[i, s]] += 1
+        allowed[i] = shortfall(total + 1, histogram, limits) < now - LEAST
+        some = some or allowed[i]
+        for s in range(secret.shape[1]):
+            histogram[offset[s] + secret[i, s]] -= 1
+    return some
+
+
+@njit(cache=True, nogil=True)
+def choose(size, version, forest, queue, sizes, penalty, allowed, rows, count, box, tables, geometry):
+    """The cell with the least (score, D, cell), the score being (size + 1) D + penalty; -1 if none is allowed."""
+    lo, hi, cur = box
+    begin, table = tables
+    weight, ints, floats = geometry
+    order, nodes, heap = forest[0], forest[3].shape[0], forest[8]
+    key, tag = queue[0], queue[1]
+    best_score, best_d, best = np.inf, np.inf, np.int64(-1)
+    for i in range(sizes.shape[0]):
+        if not allowed[i] or sizes[i] == 0 or (size + 1) * key[heap[i]] + penalty[i] > best_score:
+            continue
+        if not nearest(i, version, forest, queue, sizes, rows, count, lo, hi, cur, begin, table, weight, ints, floats):
+            continue
+        d = key[heap[i]]
+        cell = np.int64(order[(tag[heap[i]] & LOW) - nodes])
+        score = (size + 1) * d + penalty[i]
+        if score < best_score or (score == best_score and (d < best_d or (d == best_d and cell < best))):
+            best_score, best_d, best = score, d, cell
+    return best
+
+
+@njit(cache=True, nogil=True)
+def grow(state, most, planted, way, chance, records, forest, aims, limits, geometry, out):
+    """Make up to ``most`` clusters; stop where less than half of the cells are left that the forest was planted for.
+
+    ``way``: k, how seeds are chosen, and whether clusters grow; without that records are ranked by their distance from the
+    seed alone. Clusters that cannot meet the requirement are marked loose. ``out`` holds the picks, where each cluster begins,
+    and whether it is loose.
+    """
+    k, mode, growing = way
+    rows, count, label, secret, offset = records
+    picks, starts, loose = out
+    weight, ints, floats = geometry
+    columns, price, grave, begin, room = aims
+    order, root, heap = forest[0], forest[7], forest[8]
+    labels, m, nodes = root.shape[0], rows.shape[1], forest[3].shape[0]
+    place_of = np.empty(count.shape[0], np.int32)
+    for p in range(order.shape[0]):
+        place_of[order[p]] = p
+    box = (np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.float64))
+    lo, hi, cur = box
+    table = np.empty(room, np.float64)
+    queue = (np.empty(heap[-1], np.float64), np.empty(heap[-1], np.int64), np.empty(heap[-1], np.int32))
+    sizes = np.empty(labels, np.int64)
+    stack, reach = np.empty(nodes, np.int32), np.empty(nodes, np.float64)
+    penalty, allowed, everyone = np.zeros(labels), np.ones(labels, np.bool_), np.ones(labels, np.bool_)
+    histogram = np.zeros(offset[-1], np.int64)
+    sums = fenwick(count) if mode == RANDOM else np.zeros(0, np.int64)
+    for _ in range(most):
+        if state[REMAINING] < k or 2 * state[LIVING] < planted:
+            return
+        if mode == RANDOM:
+            seed = np.int64(nth(sums, np.int64(chance[state[CLUSTERS]] * state[REMAINING])))
+        else:
+            surround(state[FROM], rows, lo, hi, cur, begin, table, weight, ints, floats)
+            seed = np.int64(furthest(forest, rows, count, lo, hi, begin, table, weight, ints, floats, stack, reach))
+        starts[state[CLUSTERS]] = state[PICKED]
+        surround(seed, rows, lo, hi, cur, begin, table, weight, ints, floats)
+        histogram[:] = 0
+        for i in range(labels):
+            sizes[i] = 1 if root[i] >= 0 else 0
+            if root[i] >= 0:  # 0 bounds every D
+                queue[0][heap[i]], queue[1][heap[i]], queue[2][heap[i]] = 0.0, np.int64(root[i]), -1
+        cell, size, version, unmet = seed, 0, 0, False
+        while True:
+            take(cell, forest, count, place_of, sums, state, picks)
+            size += 1
+            if growing and size > 1 and widen(cell, rows, lo, hi, cur, begin, table, weight, ints, floats):
+                version += 1
+            for s in range(secret.shape[1]):
+                histogram[offset[s] + secret[label[cell], s]] += 1
+            if columns.shape[0] > 0:
+                penalize(histogram, secret, offset, columns, price, grave, penalty)
+            may = everyone
+            if size >= k:
+                if holds(size, histogram, limits):
+                    break
+                may = allowed
+                unmet = not helpful(size, histogram, secret, offset, limits, allowed)
+            following = np.int64(-1)
+            if not unmet:
+                tables = (begin, table)
+                following = choose(
+                    size, version, forest, queue, sizes, penalty, may, rows, count, box, tables, geometry
+                )
+            if following < 0:
+                unmet = True
+                break
+            cell = following
+        loose[state[CLUSTERS]] = unmet
+        state[CLUSTERS] += 1
+        state[FROM] = seed if mode == SEED else cell

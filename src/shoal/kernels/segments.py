@@ -1,0 +1,97 @@
+"""Segments of rows of codes, each the rows of one group: counted, sorted, parted in place."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from shoal.kernels.limits import holds
+
+OPEN = -1
+TABLE = 1 << 16  # codes up to this many are gathered in a table, more are sorted
+SHORT = 48  # rows up to this many are sorted by insertion
+LOW = np.int64(0xFFFFFFFF)
+LEAST_GAIN = 1e-9  # per record; below it is rounding
+
+
+@njit(cache=True, nogil=True)
+def weigh(ref, begin, end, cells, histogram):
+    """Count the confidential values of a segment into ``histogram``."""
+    start, secret, weight, offset = cells[:4]
+    histogram[:] = 0
+    for i in range(begin, end):
+        u = ref[i]
+        for c in range(start[u], start[u + 1]):
+            for s in range(secret.shape[1]):
+                histogram[offset[s] + secret[c, s]] += weight[c]
+
+
+@njit(cache=True, nogil=True)
+def both(left, right, left_counts, right_counts, limits):
+    """Whether both sides of a cut meet every rule."""
+    return holds(left, left_counts, limits) and holds(right, right_counts, limits)
+
+
+@njit(cache=True, nogil=True)
+def move(ref, begin, end, order, moved, v, cells, left, right):
+    """Carry the confidential counts of all rows up to offset ``v`` from the right side to the left."""
+    start, secret, weight, offset = cells[:4]
+    while moved < end - begin and order[moved] >> 32 <= v:
+        u = ref[begin + (order[moved] & LOW)]
+        for c in range(start[u], start[u + 1]):
+            for s in range(secret.shape[1]):
+                left[offset[s] + secret[c, s]] += weight[c]
+                right[offset[s] + secret[c, s]] -= weight[c]
+        moved += 1
+    return moved
+
+
+@njit(cache=True, nogil=True)
+def sort_by_code(rows, begin, end, a, lo, size, keys, spare):
+    """The rows of a segment in the order of attribute ``a``: (code - lo) << 32 | row - begin, in one of two buffers."""
+    n = end - begin
+    for i in range(n):
+        keys[i] = (np.int64(rows[begin + i, a] - lo) << 32) | np.int64(i)
+    if n <= SHORT:
+        for i in range(1, n):
+            key = keys[i]
+            j = i - 1
+            while j >= 0 and keys[j] > key:
+                keys[j + 1] = keys[j]
+                j -= 1
+            keys[j + 1] = key
+        return keys
+    count = np.empty(257, np.int64)
+    shift = 32
+    while (size - 1) >> (shift - 32) > 0:
+        count[:] = 0
+        for i in range(n):
+            count[((keys[i] >> shift) & 255) + 1] += 1
+        for d in range(256):
+            count[d + 1] += count[d]
+        for i in range(n):
+            digit = (keys[i] >> shift) & 255
+            spare[count[digit]] = keys[i]
+            count[digit] += 1
+        keys, spare = spare, keys
+        shift += 8
+    return keys
+
+
+@njit(cache=True, nogil=True)
+def partition(rows, weight, ref, begin, end, a, at):
+    """Move the rows with codes up to ``at`` to the front of the segment; returns where the others begin."""
+    i, j = begin, end - 1
+    while True:
+        while i <= j and rows[i, a] <= at:
+            i += 1
+        while i <= j and rows[j, a] > at:
+            j -= 1
+        if i >= j:
+            return i
+        for c in range(rows.shape[1]):
+            rows[i, c], rows[j, c] = rows[j, c], rows[i, c]
+        weight[i], weight[j] = weight[j], weight[i]
+        ref[i], ref[j] = ref[j], ref[i]
+        i += 1
+        j -= 1

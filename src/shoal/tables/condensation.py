@@ -1,0 +1,168 @@
+"""Condensation (Aggarwal and Yu, EDBT 2004): groups of records replaced by records drawn from their statistics.
+
+Variable k: Aggarwal and Yu, SDM 2005.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.codes import Codes
+from shoal.engines import Engine, Plan, Written
+from shoal.errors import PolicyError, RequirementNotMet
+from shoal.method import Common, Decision, Made, Progress
+from shoal.policy import Policy
+from shoal.recoding import Field, Output, Placement, Style, Synthesis, one_by_one
+from shoal.requirements import OwnK
+from shoal.tables.knn import KNearest
+
+
+class Condensation(KNearest):
+    """Group a random record with its nearest, and replace each group by as many records drawn from its statistics.
+
+    Parameters
+    ----------
+    policy : the policy
+    own_k : a column of the table with each record's own k, a whole number of at least 1, empty where the policy's will do:
+        the record lies in a group of at least so many records. It is not released unless the policy keeps it
+    weights : how much each attribute counts in the grouping, by column name; 1 unless said
+    part : cut the table into parts of at least this many records first and group each on its own, on all cores
+    common : ``improve`` and ``max_size``, as for every method; see `Method`. ``write`` stays ``label``: what is released are
+        plain values
+
+    Groups are those of `KNearest`; with ``own_k`` a group takes the nearest records, among those that do not ask for still
+    more, until it is as large as any of its records asks for. Only quasi-identifiers are drawn anew: confidential and kept
+    columns stay with their rows.
+
+    Numbers and dates: a record is the mean of its group, plus along each principal component of the group's covariance
+    (attributes made comparable by their widths) a uniform draw over a range of sqrt(12 lambda), which has the component's
+    variance lambda. What would leave the ends of the table, or the policy's bounds, is turned back at equal distances on both
+    sides of the mean, which keeps the mean and narrows the spread. Values have as many decimals as the column (whole numbers
+    stay whole, dates are days, or as fine as they were) and are rounded up or down by chance, which keeps the mean. Missing
+    numbers: as many as their share in the group, by chance; the moments are of those that are there. Other attributes: each
+    value as often as in the group, by chance, one attribute without regard to the others. Numbers under a tree of intervals
+    are numbers, dates whose finest part is coarser than a day are categories.
+
+    Measures of loss and risk look at the groups and the boxes around them; ``mean_shift``, ``deviation_shift``,
+    ``correlation_shift`` and ``share_shift`` say what the drawn table kept of the original's statistics.
+
+    Guarantee
+    ---------
+    Every record that leaves was drawn from the statistics of a group that meets every requirement of the policy, and with
+    ``own_k`` of every record in it. So nothing in a row tells which of the group's records its confidential values belong
+    to. The groups are counted anew from the rows before anything is written, and the certificate says that they, not the
+    table, are the evidence: drawn rows differ from one another, and `shoal.check` of the released table does not hold.
+
+    Not promised: that no released value is somebody's own. A group of equal records is drawn as it was, a category that one
+    record of the group has is drawn with its share, and by chance a row may equal a real one; none of this tells whose the
+    row is. An outlier widens its group, as it widens a box. The seed is a secret: whoever has it and nearly all of the table
+    can undo the draws.
+
+    References
+    ----------
+    Aggarwal, Yu: A condensation approach to privacy preserving data mining. EDBT 2004.
+    Aggarwal, Yu: On variable constraints in privacy preserving data mining. SDM 2005.
+    """
+
+    name: ClassVar[str] = "condensation"
+    summary: ClassVar[str] = "replaces groups by records drawn from their means, covariances and shares"
+    randomized: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        own_k: str | None = None,
+        weights: Mapping[str, float] | str | None = None,
+        part: int | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(policy, weights=weights, part=part, **common)
+        self.own_k = own_k
+
+    def watched(self) -> tuple[str, ...]:
+        """The column with each record's own k."""
+        if self.own_k is None:
+            return ()
+        if not isinstance(self.own_k, str):
+            raise PolicyError(f"own_k names a column that holds each record's own k; {self.own_k!r} is no name")
+        if self.own_k in self.policy.quasi:
+            raise PolicyError(
+                f"own_k names {self.own_k!r}, a quasi-identifier; give each record's own k in a column of its own"
+            )
+        return (self.own_k,)
+
+    def asked(self) -> Policy:
+        """The policy, and each record's own k."""
+        return self.policy.model_copy(update={"require": (*self.policy.require, *self._wishes())})
+
+    def _wishes(self) -> tuple[OwnK, ...]:
+        return tuple(OwnK(column, self.policy.tokens) for column in self.watched())
+
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+        """The groups."""
+        if self.write != "label":
+            raise PolicyError(
+                f"condensation releases plain values, which cannot be written as {self.write!r}; use 'label'"
+            )
+        for own in self._wishes():
+            most = own.sizes(codes.layout.label(own.of)).max(initial=0.0)
+            if most > codes.records:
+                raise RequirementNotMet(
+                    f"column {own.of!r} asks for a group of {most:.0f} records, but the table has {codes.records}; lower the "
+                    "value or leave the record out"
+                )
+        return super().decide(codes, rng=rng, progress=progress)
+
+    def _shown(self, codes: Codes, decision: Decision, style: Style) -> tuple[tuple[str, Written], ...]:
+        """Groups are told apart by their numbers: none hides in another's box."""
+        return _numbered(self.policy, np.arange(len(decision.lo), dtype=np.int32))
+
+    def _make(
+        self,
+        codes: Codes,
+        coded: Engine,
+        decision: Decision,
+        written: tuple[tuple[str, Written], ...],
+        output: Output,
+        rng: np.random.Generator,
+    ) -> Made:
+        """Draw the records; beside them the same rows with their groups, to be counted."""
+        names = coded.schema().names
+        fields = tuple(Field.of(a, self.policy) for a in codes.attributes)
+        bounds = {name: quasi.bounds for name, quasi in self.policy.quasi.items()}
+        synthesis = Synthesis.of(codes, decision.placement, fields, output, bounds)
+        each, group = one_by_one(decision.placement)
+        own = tuple(_own(codes, each, column) for column in self.watched() if column not in output.kept)
+
+        def table(columns: tuple[tuple[str, Written], ...]) -> Engine:
+            return coded.apply(Plan(codes.counts, each.cell, each.group, each.weight, output.columns(names, columns)))
+
+        return Made(synthesis, table((*_numbered(self.policy, group), *own)), table(synthesis.draw(rng)))
+
+
+def _numbered(policy: Policy, group: NDArray[np.int32]) -> tuple[tuple[str, Written], ...]:
+    """The number of a group in the place of the quasi-identifiers.
+
+    It stands in one of every set that a requirement looks at, so that all of them see the same groups; the rest is empty.
+    """
+    first = {(requirement.on or tuple(policy.quasi))[0] for requirement in policy.require} | {next(iter(policy.quasi))}
+    values, nothing = np.arange(int(group.max(initial=-1)) + 1), np.full(len(group), -1, np.int32)
+    return tuple((name, Written(name, values, group if name in first else nothing)) for name in policy.quasi)
+
+
+def _own(codes: Codes, each: Placement, column: str) -> tuple[str, Written]:
+    """A column that the groups are tested by but that is not released, for records one by one."""
+    place = [s.name for s in codes.secrets].index(column)
+    labels = codes.secrets[place].labels
+    index = np.empty(int(each.group.max(initial=-1)) + 1, np.int32)
+    kept = each.group >= 0
+    index[each.group[kept]] = codes.counts.secret[each.cell[kept], place]
+    known = [label for label in labels if label is not None]  # a missing one is the last code
+    return column, Written(
+        column, np.array(known, dtype=object), np.where(index < len(known), index, -1).astype(np.int32)
+    )

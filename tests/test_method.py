@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.codes import Codes, published
+from shoal.decision import Decision
 from shoal.engines import open_data
-from shoal.method import Decision, Method, Progress, constructor, make
+from shoal.method import Method, Progress, constructor, make
 from shoal.recoding import Placement
 from shoal.requirements import settle
 from shoal.tables import Mondrian

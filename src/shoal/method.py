@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path as File
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal import kernels, threads
 from shoal.clusters import Records
 from shoal.codes import Attribute, Codes, encode
+from shoal.decision import Decision, Slices, as_published, intervals, members_of, published_labels
 from shoal.engines import Engine, Format, Plan, Written, format_of, open_data
 from shoal.errors import PolicyError, RequirementNotMet, choices
-from shoal.groups import Groups, dense, packed
-from shoal.measures import Published, measures_of
+from shoal.measures import measures_of
 from shoal.measures.statistics import statistics_kept
-from shoal.measures.tables import audience_of, original_counts
-from shoal.path import Path
+from shoal.measures.tables import audience_of
 from shoal.policy import Policy
 from shoal.polish import polished
 from shoal.recoding import (
@@ -31,7 +29,6 @@ from shoal.recoding import (
     Field,
     FieldCut,
     Output,
-    Placement,
     Recoding,
     Style,
     style_of,
@@ -46,120 +43,6 @@ I4 = NDArray[np.int32]
 F8 = NDArray[np.float64]
 
 Progress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True)
-class Cuts:
-    """A tree of cuts in codes: node n sends codes up to ``at[n]`` left; a leaf (-1) is the group ``group[n]``."""
-
-    attribute: I4
-    at: I4
-    left: I4
-    right: I4
-    group: I4
-
-
-@dataclass(frozen=True)
-class Slices:
-    """One attribute cut into intervals of codes, the same everywhere: interval i begins with the code ``first[i]``.
-
-    ``node[i]`` is the node of the attribute's taxonomy that is published for it; numbers have none. One interval that holds
-    all codes is the root. A missing value has an interval of its own unless it is in the root. ``shown`` has the lowest and
-    the highest number of each interval that is released, where others were suppressed.
-    """
-
-    first: I4
-    node: I4 | None = None
-    shown: tuple[F8, F8] | None = None
-
-    def without(self, attribute: Attribute, codes: I4) -> Slices:
-        """The same cut, published only as far as these codes reach: no label may tell what is suppressed."""
-        if attribute.taxonomy is not None or self.uncut:
-            return self
-        codes = codes[codes != attribute.missing]
-        place = np.searchsorted(self.first, codes, side="right") - 1
-        low, high = np.full(len(self.first), np.inf), np.full(len(self.first), -np.inf)
-        np.minimum.at(low, place, attribute.position[codes])
-        np.maximum.at(high, place, attribute.position[codes])
-        return replace(self, shown=(low, high))
-
-    def table(self, size: int) -> I4:
-        """The interval of every code."""
-        return np.repeat(np.arange(len(self.first), dtype=np.int32), np.diff(self.first, append=size))
-
-    @property
-    def uncut(self) -> bool:
-        """Whether the root is published for all."""
-        return len(self.first) == 1 and (self.node is None or self.node[0] == 0)
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What a method decided: where each cell goes, the box of every group, the cuts that led there, figures.
-
-    ``cuts`` is a tree of cuts whose leaves are the groups; ``slices`` has a cut through every attribute, whose combinations
-    are the groups, and ``gone`` the first codes of those that are suppressed. With neither, cells are sent one by one.
-    """
-
-    placement: Placement
-    lo: I4
-    hi: I4
-    cuts: Cuts | None = None
-    figures: Mapping[str, float] = field(default_factory=dict)
-    slices: tuple[Slices, ...] = ()
-    gone: I4 | None = None
-    path: Path | None = None
-
-    @classmethod
-    def of_slices(
-        cls, codes: Codes, slices: Sequence[Slices], path: Path | None = None, group: I4 | None = None
-    ) -> Decision:
-        """The groups that cuts through all attributes make; ``group`` numbers them by combination where that is known."""
-        group = _grouped(codes, slices) if group is None else group
-        one = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
-        one[group] = np.arange(len(group))
-        size = np.array([a.size for a in codes.attributes], np.int64)
-        length = [np.diff(cut.first, append=n) for cut, n in zip(slices, size, strict=True)]
-        first = np.concatenate([np.repeat(s.first, n) for s, n in zip(slices, length, strict=True)])
-        last = np.concatenate([np.repeat(s.first + n - 1, n) for s, n in zip(slices, length, strict=True)])
-        tables, half = (first.astype(np.int32), last.astype(np.int32), size), len(one) // 2
-        lo, hi = np.empty((2, len(one), len(size)), np.int32)
-        threads.each(
-            lambda part: kernels.boxes.around(codes.quasi, one[part], *tables, lo[part], hi[part]),
-            [slice(0, half), slice(half, None)],
-        )
-        return cls(Placement.whole(codes.counts, group), lo, hi, slices=tuple(slices), path=path)
-
-    @classmethod
-    def of_records(cls, codes: Codes, cell: I4, group: I4) -> Decision:
-        """Groups told record by record: entry i sends one record of ``cell[i]`` to ``group[i]``, -1 to none of them.
-
-        Groups are numbered by their first cell, so that nothing tells in which order they were found.
-        """
-        held = group >= 0
-        first = np.full(int(group.max(initial=-1)) + 1, len(codes.counts.weight), np.int64)
-        np.minimum.at(first, group[held], cell[held])
-        number = np.empty(len(first) + 1, np.int32)
-        number[np.argsort(first, kind="stable")], number[-1] = np.arange(len(first), dtype=np.int32), -1
-        groups = int((first < len(codes.counts.weight)).sum())
-        key, weight = np.unique(cell.astype(np.int64) * (groups + 1) + number[group] + 1, return_counts=True)
-        cells, group = key // (groups + 1), (key % (groups + 1) - 1).astype(np.int32)
-        lo, hi = kernels.boxes.bounds(codes.quasi, codes.combination[cells], group, groups)
-        return cls(Placement(cells, group, weight.astype(np.int64)), lo, hi)
-
-    def size(self) -> NDArray[np.int64]:
-        """The records of every group."""
-        present = self.placement.group >= 0
-        return np.bincount(
-            self.placement.group[present], self.placement.weight[present], minlength=len(self.lo)
-        ).astype(np.int64)
-
-
-def _grouped(codes: Codes, slices: Sequence[Slices]) -> I4:
-    """The group of every combination."""
-    cut = [j for j, s in enumerate(slices) if len(s.first) > 1]
-    tables = [slices[j].table(codes.attributes[j].size) for j in cut]
-    return packed(codes.quasi, cut, [len(slices[j].first) for j in cut], tables)[0]
 
 
 @dataclass(frozen=True)
@@ -246,7 +129,7 @@ class Method(ABC):
         if made.drawn or style in ("lo-hi", "midpoint", *AVERAGES):  # these show less than was published of the box
             written = self._write(codes, decision, "label")
         audience = audience_of(made.counted, self.policy, suppressed)
-        measures = measures_of(_published(codes, decision, written), audience)
+        measures = measures_of(published_labels(codes, decision, written), audience)
         measures |= decision.figures
         if made.drawn:
             measures |= statistics_kept(codes, made.drawn, self.policy)
@@ -317,14 +200,14 @@ class Method(ABC):
     def _write(self, codes: Codes, decision: Decision, style: Style) -> tuple[tuple[str, Written], ...]:
         """What is published for every group."""
         if not decision.slices:
-            return write_boxes(codes.attributes, decision.lo, decision.hi, style, _members(codes, decision))
+            return write_boxes(codes.attributes, decision.lo, decision.hi, style, members_of(codes, decision))
         if style in AVERAGES:
             cuts = [s for s in STYLES if s not in AVERAGES]
             raise PolicyError(
                 f"{self.name} publishes the same cut everywhere, so no group has a {style} of its own; "
                 f"{choices(style, cuts)}, or take another method"
             )
-        return self._cut(codes, decision, Output((), ()), style).write(_intervals(decision, decision.lo))
+        return self._cut(codes, decision, Output((), ()), style).write(intervals(decision, decision.lo))
 
     def _cut(self, codes: Codes, decision: Decision, output: Output, style: Style) -> Cut:
         fields = tuple(Field.of(a, self.policy) for a in codes.attributes)
@@ -333,13 +216,13 @@ class Method(ABC):
         cut = Cut(fields, output, cuts, numbers="label" if style == "set" else style)
         if decision.gone is None:
             return cut
-        return replace(cut, suppressed=tuple(cut.labels(_intervals(decision, decision.gone))))
+        return replace(cut, suppressed=tuple(cut.labels(intervals(decision, decision.gone))))
 
     def _suppress(
         self, codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...]
     ) -> tuple[Decision, tuple[tuple[str, Written], ...]]:
         """Leave out the groups that fail, as far as the policy allows."""
-        groups, place_of = _as_published(codes, decision, written, self.policy).merged()
+        groups, place_of = as_published(codes, decision, written, self.policy).merged()
         require = self.asked().require
         kept = settle(groups, require)[place_of]
         size = decision.size()
@@ -384,7 +267,7 @@ class Method(ABC):
                 f"improve must be true or false, not {self.improve!r}" if wrong else "max_size goes with improve=True"
             )
         asked, place, number = self.asked(), decision.placement, codes.records
-        layout = layout_of(_as_published(codes, decision, written, self.policy))
+        layout = layout_of(as_published(codes, decision, written, self.policy))
         records = Records.of(codes, asked, self.weights_of(codes), layout=layout)
         most = 2 * records.k - 1 if self.max_size is None else whole(self.max_size, "max_size", records.k)
         cell, group = (np.repeat(part, place.weight).astype(np.int32) for part in (place.cell, place.group))
@@ -482,12 +365,6 @@ def _weights_in(text: str) -> dict[str, Any]:
     return found
 
 
-def _intervals(decision: Decision, codes: I4) -> I4:
-    """The interval of every group and attribute, told by a code that lies in it."""
-    places = [np.searchsorted(s.first, codes[:, j], side="right") - 1 for j, s in enumerate(decision.slices)]
-    return np.stack(places, axis=1).astype(np.int32)
-
-
 def _field_cut(attribute: Attribute, field: Field, slices: Slices, *, sets: bool) -> FieldCut:
     """A cut in codes as a cut in positions, which later data can be held against."""
     if slices.uncut:
@@ -516,62 +393,6 @@ def _format(data: Any) -> Format:
 def _positions(codes: Codes, box: I4) -> NDArray[np.float64]:
     columns = [a.position[box[:, j]] for j, a in enumerate(codes.attributes)]
     return np.stack(columns, axis=1) if columns else np.zeros(box.shape)
-
-
-def _members(codes: Codes, decision: Decision) -> Callable[[int], tuple[I4, I4, NDArray[np.int64]]]:
-    """For each attribute the distinct pairs of group and code, sorted, and the records of each."""
-
-    def members(j: int) -> tuple[I4, I4, NDArray[np.int64]]:
-        place = decision.placement
-        combination = codes.combination[place.cell]
-        present = place.group >= 0
-        size = codes.attributes[j].size
-        key = place.group[present].astype(np.int64) * size + codes.quasi[combination[present], j]
-        pair, index = np.unique(key, return_inverse=True)
-        records = np.bincount(index, place.weight[present], minlength=len(pair)).astype(np.int64)
-        return (pair // size).astype(np.int32), (pair % size).astype(np.int32), records
-
-    return members
-
-
-def _published(codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...]) -> list[Published]:
-    """The labels of every attribute, with the records that bear them."""
-    size = decision.size()
-    found = []
-    for j, (_, column) in enumerate(written):
-        labels: list[str | None] = [*column.values, None]  # the last serves index -1
-        records = np.bincount(column.index % len(labels), size, minlength=len(labels)).astype(np.int64)
-        borne = np.flatnonzero(records)
-        found.append(
-            Published(codes.attributes[j], [labels[i] for i in borne], records[borne], original_counts(codes, j))
-        )
-    return found
-
-
-def _as_published(codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...], policy: Policy) -> Groups:
-    """The groups as a stranger will see them: by what is written, not by what was decided."""
-    place = decision.placement
-    order = np.argsort(place.group, kind="stable")
-    order = order[place.group[order] >= 0]
-    start = np.searchsorted(place.group[order], np.arange(len(decision.lo) + 1)).astype(np.int64)
-    sources = [source for source, _ in written]
-    quasi = np.stack([w.index for _, w in written], axis=1) + 1
-    names = tuple(policy.quasi)
-    if len(sources) > len(names):  # two columns for one attribute: number their pairs
-        quasi = np.stack(
-            [dense([quasi[:, c] for c, s in enumerate(sources) if s == name], len(quasi)) for name in names],
-            axis=1,
-        )
-    return Groups(
-        names,
-        tuple(s.name for s in codes.secrets),
-        quasi.astype(np.int32),
-        start,
-        codes.counts.secret[place.cell[order]],
-        place.weight[order],
-        tuple(len(s.labels) for s in codes.secrets),
-        tuple(s.labels for s in codes.secrets),
-    )
 
 
 def _refuse_clash(written: list[str], policy: Policy) -> None:

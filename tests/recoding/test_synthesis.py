@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.codes import encode
+from shoal.decision import Decision
 from shoal.engines import open_data
-from shoal.method import Decision
 from shoal.recoding import Field, Output, Placement, Synthesis, load_recoding, one_by_one
 from shoal.recoding.synthesis import Scale
 

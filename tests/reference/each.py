@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from shoal.codes import Codes
-from shoal.method import Cuts, Decision, Method, Progress
+from shoal.decision import Cuts, Decision
+from shoal.method import Method, Progress
 from shoal.policy import Policy
 from shoal.recoding import Placement
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.codes import Codes, encode
+from shoal.decision import Decision
 from shoal.engines import open_data
-from shoal.method import Decision
 from shoal.tables import mdav as module
 from shoal.tables.mdav import Space
 from tests.contract.cases import Case, cases, holds, recount

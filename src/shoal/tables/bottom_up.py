@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from shoal import kernels
 from shoal.codes import Codes
+from shoal.decision import Decision, Slices
 from shoal.errors import PolicyError, choices
-from shoal.method import Common, Decision, Method, Progress, Slices
+from shoal.method import Common, Method, Progress
 from shoal.path import Path, Step
 from shoal.policy import Policy
 from shoal.tables.identifiers import Allowance, Combinations, IdentifierSet, identifier_sets

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from shoal import kernels, threads
 from shoal.clusters import Records, meet, settled
 from shoal.codes import Codes
-from shoal.method import Decision, Progress
+from shoal.decision import Decision
+from shoal.method import Progress
 from shoal.policy import Policy
 from shoal.requirements import KAnonymity
 from shoal.requirements.base import whole

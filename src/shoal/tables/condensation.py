@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.codes import Codes
+from shoal.decision import Decision
 from shoal.engines import Engine, Plan, Written
 from shoal.errors import PolicyError, RequirementNotMet
-from shoal.method import Common, Decision, Made, Progress
+from shoal.method import Common, Made, Progress
 from shoal.policy import Policy
 from shoal.recoding import Field, Output, Placement, Style, Synthesis, one_by_one
 from shoal.requirements import OwnK

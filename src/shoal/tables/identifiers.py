@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from shoal import threads
 from shoal.codes import Codes
+from shoal.decision import Decision, Slices
 from shoal.groups import Groups, keys_of, packed
-from shoal.method import Decision, Slices
 from shoal.policy import Policy
 from shoal.requirements import KAnonymity, Limits, Requirement, describe, lower, settle
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from shoal.clusters import I4, Records
 from shoal.codes import Codes
+from shoal.decision import Decision
 from shoal.errors import PolicyError, choices
-from shoal.method import Common, Decision, Method, Progress, weights_for
+from shoal.method import Common, Method, Progress, weights_for
 from shoal.policy import Policy
 from shoal.requirements.base import real
 from shoal.tables.clusters import LAST, SEED, Aims, Search, clustered

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from shoal.clusters import Records
 from shoal.codes import Codes
-from shoal.method import Common, Decision, Method, Progress, weights_for
+from shoal.decision import Decision
+from shoal.method import Common, Method, Progress, weights_for
 from shoal.policy import Policy
 from shoal.tables.clusters import RANDOM, Aims, Search, clustered
 

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from shoal import kernels, threads
 from shoal.clusters import meet
 from shoal.codes import Attribute, Codes
+from shoal.decision import Decision
 from shoal.errors import PolicyError
-from shoal.method import Decision, Method, Progress, weights_for
+from shoal.method import Method, Progress, weights_for
 from shoal.policy import Policy
 from shoal.requirements import lower
 

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from shoal import kernels
 from shoal.codes import Codes
+from shoal.decision import Cuts, Decision
 from shoal.errors import PolicyError, choices
-from shoal.method import Common, Cuts, Decision, Method, Progress, weights_for
+from shoal.method import Common, Method, Progress, weights_for
 from shoal.policy import Policy
 from shoal.recoding import Placement
 from shoal.requirements import lower

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from shoal import kernels, threads
 from shoal.codes import Attribute, Codes
+from shoal.decision import Slices
 from shoal.labels import ROOT, cut_text, date_text, number_text, range_text
-from shoal.method import Slices
 
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]

@@ -124,6 +124,35 @@ def specialization_lines(unit: float, folder: Path) -> Iterator[Line]:
     yield Line("blow-up 1M, tds: peak memory", found["memory"], "x codes", 2.0)
 
 
+def clustering_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
+    """Clusters, after the codes are made: exact, in parts, polished, and on a few rows beside the peers."""
+    for scale in (1, 4) if quick else (1, 4, 10, 33):
+        found = child("clustering", case="exact", rows=scale)
+        size = f"{found['rows'] / 1e3:,.0f}k rows" if found["rows"] < 900_000 else "1M rows"
+        note = f"{found['rows']:,} rows, {found['cells']:,} distinct; Total-IL {found['il']:,.0f}; CPU {found['cpu']:.2f} s"
+        yield Line(
+            f"kmember, k=10, {size}, exact: time", found["wall"] / unit, "yd", 1.0 if scale == 1 else None, note=note
+        )
+        yield Line(f"kmember, k=10, {size}, exact: peak memory", found["memory"], "x codes")
+        yield Line(f"kmember, k=10, {size}, part=10000: time", found["part_wall"] / unit, "yd")
+        yield Line(f"kmember, k=10, {size}, part=10000: Total-IL", found["part_il"] / found["il"], "x exact")
+    if quick:
+        found = child("clustering", case="parts", rows=33)
+        yield Line("kmember, k=10, 1M rows, part=10000: time", found["part_wall"] / unit, "yd")
+    found = child("clustering", case="polish")
+    yield Line("kmember, k=10, improve: Total-IL that is left", 1 - found["gain"], "x", 0.88)
+    yield Line("kmember, k=10, improve: time", found["wall"] / unit, "yd")
+    found = child("clustering", case="microaggregation")
+    note = f"{found['rows']:,} rows, {found['groups']} groups; CPU {found['cpu']:.2f} s"
+    yield Line("mdav, k=10, 6 numbers: time", found["wall"] / unit, "yd", 3.0, note=note)
+    found = child("clustering", case="small", out=folder)
+    peer = environment.run("anonypyx-mdav", folder / "few.csv", k=10)
+    seconds, loss = (peer["search_wall"] / unit, peer["ncp"]) if peer else (None, None)
+    for name in ("kmember", "knn", "mdav"):
+        yield Line(f"3,000 rows, k=10, {name}: time", found[name] / unit, "yd", None, "anonypyx MDAV", seconds)
+        yield Line(f"3,000 rows, k=10, {name}: tight NCP", found[f"{name}_ncp"], "%", None, "anonypyx MDAV", loss)
+
+
 def hospital_lines(unit: float, rows: int) -> Iterator[Line]:
     """Ten million hospital rows from Parquet."""
     found = child("hospital", rows=rows)
@@ -162,6 +191,7 @@ def main() -> None:
             cases.adult_rows()
             groups += [adult_lines(unit, folder, quick), million_lines(unit, folder, quick)]
             groups.append(specialization_lines(unit, folder))
+            groups.append(clustering_lines(unit, folder, quick))
         except shoal.ShoalError as error:
             print(f"the lines of UCI Adult are left out: {error}")
         if not quick:

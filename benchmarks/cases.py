@@ -193,7 +193,8 @@ def check_million(out: Path) -> dict[str, float]:
 def main() -> None:
     """Run one case by name."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("name", choices=["adult", "million", "hospital", "check", "specialization"])
+    parser.add_argument("name", choices=["adult", "million", "hospital", "check", "specialization", "clustering"])
+    parser.add_argument("--case", default="exact")
     parser.add_argument("--k", type=int, default=10)
     parser.add_argument("--cut", default="gain")
     parser.add_argument("--rows", type=int, default=10_000_000)
@@ -207,6 +208,8 @@ def main() -> None:
         found = mondrian_hospital(given.rows)
     elif given.name == "specialization":
         found = import_module("benchmarks.specialization").specialization(given.out)
+    elif given.name == "clustering":
+        found = import_module("benchmarks.clustering").clustering(given.case, given.rows, given.out)
     else:
         found = check_million(given.out)
     print(json.dumps(found))

@@ -54,7 +54,7 @@ def run(
 
     Parameters
     ----------
-    case: `anonypy-mondrian`, `anonypyx-mondrian`, `pycanon-k` or `pycanon-klt`.
+    case: `anonypy-mondrian`, `anonypyx-mondrian`, `anonypyx-mdav`, `pycanon-k` or `pycanon-klt`.
     csv: a file without missing values; with the column `income` for the Mondrian cases.
     k: the least group of a Mondrian case.
     quasi: the quasi-identifiers; eight columns of Adult unless given.

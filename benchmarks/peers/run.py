@@ -84,11 +84,11 @@ def anonypy_mondrian(task: Task) -> Outcome:
     )
 
 
-def anonypyx_mondrian(task: Task) -> Outcome:
+def anonypyx(task: Task, algorithm: str) -> Outcome:
     """What `Anonymiser.anonymise` does, in its two steps, so that the groups can be seen."""
     frame = typed(task)
     peer = task.module.Anonymiser(
-        frame, k=task.k, feature_columns=task.quasi, sensitive_column=task.sensitive, algorithm="Mondrian"
+        frame, k=task.k, feature_columns=task.quasi, sensitive_column=task.sensitive, algorithm=algorithm
     )
 
     def publish(groups: list[pd.Index]) -> None:
@@ -173,7 +173,8 @@ def column_loss(column: pd.Series, of: np.ndarray) -> np.ndarray:
 
 CASES: dict[str, Callable[[Task], Outcome]] = {
     "anonypy-mondrian": anonypy_mondrian,
-    "anonypyx-mondrian": anonypyx_mondrian,
+    "anonypyx-mondrian": lambda task: anonypyx(task, "Mondrian"),
+    "anonypyx-mdav": lambda task: anonypyx(task, "MDAV-generic"),
     "pycanon-k": pycanon_k,
     "pycanon-klt": pycanon_klt,
 }

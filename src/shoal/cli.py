@@ -73,7 +73,9 @@ def anonymize(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A parameter of the method, NAME=VALUE; may be repeated.")
     ] = None,
-    write: Annotated[str, typer.Option(help=f"How values are written: {', '.join(STYLES)}.")] = "label",
+    write: Annotated[
+        str | None, typer.Option(help=f"How values are written: {', '.join(STYLES)}; as the method does unless said.")
+    ] = None,
     format: Annotated[str | None, typer.Option(help="csv or parquet; as the input unless said.")] = None,
     seed: Annotated[int | None, typer.Option(help="For randomized methods; a secret.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier release.")] = False,
@@ -87,9 +89,8 @@ def anonymize(
     if format not in (None, "csv", "parquet"):
         raise shoal.PolicyError(f"unknown format {format!r}; choose from 'csv', 'parquet'")
     with _progress(quiet) as tell:
-        release = shoal.anonymize(
-            table, Policy.load(policy), method=method, seed=seed, progress=tell, write=write, **_parameters(set_ or [])
-        )
+        parameters = _parameters(set_ or []) | ({} if write is None else {"write": write})
+        release = shoal.anonymize(table, Policy.load(policy), method=method, seed=seed, progress=tell, **parameters)
         story = release.explain() if explain else ""  # a method without a path is told before anything is written
         release.save(out_folder, format=format, overwrite=force)  # type: ignore[arg-type]
     if not quiet:

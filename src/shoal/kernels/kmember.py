@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from shoal.kernels.limits import holds, shortfall
-from shoal.kernels.neighbours import LOW, furthest, nearest, surround, widen
+from shoal.kernels.neighbours import LOW, fell, furthest, nearest, surround, widen
 
 LAST, SEED, RANDOM = 0, 1, 2  # the next seed: furthest from the last record, from the last seed, or a random one
 PICKED, CLUSTERS, REMAINING, FROM, LIVING = 0, 1, 2, 3, 4  # where the state of a search lies
@@ -43,20 +43,15 @@ def nth(sums, place):
 
 
 @njit(cache=True, nogil=True)
-def take(cell, forest, count, place_of, sums, state, picks):
+def take(cell, rows, forest, count, place_of, sums, state, picks):
     """Take one record of a cell."""
-    leaf = forest[9]
-    parent, below = forest[4], forest[5]
     picks[state[PICKED]] = cell
     state[PICKED] += 1
     state[REMAINING] -= 1
     count[cell] -= 1
     if count[cell] == 0:
         state[LIVING] -= 1
-        node = leaf[place_of[cell]]
-        while node >= 0:
-            below[node] -= 1
-            node = parent[node]
+        fell(place_of[cell], rows, count, forest)
     i = cell + 1
     while i < sums.shape[0]:
         sums[i] -= 1
@@ -155,7 +150,7 @@ def grow(state, most, planted, way, chance, records, forest, aims, limits, geome
     table = np.empty(room, np.float64)
     queue = (np.empty(heap[-1], np.float64), np.empty(heap[-1], np.int64), np.empty(heap[-1], np.int32))
     sizes = np.empty(labels, np.int64)
-    stack, reach = np.empty(nodes, np.int32), np.empty(nodes, np.float64)
+    stack, reach, rest = np.empty(nodes, np.int32), np.empty(nodes, np.float64), np.empty(m, np.float64)
     penalty, allowed, everyone = np.zeros(labels), np.ones(labels, np.bool_), np.ones(labels, np.bool_)
     histogram = np.zeros(offset[-1], np.int64)
     sums = fenwick(count) if mode == RANDOM else np.zeros(0, np.int64)
@@ -166,7 +161,9 @@ def grow(state, most, planted, way, chance, records, forest, aims, limits, geome
             seed = np.int64(nth(sums, np.int64(chance[state[CLUSTERS]] * state[REMAINING])))
         else:
             surround(state[FROM], rows, lo, hi, cur, begin, table, weight, ints, floats)
-            seed = np.int64(furthest(forest, rows, count, lo, hi, begin, table, weight, ints, floats, stack, reach))
+            seed = np.int64(
+                furthest(forest, rows, count, lo, hi, begin, table, weight, ints, floats, stack, reach, rest)
+            )
         starts[state[CLUSTERS]] = state[PICKED]
         surround(seed, rows, lo, hi, cur, begin, table, weight, ints, floats)
         histogram[:] = 0
@@ -176,7 +173,7 @@ def grow(state, most, planted, way, chance, records, forest, aims, limits, geome
                 queue[0][heap[i]], queue[1][heap[i]], queue[2][heap[i]] = 0.0, np.int64(root[i]), -1
         cell, size, version, unmet = seed, 0, 0, False
         while True:
-            take(cell, forest, count, place_of, sums, state, picks)
+            take(cell, rows, forest, count, place_of, sums, state, picks)
             size += 1
             if growing and size > 1 and widen(cell, rows, lo, hi, cur, begin, table, weight, ints, floats):
                 version += 1

@@ -100,8 +100,19 @@ def at_least(node, box, lo, hi, cur, begin, table, weight, ints, floats):
 
 
 @njit(cache=True, nogil=True)
-def at_most(node, box, lo, hi, begin, table, weight, ints, floats):
-    """No record below a node has a larger D."""
+def reaching(row, rows, best, rest, lo, hi, begin, table, weight, ints, floats):
+    """D of the box with a record, or -1 as soon as it is clear to be less than ``best``."""
+    total = 0.0
+    for j in range(lo.shape[0]):
+        total += term(j, rows[row, j], lo, hi, begin, table, weight, ints, floats)
+        if total + rest[j] < best:
+            return -1.0
+    return total
+
+
+@njit(cache=True, nogil=True)
+def at_most(node, box, best, rest, lo, hi, begin, table, weight, ints, floats):
+    """No record below a node has a larger D; -1 as soon as that is clear to be less than ``best``."""
     total = 0.0
     m = lo.shape[0]
     for j in range(m):
@@ -109,24 +120,42 @@ def at_most(node, box, lo, hi, begin, table, weight, ints, floats):
             term(j, box[node, j], lo, hi, begin, table, weight, ints, floats),
             term(j, box[node, m + j], lo, hi, begin, table, weight, ints, floats),
         )
+        if total + rest[j] < best:
+            return -1.0
     return total
 
 
 @njit(cache=True, nogil=True)
-def cut(rows, order, begin, end, a, keys, spare):
+def beyond(lo, hi, begin, table, weight, ints, floats, rest):
+    """What the attributes behind each can add to D at most, and a little more than rounding takes."""
+    ahead = 1e-9
+    for j in range(lo.shape[0] - 1, -1, -1):
+        rest[j] = ahead
+        ahead += max(
+            term(j, 0, lo, hi, begin, table, weight, ints, floats),
+            term(j, ints[HEAD * j + SIZE] - 1, lo, hi, begin, table, weight, ints, floats),
+        )
+
+
+@njit(cache=True, nogil=True)
+def cut(rows, order, begin, end, a, lo, hi, keys, spare):
     """Part the places of a segment at the middle of attribute ``a``, in stable order; returns where the second part begins."""
     n = end - begin
     for i in range(n):
         keys[i] = rows[order[begin + i], a]
-    part = np.partition(keys[:n], n // 2)
-    at = part[n // 2]
-    below = FAR
-    most = np.int32(-1)
-    for i in range(n):  # the codes up to the greatest below the middle one, or up to that where none is below
-        if keys[i] < at:
-            most = max(most, keys[i])
-        below = min(below, keys[i])
-    at = most if most >= 0 else below
+    at, most = (
+        lo,
+        hi - 1,
+    )  # bisect for the first code with half of the places up to it; the last code stays on the right
+    while at < most:
+        middle = (at + most) // 2
+        up_to = 0
+        for i in range(n):
+            up_to += keys[i] <= middle
+        if 2 * up_to >= n:
+            most = middle
+        else:
+            at = middle + 1
     left, kept = begin, 0
     for i in range(n):
         p = order[begin + i]
@@ -194,7 +223,9 @@ def plant(rows, cells, label, labels, weight, ints, floats):
                 if loss > wide:
                     wide, a = loss, j
             if end - begin > LEAF:
-                middle = cut(rows, order, begin, end, a, keys, spare) if a >= 0 else (begin + end) // 2
+                middle = (begin + end) // 2
+                if a >= 0:
+                    middle = cut(rows, order, begin, end, a, box[at, a], box[at, m + a], keys, spare)
                 child[at] = nodes
                 for half in range(2):
                     parent[nodes] = at
@@ -222,15 +253,45 @@ def plant(rows, cells, label, labels, weight, ints, floats):
 
 
 @njit(cache=True, nogil=True)
-def furthest(forest, rows, count, lo, hi, begin, table, weight, ints, floats, stack, reach):
+def fell(place, rows, count, forest):
+    """A cell is used up: draw the boxes above it tight around what is left, as seeds use up the outermost cells first."""
+    order, box, span, child, parent, below, _, _, _, leaf = forest
+    m = rows.shape[1]
+    node, loose = leaf[place], True
+    while node >= 0:
+        below[node] -= 1
+        loose = loose and below[node] > 0
+        if loose:
+            changed = False
+            for j in range(m):
+                lo, hi = FAR, np.int32(-1)
+                if child[node] < 0:
+                    for p in range(span[node, 0], span[node, 1]):
+                        if count[order[p]] > 0:
+                            lo, hi = min(lo, rows[order[p], j]), max(hi, rows[order[p], j])
+                else:
+                    for half in range(child[node], child[node] + 2):
+                        if below[half] > 0:
+                            lo, hi = min(lo, box[half, j]), max(hi, box[half, m + j])
+                changed = changed or lo != box[node, j] or hi != box[node, m + j]
+                box[node, j], box[node, m + j] = lo, hi
+            loose = changed
+        elif below[node] == 0:
+            loose = True  # the node above has lost one of its halves
+        node = parent[node]
+
+
+@njit(cache=True, nogil=True)
+def furthest(forest, rows, count, lo, hi, begin, table, weight, ints, floats, stack, reach, rest):
     """The cell left that lies furthest from the box, which is drawn around one record; the earlier one of equals."""
     order, box, span, child, _, below, first_cell, root, _, _ = forest
     best, found = -1.0, FAR
+    beyond(lo, hi, begin, table, weight, ints, floats, rest)
     for i in range(root.shape[0]):
         if root[i] < 0 or below[root[i]] == 0:
             continue
         stack[0] = root[i]
-        reach[0] = at_most(root[i], box, lo, hi, begin, table, weight, ints, floats)
+        reach[0] = at_most(root[i], box, best, rest, lo, hi, begin, table, weight, ints, floats)
         high = 1
         while high > 0:
             high -= 1
@@ -241,19 +302,22 @@ def furthest(forest, rows, count, lo, hi, begin, table, weight, ints, floats, st
                 for p in range(span[node, 0], span[node, 1]):
                     cell = order[p]
                     if count[cell] > 0:
-                        d = joined(cell, rows, lo, hi, begin, table, weight, ints, floats)
+                        d = reaching(cell, rows, best, rest, lo, hi, begin, table, weight, ints, floats)
                         if d > best or (d == best and cell < found):
                             best, found = d, cell
                 continue
             one, other = child[node], child[node] + 1
-            most_one = at_most(one, box, lo, hi, begin, table, weight, ints, floats) if below[one] > 0 else -1.0
-            most_other = at_most(other, box, lo, hi, begin, table, weight, ints, floats) if below[other] > 0 else -1.0
+            most_one = most_other = -1.0
+            if below[one] > 0:
+                most_one = at_most(one, box, best, rest, lo, hi, begin, table, weight, ints, floats)
+            if below[other] > 0:
+                most_other = at_most(other, box, best, rest, lo, hi, begin, table, weight, ints, floats)
             if most_one > most_other or (most_one == most_other and first_cell[one] < first_cell[other]):
                 one, other, most_one, most_other = other, one, most_other, most_one
-            if most_one >= best and most_one >= 0.0:
+            if most_one >= 0.0:
                 stack[high], reach[high] = one, most_one
                 high += 1
-            if most_other >= best and most_other >= 0.0:  # the more promising one is looked at first
+            if most_other >= 0.0:  # the more promising one is looked at first
                 stack[high], reach[high] = other, most_other
                 high += 1
     return found

@@ -140,7 +140,7 @@ def kmember(table: Table, rng: Chance) -> Clusters:
     """Figure 8: the next seed is the record furthest from the one taken last, or from the last seed."""
     remaining = list(range(len(table.records)))
     clusters: list[list[int]] = []
-    loose: list[int] = []
+    loose: list[list[int]] = []
     start = int(rng.integers(len(table.records)))
     while len(remaining) >= table.k:
         seed = min(remaining, key=lambda i: (-table.extent([start, i]), i))
@@ -149,7 +149,7 @@ def kmember(table: Table, rng: Chance) -> Clusters:
         if table.meets(cluster):
             clusters.append(cluster)
         else:
-            loose += cluster
+            loose.append(cluster)
     return settled(table, clusters, remaining, loose, rng)
 
 
@@ -157,31 +157,33 @@ def nearest(table: Table, rng: Chance) -> Clusters:
     """A random record with the k - 1 nearest to it, again and again."""
     remaining = list(range(len(table.records)))
     clusters: list[list[int]] = []
-    loose: list[int] = []
+    loose: list[list[int]] = []
     while len(remaining) >= table.k:
         seed = remaining[int(rng.random() * len(remaining))]
         cluster = grown(table, seed, remaining, table.by_seed)
         if table.meets(cluster):
             clusters.append(cluster)
         else:
-            loose += cluster
+            loose.append(cluster)
     return settled(table, clusters, remaining, loose, rng)
 
 
-def settled(table: Table, clusters: list[list[int]], remaining: list[int], loose: list[int], rng: Chance) -> Clusters:
+def settled(
+    table: Table, clusters: list[list[int]], remaining: list[int], loose: list[list[int]], rng: Chance
+) -> Clusters:
     """Leftovers go to the clusters that they cost least; those that fit nowhere are suppressed, or clusters are merged.
 
-    What fits nowhere is a cluster of its own, numbered behind the others: those first that were taken once, in that order.
+    What fits nowhere stays with those of its cluster, or alone where it had none, numbered behind the others.
     """
-    left = remaining + loose
-    homeless = loose + remaining
+    left = remaining + [i for cluster in loose for i in cluster]
+    homeless = [*loose, *([i] for i in remaining)]
     for chance in list(rng.random(len(left))):
         record = left.pop(int(chance * len(left)))
         open_to = [c for c in clusters if table.meets([*c, record])]
         if open_to:
             min(open_to, key=lambda c: table.loss([*c, record]) - table.loss(c)).append(record)
-            homeless.remove(record)
-    numbered = [*clusters, *([i] for i in homeless)]
+            homeless = [[i for i in together if i != record] for together in homeless]
+    numbered = [*clusters, *(together for together in homeless if together)]
     failing = [c for c in numbered if not table.meets(c)]
     lost = [i for c in failing for i in c]
     allowed = int(table.suppress * len(table.records) + 1e-9)

@@ -57,7 +57,7 @@ class Search:
     aims: Aims
 
     def run(self, records: Records, rng: np.random.Generator, tell: Tell) -> tuple[I4, I4]:
-        """The cell and the cluster of every record; -1 where no cluster takes it."""
+        """The cell and the cluster of every record; -1 where no cluster takes it. Those that had to be given up come last."""
         total, k = records.total, records.k
         start = int(rng.integers(total)) if self.mode != RANDOM else 0
         state = np.array([0, 0, total, np.searchsorted(np.cumsum(records.count), start, side="right"), 0], np.int64)
@@ -79,6 +79,9 @@ class Search:
         )
         left = np.concatenate([np.arange(state[PICKED], total), np.flatnonzero(group[: state[PICKED]] < 0)])
         records.left_over(picks, group, left, rng)
+        lost = np.flatnonzero(group[: state[PICKED]] < 0)  # those of one cluster stay together
+        _, together = np.unique(np.searchsorted(starts[1 : clusters + 1], lost, side="right"), return_inverse=True)
+        group[lost] = group.max(initial=-1) + 1 + together
         tell(total)
         return picks, group
 

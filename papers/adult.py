@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -48,15 +49,20 @@ def rows() -> pd.DataFrame:
     return frame
 
 
+def quasi(names: Iterable[str]) -> dict[str, Any]:
+    """Numbers as they are, categories with their trees."""
+    trees = shoal.datasets.adult_taxonomies()
+    return {name: "numeric" if name in NUMBERS else {"taxonomy": trees[name]} for name in names}
+
+
 def policy(sets: Iterable[Sequence[str]], k: int, *, keep: bool = True) -> shoal.Policy:
     """k-anonymity on every set of attributes; the other attributes are released as they are, or not at all."""
     sets = [tuple(names) for names in sets]
     held = [name for name in NAMES if any(name in names for names in sets)]
     order = sets[0] if len(sets) == 1 else held
-    trees = shoal.datasets.adult_taxonomies()
     require = [shoal.KAnonymity(k, on=names) for names in sets] if len(sets) > 1 else [shoal.KAnonymity(k)]
     return shoal.Policy(
-        quasi={name: "numeric" if name in NUMBERS else {"taxonomy": trees[name]} for name in order},
+        quasi=quasi(order),
         keep=[name for name in NAMES if name not in held] if keep else [],
         target=CLASS,
         require=require,

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
+from math import log10
 
 WIDTH, HEIGHT = 760, 430
 LEFT, RIGHT, TOP, BOTTOM = 58, 128, 44, 54
 PAPER, INK, FAINT = "#fbfcfd", "#223344", "#d5dde3"  # a ground of its own: dark pages do not swallow it
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#8a5a9e")  # told apart by most eyes
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#8a5a9e", "#c2528b", "#3d9bd1", "#a97c00")  # told apart by most eyes
+LOWEST = HEIGHT - BOTTOM  # for the name of a line
 
 
 @dataclass(frozen=True)
@@ -34,20 +36,31 @@ class Dots:
 
 
 def lines(
-    title: str, axes: tuple[str, str], places: Sequence[object], series: Sequence[Line], ends: tuple[int, int]
+    title: str,
+    axes: tuple[str, str],
+    places: Sequence[object],
+    series: Sequence[Line],
+    ends: tuple[int, int],
+    *,
+    step: int = 1,
+    log: bool = False,
 ) -> str:
-    """Series over places that are spaced evenly, whatever they are; from ``ends`` the y axis has a line for each unit."""
+    """Series over places that are spaced evenly, whatever they are; from ``ends`` the y axis has a line for each step.
+
+    With ``log`` the ends are powers of ten, and so are the steps between them.
+    """
     low, high = ends
 
     def across(place: float) -> float:
         return LEFT + place / max(len(places) - 1, 1) * (WIDTH - LEFT - RIGHT)
 
     def down(value: float) -> float:
-        return HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
+        height = max(log10(value), low) if log else value
+        return HEIGHT - BOTTOM - (height - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
     parts = [*_frame(title, axes)]
-    for tick in range(low, high + 1):
-        parts += _level(down(tick), str(tick))
+    for tick in range(low, high + 1, step):
+        parts += _level(down(10.0**tick), f"{10.0**tick:,.15g}") if log else _level(down(tick), f"{tick:,}")
     parts += [_text(across(i), HEIGHT - BOTTOM + 18, str(place), "middle") for i, place in enumerate(places)]
     for line in series:
         points = " ".join(f"{across(i):.1f},{down(value):.1f}" for i, value in enumerate(line.values))
@@ -112,9 +125,13 @@ def _text(x: float, y: float, words: str, anchor: str = "start", colour: str = I
 
 
 def _apart(heights: Sequence[float], least: float = 16) -> list[float]:
-    """Labels beside these heights, none on another."""
+    """Labels beside these heights, none on another, none below the picture."""
     order = sorted(range(len(heights)), key=heights.__getitem__)
     placed = list(heights)
     for above, this in pairwise(order):
         placed[this] = max(placed[this], placed[above] + least)
+    floor = float(LOWEST)
+    for this in reversed(order):
+        placed[this] = min(placed[this], floor)
+        floor = placed[this] - least
     return placed

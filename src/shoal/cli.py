@@ -222,6 +222,10 @@ def _show(release: Release) -> None:
     _show_certificate(release.certificate)
     _pairs(("what is at risk", ""), facts.risks())
     _pairs(("what was kept", "certainty"), facts.knowledge())
+    if "improved" in facts.measures:
+        _console().print(
+            f"moving records between groups took away {facts.measures['improved']:.1%} of the information loss"
+        )
     if facts.drawn:
         _pairs(("statistics of the drawn records", "difference"), facts.statistics())
 

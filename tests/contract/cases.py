@@ -14,9 +14,8 @@ TREES = {
     "job": {"ANY": {"Office": ["clerk", "manager"], "Field": {"Land": ["farmer", "miner"], "Sea": ["sailor"]}}},
     "city": {"ANY": {"North": {"Far": ["Oulu"]}, "South": ["Rome", "Bari"]}},
 }
-
-
 ILLNESS = {"ANY": {"Infection": ["flu", "cold"], "Metabolism": ["gout"]}}
+MADE = {"numeric": {"kind": "numeric", "balanced": 3}, "date": {"date": ["day", "month", "year"]}}
 
 
 @dataclass(frozen=True)
@@ -119,3 +118,63 @@ def _holds(frame: pd.DataFrame, quasi: list[str], requirement: object) -> bool:
     everyone = [None if pd.isna(v) else v for v in frame[requirement.of]]
     groups = frame.assign(secret_=everyone).groupby(columns, dropna=False, observed=True)["secret_"]
     return all(passes(requirement, [None if pd.isna(v) else v for v in group], everyone) for _, group in groups)
+
+
+def suited(case: Case, method: str, parameters: dict[str, object] | None = None) -> Case:
+    """Bottom-up generalization needs a tree for every attribute; valid splits are not found where some may be suppressed.
+
+    What looks at a target needs one.
+    """
+    given = parameters or {}
+    if (given.get("cut") == "target" or "target_penalty" in given) and case.policy.target is None:
+        return Case(case.frame, case.policy.model_copy(update={"target": "illness"}))
+    if given.get("split") == "valid":
+        return Case(case.frame, case.policy.model_copy(update={"suppress": 0.0}))
+    if method != "bottom-up":
+        return case
+    plain = {name: q for name, q in case.policy.quasi.items() if q.kind != "categorical" and q.maker is None}
+    trees = {name: type(q).model_validate(MADE[q.kind]) for name, q in plain.items()}
+    return Case(case.frame, case.policy.model_copy(update={"quasi": {**case.policy.quasi, **trees}}))
+
+
+def stayed(case: Case, release: shoal.Release) -> pd.DataFrame:
+    """The records that were not suppressed, as they were."""
+    return case.frame[case.frame["note"].isin(release.frame["note"])]
+
+
+def released(case: Case, method: str, parameters: dict[str, object]) -> shoal.Release | None:
+    """A release, or None where nothing meets the requirement."""
+    try:
+        return shoal.anonymize(case.frame, case.policy, method=method, **parameters)
+    except shoal.RequirementNotMet:
+        return None
+
+
+def as_rows(frame: pd.DataFrame) -> list[tuple[str, ...]]:
+    """The rows of a table in no order."""
+    return sorted(tuple("" if pd.isna(v) else str(v) for v in row) for row in frame.itertuples(index=False))
+
+
+def covers(label: object, raw: object, quasi: object) -> bool:
+    """Whether a label may stand for a value."""
+    if label == "*":
+        return True
+    if pd.isna(label) or pd.isna(raw):
+        return bool(pd.isna(label) and pd.isna(raw))
+    if quasi.taxonomy is not None:
+        tree = quasi.taxonomy
+        code = tree.leaves.index(raw)
+        return any(tree.lo[n] <= code <= tree.hi[n] for n, name in enumerate(tree.label) if name == label)
+    if quasi.balanced and quasi.kind == "categorical":
+        first, last = str(label).strip("{}").split(" … ") if " … " in str(label) else (label, label)
+        return first <= raw <= last
+    if quasi.mask or quasi.date:
+        return str(raw).startswith(str(label).rstrip("*")) and (not quasi.mask or len(raw) == len(label))
+    if not str(label).startswith(("[", "(")):
+        return float(raw) == float(label) if quasi.kind == "numeric" else raw == label
+    low, high = str(label)[1:-1].split(", ")
+    if quasi.kind == "date":
+        return low <= raw <= high
+    if str(label).endswith(")"):
+        return float(low) <= float(raw) < float(high)
+    return float(low) <= float(raw) <= float(high)

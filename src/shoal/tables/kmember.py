@@ -131,8 +131,8 @@ class KMember(Method):
             truly = self.policy.truly_sensitive
             if self.diversity == "sensitive" and not truly:
                 raise PolicyError(
-                    "diversity='sensitive' needs values that are truly sensitive: list them in the policy under the column, or "
-                    "use diversity='equal'"
+                    "diversity='sensitive' needs values that are truly sensitive: list them in the policy, 'truly_sensitive: "
+                    "{disease: [HIV]}' say, or use diversity='equal'"
                 )
             for name in self.policy.sensitive:
                 s = names.index(name)

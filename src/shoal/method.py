@@ -101,6 +101,10 @@ class Method(ABC):
         """
         tell = progress or _silent
         style = style_of(self.write)
+        if not isinstance(self.improve, bool):
+            raise PolicyError(f"improve must be true or false, not {self.improve!r}")
+        if self.max_size is not None and not self.improve:
+            raise PolicyError("max_size goes with improve=True")
         engine = open_data(data)
         schema = engine.schema()
         self.policy.fit(schema)
@@ -113,7 +117,7 @@ class Method(ABC):
         written = self._shown(codes, decision, style)
         _refuse_clash([w.name for _, w in written], self.policy)
         decision, written = self._suppress(codes, decision, written)
-        if self.improve or self.max_size is not None:
+        if self.improve:
             decision, written = self._improve(codes, decision, written, tell)
         suppressed = codes.records - int(decision.size().sum())
         tell("writing", 0, 1)
@@ -261,23 +265,17 @@ class Method(ABC):
         self, codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...], tell: Progress
     ) -> tuple[Decision, tuple[tuple[str, Written], ...]]:
         """Let records change their groups while the loss falls; the groups stay where one does not hold on its own."""
-        if self.improve is not True:
-            wrong = self.max_size is None
-            raise PolicyError(
-                f"improve must be true or false, not {self.improve!r}" if wrong else "max_size goes with improve=True"
-            )
-        asked, place, number = self.asked(), decision.placement, codes.records
+        place, number, weights = decision.placement, codes.records, self.weights_of(codes)
         layout = layout_of(as_published(codes, decision, written, self.policy))
-        records = Records.of(codes, asked, self.weights_of(codes), layout=layout)
+        records = Records.of(codes, self.asked(), weights / (weights.max(initial=0.0) or 1.0), layout=layout)
         most = 2 * records.k - 1 if self.max_size is None else whole(self.max_size, "max_size", records.k)
         cell, group = (np.repeat(part, place.weight).astype(np.int32) for part in (place.cell, place.group))
         tell("improving", 0, number)
         found = polished(records, cell, group, most, lambda done: tell("improving", done, number))
         decision = replace(decision, figures={**decision.figures, "improved": found.gained})
-        if found.gained <= 0.0:
+        if not found.apart or (found.gained <= 0.0 and not decision.slices):
             return decision, written
-        made = Decision.of_records(codes, cell, found.group)
-        decision = replace(made, figures=decision.figures, path=decision.path)
+        decision = replace(Decision.of_records(codes, cell, found.group), figures=decision.figures)
         return decision, self._shown(codes, decision, style_of(self.write))
 
     def _recoding(

@@ -21,16 +21,20 @@ Tell = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Polished:
-    """The group of every record (-1: none), and the information loss (Total-IL) before and after."""
+    """The group of every record (-1: none), and the information loss (Total-IL) of the boxes before and after.
+
+    ``apart`` says whether every group meets the requirement on its own; where not, nothing was changed.
+    """
 
     group: I4
     before: float
     after: float
+    apart: bool = True
 
     @property
     def gained(self) -> float:
         """The part of the loss that is gone."""
-        return (self.before - self.after) / self.before if self.before > 0 else 0.0
+        return max(0.0, (self.before - self.after) / self.before) if self.before > 0 else 0.0
 
 
 def polished(records: Records, cell: I4, group: I4, most: int, tell: Tell) -> Polished:
@@ -44,7 +48,7 @@ def polished(records: Records, cell: I4, group: I4, most: int, tell: Tell) -> Po
     groups = int(group.max(initial=-1)) + 1
     before = _loss(records, cell, group, groups)
     if records.failing(cell, group).any():  # they rely on others that look the same, which must not change then
-        return Polished(group, before, before)
+        return Polished(group, before, before, apart=False)
     order = np.argsort(group, kind="stable")
     order = order[group[order] >= 0]
     edge = np.searchsorted(group[order], np.arange(groups + 1))

@@ -12,12 +12,13 @@ import pandas as pd
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from papers import adult, classify, page, plots, tds
+import shoal
+from papers import adult, classify, kmember, lab, page, plots, tds
 
 PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "papers").glob("*.md"))
 
 
-@pytest.mark.parametrize("module", [classify, page], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [classify, kmember, page], ids=lambda m: m.__name__)
 def test_examples(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 
@@ -72,15 +73,56 @@ def test_requirements_are_drawn_as_the_paper_says() -> None:
         assert 1 <= len(set(some)) == len(some) <= 7
 
 
+def test_the_clustering_paper_asks_for_the_income_twice() -> None:
+    asked = lab.asked(5, kmember.BOUND, order=lab.QUASI[::-1])
+    assert (asked.target, asked.sensitive, asked.truly_sensitive) == ("income", ("income",), {"income": (">50K",)})
+    assert list(asked.quasi) == list(lab.QUASI[::-1])
+    assert [r.name for r in asked.require] == ["k-anonymity", "confidence-bound"]
+
+
+@pytest.fixture
+def some() -> pd.DataFrame:
+    rng = np.random.default_rng(7)
+    trees = shoal.datasets.adult_taxonomies()
+    columns = {name: rng.integers(17, 90, 400) for name in lab.QUASI}
+    columns |= {
+        n: rng.choice(list(map(str, shoal.Taxonomy.from_nested(trees[n]).leaves)), 400) for n in lab.QUASI if n in trees
+    }
+    return pd.DataFrame(columns).assign(income=rng.choice(["<=50K", ">50K"], 400))
+
+
+def test_a_run_is_made_once_and_timed(some: pd.DataFrame) -> None:
+    bench = lab.Lab(some)
+    plain = bench.run(kmember.KMEMBER, 5, times=2)
+    better = bench.run(kmember.KMEMBER.but(improve=True), 5)
+    assert bench.run(kmember.KMEMBER, 5) is plain
+    assert (plain["seconds"] > 0, plain.polish, better.polish > 0) == (True, 0, True)
+    assert better["il"] < plain["il"] == bench.loss(kmember.KMEMBER, 5)
+    assert bench.run(kmember.WAYS["bound"], 5)["sd"] == 0
+
+
+def test_the_order_of_clusters_tells_the_whole_loss(some: pd.DataFrame) -> None:
+    quarters = kmember.in_order(some, 5)
+    assert sum(q.loss for q in quarters) == pytest.approx(100)
+    assert all(90 <= q.elsewhere <= 100 for q in quarters)
+
+
 def test_pictures_are_whole() -> None:
     pictures = [
         plots.lines(
             "a < b", ("k", "%"), (1, 2), [plots.Line("x", [1, 2], "#000"), plots.Line("y", [2, 2], "#111")], (0, 3)
         ),
+        kmember.picture("t", ("k", "s"), (1, 2), {"class": [0.02, 1], "another": [3, 200]}, log=True),
         plots.scatter("t", ("x", "y"), [plots.Dots("some", [(1, 2)], "#000", hollow=True)], (0, 3)),
     ]
     for picture in pictures:
         assert ElementTree.fromstring(picture).tag.endswith("svg")  # noqa: S314  ours
+
+
+def test_names_of_lines_keep_apart_and_inside() -> None:
+    heights = sorted(plots._apart([plots.LOWEST] * 8 + [60.0]))
+    assert heights[-1] == plots.LOWEST
+    assert min(np.diff(heights)) >= 16
 
 
 def test_a_page_is_filled_whole() -> None:

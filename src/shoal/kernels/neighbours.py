@@ -128,13 +128,15 @@ def at_most(node, box, best, rest, lo, hi, begin, table, weight, ints, floats):
 @njit(cache=True, nogil=True)
 def beyond(lo, hi, begin, table, weight, ints, floats, rest):
     """What the attributes behind each can add to D at most, and a little more than rounding takes."""
-    ahead = 1e-9
+    ahead = 0.0
     for j in range(lo.shape[0] - 1, -1, -1):
         rest[j] = ahead
         ahead += max(
             term(j, 0, lo, hi, begin, table, weight, ints, floats),
             term(j, ints[HEAD * j + SIZE] - 1, lo, hi, begin, table, weight, ints, floats),
         )
+    for j in range(lo.shape[0]):
+        rest[j] += 1e-9 * ahead
 
 
 @njit(cache=True, nogil=True)

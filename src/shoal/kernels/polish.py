@@ -327,29 +327,26 @@ def swap(i, since, groups, model, state, values, histogram, near, paid, clock):
 
 
 @njit(cache=True, nogil=True)
-def halves(order, middle, cell, values, histogram):
-    """Whether the first records and the others both meet the requirement."""
-    label, secret, offset, limits = values
-    for begin, end in ((0, middle), (middle, order.shape[0])):
-        histogram[:] = 0
-        for p in range(begin, end):
-            for s in range(secret.shape[1]):
-                histogram[offset[s] + secret[label[cell[order[p]]], s]] += 1
-        if not holds(end - begin, histogram, limits):
-            return False
-    return True
+def carry(i, sign, cell, values, histogram):
+    """Count the confidential values of a record in, or out."""
+    label, secret, offset, _ = values
+    for s in range(secret.shape[1]):
+        histogram[offset[s] + secret[label[cell[i]], s]] += sign
 
 
 @njit(cache=True, nogil=True)
-def split(g, fresh, least, model, state, values, histogram, clock):
+def split(g, fresh, least, model, state, values, clock):
     """Cut a group in two where the loss falls most and both halves hold; the second half becomes group ``fresh``."""
     rows, cell, pairs, begin, weight, ints, floats, _ = model
     head, following, size, part = state[1], state[2], state[4], state[9]
-    n, m = size[g], rows.shape[1]
+    n, m, limits = size[g], rows.shape[1], values[3]
+    width = values[2][-1]
+    left, right, whole_counts = np.zeros(width, np.int64), np.zeros(width, np.int64), np.zeros(width, np.int64)
     records = np.empty(n, np.int64)
     i = head[g]
     for p in range(n):
         records[p] = i
+        carry(i, 1, cell, values, whole_counts)
         i = following[i]
     whole = n * total(g, part)
     best, best_at, chosen = SLACK * n, -1, records
@@ -364,6 +361,7 @@ def split(g, fresh, least, model, state, values, histogram, clock):
         order = records[np.argsort(codes, kind="mergesort")]
         for forward in range(2):
             lo[:], hi[:] = FAR, -1
+            left[:], right[:] = 0, whole_counts
             for q in range(n):
                 p = q if forward == 1 else n - 1 - q
                 d = 0.0
@@ -373,9 +371,12 @@ def split(g, fresh, least, model, state, values, histogram, clock):
                     d += cost(j, lo[j], hi[j], pairs, begin, weight, ints, floats)
                 if forward == 0:
                     after[p] = d
-                elif q + 1 >= least and n - q - 1 >= least:
+                    continue
+                carry(order[p], 1, cell, values, left)
+                carry(order[p], -1, cell, values, right)
+                if q + 1 >= least and n - q - 1 >= least:
                     gain = whole - (q + 1) * d - (n - q - 1) * after[q + 1]
-                    if gain > best and halves(order, q + 1, cell, values, histogram):
+                    if gain > best and holds(q + 1, left, limits) and holds(n - q - 1, right, limits):
                         best, best_at, chosen = gain, q + 1, order
     if best_at < 0:
         return 0.0
@@ -425,14 +426,24 @@ def prepare(rows, cell, group, groups, room, geometry):
 def improve(groups, least, most, model, state, values, seen, tried, clock):
     """One round over all groups and records; returns the groups there are, empty ones included, and the fall of the loss.
 
-    Groups are dissolved from the one that loses most per record down; then every record is moved or else exchanged; then
-    groups of twice ``least`` records are split. ``seen`` and ``tried`` say when a record and a group were last looked at.
+    Groups of twice ``least`` records are split; groups are dissolved from the one that loses most per record down; then every
+    record is moved or else exchanged. ``seen`` and ``tried`` say when a record and a group were last looked at.
     """
     group, size, part, changed = state[0], state[4], state[9], state[10]
     histogram = np.zeros(values[2][-1], np.int64)
     near, paid = np.empty(TRIED, np.int64), np.empty(TRIED)
     trail, stamps = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
     gain = 0.0
+    g = 0
+    while g < groups:
+        won = 0.0
+        if size[g] >= 2 * least and groups < size.shape[0] and changed[g] > tried[g]:
+            won = split(g, groups, least, model, state, values, clock)
+            gain += won
+            if won == 0.0 and size[g] > most:
+                tried[g] = clock[0]
+        groups += won > 0.0
+        g += won == 0.0
     loss = np.empty(groups)
     for g in range(groups):
         loss[g] = -total(g, part)
@@ -448,12 +459,4 @@ def improve(groups, least, most, model, state, values, seen, tried, clock):
             won = swap(i, since, groups, model, state, values, histogram, near, paid, clock)
         seen[i] = now if won == 0.0 else -1
         gain += won
-    g = 0
-    while g < groups:
-        won = 0.0
-        if size[g] >= 2 * least and groups < size.shape[0]:
-            won = split(g, groups, least, model, state, values, histogram, clock)
-            gain += won
-        groups += won > 0.0
-        g += won == 0.0
     return groups, gain

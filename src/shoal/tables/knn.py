@@ -63,6 +63,7 @@ class KNearest(Method):
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
         """The groups."""
+        self.refuse_unions()
         policy = self.asked()
         records = Records.of(codes, policy, self.weights_of(codes))
         return clustered(codes, policy, records, Search(RANDOM, False, Aims.none()), self.part, rng, progress)

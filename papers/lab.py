@@ -1,0 +1,99 @@
+"""Releases of Adult as the clustering paper makes them (section 6.1), each made once, measured and timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import shoal
+from papers import adult
+from shoal.codes import Codes, encode
+from shoal.decision import Decision
+from shoal.engines import open_data
+from shoal.measures import Measures
+from shoal.method import make
+from shoal.tables import find_method
+
+QUASI = ("age", "workclass", "education-num", "marital-status", "occupation", "race", "sex", "native-country")
+
+
+@dataclass(frozen=True)
+class Way:
+    """A method, its parameters, what it is to guarantee beside k-anonymity, and the order of the attributes."""
+
+    method: str
+    how: Mapping[str, Any] = field(default_factory=dict)
+    more: tuple[Any, ...] = ()
+    order: tuple[str, ...] = QUASI
+
+    def but(self, **how: Any) -> Way:
+        """The same with other parameters."""
+        return replace(self, how={**self.how, **how})
+
+
+def asked(k: int, *more: Any, order: Sequence[str] = QUASI) -> shoal.Policy:
+    """The policy of section 6.1: eight attributes, the income as class and as sensitive attribute."""
+    return shoal.Policy(
+        quasi=adult.quasi(order),
+        sensitive=adult.CLASS,
+        truly_sensitive={adult.CLASS: [adult.RICH]},
+        target=adult.CLASS,
+        require=[shoal.KAnonymity(k), *more],
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a release loses, and the seconds that it took to decide and to improve."""
+
+    measures: Measures
+    seconds: float
+    polish: float
+
+    def __getitem__(self, name: str) -> float:
+        return self.seconds if name == "seconds" else self.measures[name]
+
+
+@dataclass
+class Lab:
+    """A table, and what was run on it; a run is made once."""
+
+    frame: pd.DataFrame
+    known: dict[str, Run] = field(default_factory=dict)
+
+    def run(self, way: Way, k: int, *, seed: int | None = None, times: int = 1) -> Run:
+        """A whole release; decisions are timed after the codes are made, the best of so many times."""
+        key = repr((way, k, seed))
+        if key not in self.known:
+            self.known[key] = self._run(way, k, seed, times)
+        return self.known[key]
+
+    def loss(self, way: Way, k: int) -> float:
+        """Total-IL."""
+        return self.run(way, k)["il"]
+
+    def _run(self, way: Way, k: int, seed: int | None, times: int) -> Run:
+        method = make(find_method(way.method), asked(k, *way.more, order=way.order), way.how)
+        decide, spent, at = method.decide, list[float](), dict[str, float]()
+
+        def timed(codes: Codes, **rest: Any) -> Decision:
+            begun = time.perf_counter()
+            decision = decide(codes, **rest)
+            spent.append(time.perf_counter() - begun)
+            return decision
+
+        def tell(stage: str, done: int, total: int) -> None:
+            at.setdefault(stage, time.perf_counter())
+
+        vars(method)["decide"] = timed
+        release = method.release(self.frame, seed=seed, progress=tell)
+        if times > 1:
+            codes = encode(open_data(self.frame), method.policy, also=method.watched())[0]
+            for _ in range(times - 1):
+                timed(codes, rng=np.random.default_rng(seed or 0), progress=tell)
+        return Run(release.measures, min(spent), at["writing"] - at.get("improving", at["writing"]))

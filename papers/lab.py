@@ -49,11 +49,12 @@ def asked(k: int, *more: Any, order: Sequence[str] = QUASI) -> shoal.Policy:
 
 @dataclass(frozen=True)
 class Run:
-    """What a release loses, and the seconds that it took to decide and to improve."""
+    """What a release loses, the seconds that it took to decide and to improve, and CM as its clusters have it."""
 
     measures: Measures
     seconds: float
     polish: float
+    mixed: int  # records that are not of the most frequent class of their own cluster
 
     def __getitem__(self, name: str) -> float:
         return self.seconds if name == "seconds" else self.measures[name]
@@ -79,12 +80,13 @@ class Lab:
 
     def _run(self, way: Way, k: int, seed: int | None, times: int) -> Run:
         method = make(find_method(way.method), asked(k, *way.more, order=way.order), way.how)
-        decide, spent, at = method.decide, list[float](), dict[str, float]()
+        decide, spent, at, mixed = method.decide, list[float](), dict[str, float](), list[int]()
 
         def timed(codes: Codes, **rest: Any) -> Decision:
             begun = time.perf_counter()
             decision = decide(codes, **rest)
             spent.append(time.perf_counter() - begun)
+            mixed.append(_mixed(codes, decision))
             return decision
 
         def tell(stage: str, done: int, total: int) -> None:
@@ -96,4 +98,15 @@ class Lab:
             codes = encode(open_data(self.frame), method.policy, also=method.watched())[0]
             for _ in range(times - 1):
                 timed(codes, rng=np.random.default_rng(seed or 0), progress=tell)
-        return Run(release.measures, min(spent), at["writing"] - at.get("improving", at["writing"]))
+        return Run(release.measures, min(spent), at["writing"] - at.get("improving", at["writing"]), mixed[0])
+
+
+def _mixed(codes: Codes, decision: Decision) -> int:
+    """The records that are not of the most frequent class of their cluster; 0 where the method does not look at the class."""
+    names = [s.name for s in codes.secrets]
+    if adult.CLASS not in names:
+        return 0
+    place, column = decision.placement, names.index(adult.CLASS)
+    counts = np.zeros((len(decision.lo), len(codes.secrets[column].labels)), np.int64)
+    np.add.at(counts, (place.group, codes.counts.secret[place.cell, column]), place.weight)
+    return int((counts.sum(axis=1) - counts.max(axis=1)).sum())

@@ -58,11 +58,13 @@ def polished(records: Records, cell: I4, group: I4, most: int, tell: Tell) -> Po
     def one(at: int) -> I4:
         mine = parts[at]
         names, own = np.unique(group[mine], return_inverse=True)
-        found = _rounds(records, cell[mine], own.astype(np.int32), len(names), most)
-        with turn:
-            done[at] = len(mine)
-            tell(int(done.sum()))
-        return found
+
+        def so_far(part: float) -> None:
+            with turn:
+                done[at] = int(part * len(mine))
+                tell(int(done.sum()))
+
+        return _rounds(records, cell[mine], own.astype(np.int32), len(names), most, so_far)
 
     first = 0
     for mine, found in zip(parts, threads.each(one, range(len(parts))), strict=True):
@@ -72,8 +74,8 @@ def polished(records: Records, cell: I4, group: I4, most: int, tell: Tell) -> Po
     return Polished(group, before, after)
 
 
-def _rounds(records: Records, cell: I4, group: I4, groups: int, most: int) -> I4:
-    """Rounds of the local search until they bring little."""
+def _rounds(records: Records, cell: I4, group: I4, groups: int, most: int, so_far: Callable[[float], None]) -> I4:
+    """Rounds of the local search until they bring little; each is thought to leave half of the way."""
     group = group.copy()
     size = np.bincount(group, minlength=groups)
     room = groups + int((size // max(records.k, 1)).sum())
@@ -81,11 +83,13 @@ def _rounds(records: Records, cell: I4, group: I4, groups: int, most: int) -> I4
     model, state, clock = polish.prepare(records.rows, cell, group, groups, room, records.geometry)
     loss = _loss(records, cell, group, groups)
     seen, tried = np.full(len(cell), -1, np.int64), np.full(room, -1, np.int64)
-    for _ in range(ROUNDS):
+    for turn in range(ROUNDS):
         groups, gain = polish.improve(groups, records.k, most, model, state, records.values, seen, tried, clock)
         loss -= gain
         if gain <= ENOUGH * loss:
             break
+        so_far(1 - 0.5 ** (turn + 1))
+    so_far(1.0)
     return np.unique(group, return_inverse=True)[1].astype(np.int32)
 
 

@@ -134,20 +134,24 @@ def total(g, part):
 
 
 @njit(cache=True, nogil=True)
-def exchanged(g, out, into, model, state):
-    """D of a group once the record ``out`` is gone and the record ``into`` has come (-1: none)."""
-    rows, cell, pairs, begin, weight, ints, floats, _ = model
+def exchanged(g, out, into, limit, model, state):
+    """D of a group once record ``out`` is gone and record ``into`` has come (-1: none); infinity where it is ``limit`` or more."""
+    rows, cell, pairs, begin, weight, ints, floats, turn = model
     _, _, _, _, _, low, next_low, high, next_high, part, _ = state
     found = 0.0
-    for j in range(rows.shape[1]):
+    for t in range(rows.shape[1]):
+        j = turn[t]
         y, lo, hi = rows[cell[out], j], low[j, g], high[j, g]
-        if y != lo and y != hi and into < 0:
+        x = rows[cell[into], j] if into >= 0 else y
+        if lo < y < hi and lo <= x <= hi:
             found += part[j, g]
-            continue
-        lo, hi = next_low[j, g] if y == lo else lo, next_high[j, g] if y == hi else hi
-        if into >= 0:
-            lo, hi = min(lo, rows[cell[into], j]), max(hi, rows[cell[into], j])
-        found += cost(j, lo, hi, pairs, begin, weight, ints, floats) if lo < hi else 0.0
+        else:
+            lo, hi = next_low[j, g] if y == lo else lo, next_high[j, g] if y == hi else hi
+            if into >= 0:
+                lo, hi = min(lo, x), max(hi, x)
+            found += cost(j, lo, hi, pairs, begin, weight, ints, floats) if lo < hi else 0.0
+        if found >= limit:
+            return np.inf
     return found
 
 
@@ -248,7 +252,7 @@ def move(i, since, groups, most, model, state, values, histogram, clock):
     g, size = state[0][i], state[4]
     if size[g] < 2:
         return 0.0
-    fall = size[g] * total(g, state[9]) - (size[g] - 1) * exchanged(g, i, -1, model, state)
+    fall = size[g] * total(g, state[9]) - (size[g] - 1) * exchanged(g, i, -1, np.inf, model, state)
     if fall <= SLACK or not may(g, i, -1, model, state, values, histogram):
         return 0.0
     t, paid = cheapest(i, since, fall - SLACK, groups, most, model, state, values, histogram)
@@ -293,7 +297,7 @@ def swap(i, since, groups, model, state, values, histogram, near, paid, clock):
     cell, head, following, size, part = model[1], state[1], state[2], state[4], state[9]
     g = state[0][i]
     own = total(g, part)
-    fall = size[g] * (own - exchanged(g, i, -1, model, state))
+    fall = size[g] * (own - exchanged(g, i, -1, np.inf, model, state))
     if fall <= SLACK or size[g] < 2:
         return 0.0
     best, partner = SLACK, -1
@@ -303,8 +307,14 @@ def swap(i, since, groups, model, state, values, histogram, near, paid, clock):
         other = head[t]
         while other >= 0:
             if cell[other] != cell[i]:
-                here = size[g] * (own - exchanged(g, i, other, model, state))
-                gain = here + size[t] * (theirs - exchanged(t, other, i, model, state)) if here > SLACK else 0.0
+                gain = 0.0
+                one = exchanged(
+                    g, i, other, own - best / size[g], model, state
+                )  # beyond that the other gains too little
+                if one < np.inf:
+                    here = size[g] * (own - one)
+                    bar = theirs + (here - best) / size[t]
+                    gain = here + size[t] * (theirs - exchanged(t, other, i, bar, model, state))
                 if gain > best and (
                     histogram.shape[0] == 0
                     or (

@@ -401,7 +401,7 @@ def test_the_progress_reaches_all_records(monkeypatch: pytest.MonkeyPatch) -> No
     start = on_a_line([[x, x + 10] for x in range(9)], 3)
     told: list[int] = []
     polished(start.records, start.cell, start.group, 3, told.append)
-    assert len(told) == 5 and told == sorted(told) and told[-1] == 18
+    assert len(told) >= 5 and told == sorted(told) and told[-1] == 18
 
 
 # The parameters.

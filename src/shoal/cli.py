@@ -223,9 +223,9 @@ def _show(release: Release) -> None:
     _pairs(("what is at risk", ""), facts.risks())
     _pairs(("what was kept", "certainty"), facts.knowledge())
     if "improved" in facts.measures:
-        _console().print(
-            f"moving records between groups took away {facts.measures['improved']:.1%} of the information loss"
-        )
+        weighted = ", by its weights" if facts.parameters.get("weights") else ""
+        gained = f"{facts.measures['improved']:.1%} of the information loss{weighted}"
+        _console().print(f"moving records between groups took away {gained}")
     if facts.drawn:
         _pairs(("statistics of the drawn records", "difference"), facts.statistics())
 

@@ -27,6 +27,7 @@ I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
 
+LARGEST = 1e150  # sums and squares of larger numbers leave what floating point can hold
 NUMBER, TREE, FLAT = 0, 1, 2  # how the kernels measure the loss of an interval
 
 
@@ -294,7 +295,13 @@ def _ends(name: str, quasi: Quasi, values: F8) -> tuple[float, float]:
                 "mend them or widen the bounds"
             )
         return low, high
-    return (float(values[0]), float(values[-1])) if len(values) else (0.0, 0.0)
+    low, high = (float(values[0]), float(values[-1])) if len(values) else (0.0, 0.0)
+    if max(-low, high) > LARGEST:
+        raise DataError(
+            f"column {name!r} holds numbers beyond {LARGEST:g}, such as {number_text(high if high > -low else low)}: too "
+            "large to be measured or averaged; write them in a larger unit, or as missing"
+        )
+    return low, high
 
 
 def _tree(name: str, quasi: Quasi, distinct: Distinct) -> tuple[Taxonomy, I4, bool]:

@@ -269,6 +269,7 @@ class Method(ABC):
         layout = layout_of(as_published(codes, decision, written, self.policy))
         records = Records.of(codes, self.asked(), weights / (weights.max(initial=0.0) or 1.0), layout=layout)
         most = 2 * records.k - 1 if self.max_size is None else whole(self.max_size, "max_size", records.k)
+        most = min(most, number)
         cell, group = (np.repeat(part, place.weight).astype(np.int32) for part in (place.cell, place.group))
         tell("improving", 0, number)
         found = polished(records, cell, group, most, lambda done: tell("improving", done, number))

@@ -495,8 +495,8 @@ WRITTEN = {
     "label": [["[20, 30]", "*", "Office"], ["[41, 50]", "x", "sailor"], [None, None, None], ["*", "*", "*"]],
     "lo-hi": [[20, 30, "*", "Office"], [41, 50, "x", "sailor"], [None, None, None, None], [None, None, "*", "*"]],
     "midpoint": [[25, "*", "Office"], [45.5, "x", "sailor"], [None, None, None], [None, "*", "*"]],
-    "mean": [[25, "f", "clerk"], [45.5, "x", "sailor"], [None, None, None], [20, "f", "farmer"]],
-    "median": [[25, "f", "clerk"], [45.5, "x", "sailor"], [None, None, None], [20, "f", "farmer"]],
+    "mean": [[25, "f", "clerk"], [45.5, "x", "sailor"], [None, None, None], [None, None, None]],
+    "median": [[25, "f", "clerk"], [45.5, "x", "sailor"], [None, None, None], [None, None, None]],
     "set": [
         ["[20, 30]", "{f, m}", "{clerk, manager}"],
         ["[41, 50]", "x", "sailor"],

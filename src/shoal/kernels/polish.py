@@ -135,7 +135,7 @@ def total(g, part):
 
 @njit(cache=True, nogil=True)
 def exchanged(g, out, into, limit, model, state):
-    """D of a group once record ``out`` is gone and record ``into`` has come (-1: none); infinity where it is ``limit`` or more."""
+    """D of a group once record ``out`` is gone and ``into`` has come (-1: none); infinity where it is ``limit`` or more."""
     rows, cell, pairs, begin, weight, ints, floats, turn = model
     _, _, _, _, _, low, next_low, high, next_high, part, _ = state
     found = 0.0

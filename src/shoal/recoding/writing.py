@@ -111,36 +111,33 @@ def _numbers(attribute: Attribute, lo: I4, hi: I4, style: Style) -> list[Written
 
 
 def _averages(attribute: Attribute, group: I4, code: I4, records: I8, groups: int, style: Style) -> Written:
-    """The mean or median of numbers, the most frequent category; of the records that have a value, missing where none has.
+    """The mean or median of numbers, the most frequent category.
 
-    Whatever has a tree is a category; where several are as frequent it is the earlier code. Dates stay as fine as they are:
-    whole days, or whole seconds, the earlier where two are as near.
+    Numbers with a missing one among them have neither, as they have no middle: the mean of those that are there could be one
+    person's value. A missing category is a value like any other. Whatever has a tree is a category; where several are as
+    frequent it is a missing one, or else the earlier code. Dates stay as fine as they are: whole days, or whole seconds, the
+    earlier where two are as near.
     """
-    held = code != attribute.missing
-    group, code, records = group[held], code[held], records[held]
-    begin = np.searchsorted(group, np.arange(groups + 1))
-    gone = begin[:-1] == begin[1:]
-    begin = begin[:-1][~gone]
+    begin = np.searchsorted(group, np.arange(groups))
     if attribute.taxonomy is not None:
-        mode = np.full(groups, -1, np.int64)
-        mode[~gone] = code[np.lexsort((code, -records, group))[begin]]
+        mode = code[np.lexsort((code, code != attribute.missing, -records, group))[begin]]
         kept, index = np.unique(mode, return_inverse=True)
-        return _texts(attribute.name, [attribute.taxonomy.leaves[c] if c >= 0 else None for c in kept], index)
-    values = np.zeros(groups)
-    if len(begin):
-        values[~gone] = (_means if style == "mean" else _medians)(attribute.position[code], records, begin)
+        return _texts(attribute.name, [attribute.taxonomy.leaves[c] for c in kept], index)
+    gone = np.zeros(groups, bool)
+    gone[group[code == attribute.missing]] = True
+    values = np.where(code == attribute.missing, 0.0, attribute.position[code])
+    found = (_means if style == "mean" else _medians)(values, records, begin)
     if attribute.kind == "date":
         known = attribute.position[np.isfinite(attribute.position)]
         unit = next((u for u in (DAY, 1.0) if not (known % u).any()), None)
-        values = values if unit is None else np.ceil(values / unit - 0.5) * unit
-    return _column(attribute, attribute.name, values, gone)
+        found = found if unit is None else np.ceil(found / unit - 0.5) * unit
+    return _column(attribute, attribute.name, np.where(gone, 0.0, found), gone)
 
 
 def _means(value: F8, records: I8, begin: I8) -> F8:
     """The mean of every run of ascending values; rounding may not lead out of it."""
-    end = np.append(begin[1:], len(value))
     mean = np.add.reduceat(value * records, begin) / np.add.reduceat(records, begin)
-    return np.clip(mean, value[begin], value[end - 1])
+    return np.clip(mean, np.minimum.reduceat(value, begin), np.maximum.reduceat(value, begin))
 
 
 def _medians(value: F8, records: I8, begin: I8) -> F8:

@@ -159,7 +159,9 @@ def in_parts(
 
     Every part has at least ``part`` records and meets the requirement.
     """
-    coarse = policy.model_copy(update={"require": (*policy.require, KAnonymity(whole(part, "part", 1)))})
+    coarse = policy.model_copy(
+        update={"require": (*policy.require, KAnonymity(min(whole(part, "part", 1), codes.records)))}
+    )
     cut = Mondrian(coarse).decide(codes, rng=rng, progress=progress)
     number = cut.placement.group
     order = np.argsort(number, kind="stable")

@@ -52,7 +52,7 @@ class MDAV(Method):
     difference over the standard deviation of all records (0 where all are equal); for categories and whatever has a tree
     it is the height of the lowest node over both values over the height of the tree, so 0 or 1 without a tree. The
     centroid has the mean of every number and the mode of every category, ties: the earlier code. A missing value is at
-    d = 1 from all others and at 0 from another missing one, and it enters neither mean nor mode, unless there is no other.
+    d = 1 from all others and at 0 from another missing one, and it enters no centroid, unless there is no other.
 
     Optimal groups are neighbours in the order of values. Missing values are a group of their own where there are k of
     them and k others, else they go to the group of the largest values. Ties: the fewer records in the last group.

@@ -268,9 +268,9 @@ class Forest:
         self.labels = len(records.secret)
         cells = np.flatnonzero(self.count).astype(np.int32)
         self.forest = near.plant(records.rows, cells, records.label, self.labels, *records.geometry)
-        order, nodes, heap = self.forest[0], len(self.forest[3]), self.forest[8]
-        self.place_of = np.full(len(self.count), -1, np.int32)
-        self.place_of[order] = np.arange(len(order))
+        nodes, heap = len(self.forest[3]), self.forest[8]
+        self.none = near.plant(records.rows, cells[:0], records.label, self.labels, *records.geometry)
+        self.place_of = kernels.kmember.places((self.forest, self.none), len(self.count))
         self.box = (np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m))
         self.table = np.empty(room)
         self.queue = (np.empty(heap[-1]), np.empty(heap[-1], np.int64), np.empty(heap[-1], np.int32))
@@ -284,10 +284,7 @@ class Forest:
     def start(self, seed: int) -> None:
         """A new cluster."""
         self.surround(seed)
-        root, heap = self.forest[7], self.forest[8]
-        self.sizes[:] = root >= 0
-        for i in np.flatnonzero(root >= 0):
-            self.queue[0][heap[i]], self.queue[1][heap[i]], self.queue[2][heap[i]] = 0.0, root[i], -1
+        kernels.kmember.begin_queue(self.forest, self.queue, self.sizes)
         self.version = 0
 
     def widen(self, cell: int) -> None:
@@ -296,7 +293,7 @@ class Forest:
 
     def take(self, cell: int) -> None:
         sums = np.zeros(0, np.int64)
-        left = (self.forest, self.count, self.place_of, sums, self.state, self.picks)
+        left = ((self.forest, self.none), self.count, self.place_of, sums, self.state, self.picks)
         kernels.kmember.take(cell, self.records.rows, *left)
 
     def furthest(self) -> int:

@@ -43,7 +43,7 @@ def nth(sums, place):
 
 
 @njit(cache=True, nogil=True)
-def take(cell, rows, forest, count, place_of, sums, state, picks):
+def take(cell, rows, forests, count, place_of, sums, state, picks):
     """Take one record of a cell."""
     picks[state[PICKED]] = cell
     state[PICKED] += 1
@@ -51,7 +51,9 @@ def take(cell, rows, forest, count, place_of, sums, state, picks):
     count[cell] -= 1
     if count[cell] == 0:
         state[LIVING] -= 1
-        fell(place_of[cell], rows, count, forest)
+        fell(place_of[0, cell], rows, count, forests[0])
+        if forests[1][0].shape[0] > 0:  # empty where there are no labels
+            fell(place_of[1, cell], rows, count, forests[1])
     i = cell + 1
     while i < sums.shape[0]:
         sums[i] -= 1
@@ -128,30 +130,59 @@ def choose(size, version, forest, queue, sizes, penalty, allowed, rows, count, b
 
 
 @njit(cache=True, nogil=True)
-def grow(state, most, planted, way, chance, records, forest, aims, limits, geometry, out):
-    """Make up to ``most`` clusters; stop where less than half of the cells are left that the forest was planted for.
+def begin_queue(forest, queue, sizes):
+    """A queue for each label that holds its root; 0 bounds every D."""
+    root, heap = forest[7], forest[8]
+    for i in range(root.shape[0]):
+        sizes[i] = 1 if root[i] >= 0 else 0
+        if root[i] >= 0:
+            queue[0][heap[i]], queue[1][heap[i]], queue[2][heap[i]] = 0.0, np.int64(root[i]), -1
+
+
+@njit(cache=True, nogil=True)
+def empty_queue(forest):
+    """Room for all that the queues of a forest may hold, and their sizes."""
+    room = forest[8][-1]
+    queue = (np.empty(room, np.float64), np.empty(room, np.int64), np.empty(room, np.int32))
+    return queue, np.zeros(forest[7].shape[0], np.int64)
+
+
+@njit(cache=True, nogil=True)
+def places(forests, cells):
+    """The place of every cell in both forests."""
+    place_of = np.empty((2, cells), np.int32)
+    for f in range(2):
+        order = forests[f][0]
+        for p in range(order.shape[0]):
+            place_of[f, order[p]] = p
+    return place_of
+
+
+@njit(cache=True, nogil=True)
+def grow(state, most, planted, way, chance, records, forests, aims, limits, geometry, out):
+    """Make up to ``most`` clusters; stop where less than half of the cells are left that the forests were planted for.
 
     ``way``: k, how seeds are chosen, and whether clusters grow; without that records are ranked by their distance from the
-    seed alone. Clusters that cannot meet the requirement are marked loose. ``out`` holds the picks, where each cluster begins,
-    and whether it is loose.
+    seed alone. Of the two forests one is a single tree, for as long as labels do not matter, the other has a tree for each.
+    Clusters that cannot meet the requirement are marked loose. ``out`` holds the picks, where each cluster begins, and
+    whether it is loose.
     """
     k, mode, growing = way
     rows, count, label, secret, offset = records
     picks, starts, loose = out
     weight, ints, floats = geometry
     columns, price, grave, begin, room = aims
-    order, root, heap = forest[0], forest[7], forest[8]
-    labels, m, nodes = root.shape[0], rows.shape[1], forest[3].shape[0]
-    place_of = np.empty(count.shape[0], np.int32)
-    for p in range(order.shape[0]):
-        place_of[order[p]] = p
+    plain, labelled = forests
+    labels, m, nodes = secret.shape[0], rows.shape[1], plain[3].shape[0]
+    place_of = places(forests, count.shape[0])
     box = (np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.float64))
     lo, hi, cur = box
-    table = np.empty(room, np.float64)
-    queue = (np.empty(heap[-1], np.float64), np.empty(heap[-1], np.int64), np.empty(heap[-1], np.int32))
-    sizes = np.empty(labels, np.int64)
+    tables = (begin, np.empty(room, np.float64))
+    table = tables[1]
+    (queue, sizes), (by_label, label_sizes) = empty_queue(plain), empty_queue(labelled)
     stack, reach, rest = np.empty(nodes, np.int32), np.empty(nodes, np.float64), np.empty(m, np.float64)
-    penalty, allowed, everyone = np.zeros(labels), np.ones(labels, np.bool_), np.ones(labels, np.bool_)
+    penalty, allowed = np.zeros(labels), np.ones(labels, np.bool_)
+    nothing, everyone = np.zeros(1), np.ones(1, np.bool_)
     histogram = np.zeros(offset[-1], np.int64)
     sums = fenwick(count) if mode == RANDOM else np.zeros(0, np.int64)
     for _ in range(most):
@@ -162,37 +193,49 @@ def grow(state, most, planted, way, chance, records, forest, aims, limits, geome
         else:
             surround(state[FROM], rows, lo, hi, cur, begin, table, weight, ints, floats)
             seed = np.int64(
-                furthest(forest, rows, count, lo, hi, begin, table, weight, ints, floats, stack, reach, rest)
+                furthest(plain, rows, count, lo, hi, begin, table, weight, ints, floats, stack, reach, rest)
             )
         starts[state[CLUSTERS]] = state[PICKED]
         surround(seed, rows, lo, hi, cur, begin, table, weight, ints, floats)
         histogram[:] = 0
-        for i in range(labels):
-            sizes[i] = 1 if root[i] >= 0 else 0
-            if root[i] >= 0:  # 0 bounds every D
-                queue[0][heap[i]], queue[1][heap[i]], queue[2][heap[i]] = 0.0, np.int64(root[i]), -1
-        cell, size, version, unmet = seed, 0, 0, False
+        begin_queue(plain, queue, sizes)
+        cell, size, version, apart = seed, 0, 0, False
         while True:
-            take(cell, rows, forest, count, place_of, sums, state, picks)
+            take(cell, rows, forests, count, place_of, sums, state, picks)
             size += 1
             if growing and size > 1 and widen(cell, rows, lo, hi, cur, begin, table, weight, ints, floats):
                 version += 1
             for s in range(secret.shape[1]):
                 histogram[offset[s] + secret[label[cell], s]] += 1
-            if columns.shape[0] > 0:
-                penalize(histogram, secret, offset, columns, price, grave, penalty)
-            may = everyone
-            if size >= k:
-                if holds(size, histogram, limits):
-                    break
-                may = allowed
-                unmet = not helpful(size, histogram, secret, offset, limits, allowed)
-            following = np.int64(-1)
-            if not unmet:
-                tables = (begin, table)
+            if size >= k and holds(size, histogram, limits):
+                unmet = False
+                break
+            if columns.shape[0] == 0 and size < k:
                 following = choose(
-                    size, version, forest, queue, sizes, penalty, may, rows, count, box, tables, geometry
+                    size, version, plain, queue, sizes, nothing, everyone, rows, count, box, tables, geometry
                 )
+            else:
+                if not apart:
+                    begin_queue(labelled, by_label, label_sizes)
+                    allowed[:] = True
+                    apart = True
+                penalize(histogram, secret, offset, columns, price, grave, penalty)
+                following = np.int64(-1)
+                if size < k or helpful(size, histogram, secret, offset, limits, allowed):
+                    following = choose(
+                        size,
+                        version,
+                        labelled,
+                        by_label,
+                        label_sizes,
+                        penalty,
+                        allowed,
+                        rows,
+                        count,
+                        box,
+                        tables,
+                        geometry,
+                    )
             if following < 0:
                 unmet = True
                 break

@@ -99,12 +99,15 @@ class Search:
         weight, ints, floats = records.geometry
         begin, room = near.tables(records.rows.shape[1], ints)
         aims = (self.aims.columns, self.aims.price, self.aims.grave, begin, room)
-        labels, planted = len(records.secret), -1
-        forest: tuple[Any, ...] = ()
+        planted, forests = -1, ((), ())
         while state[REMAINING] >= records.k:
             if 2 * state[LIVING] < planted or planted < 0:
                 cells = np.flatnonzero(count).astype(np.int32)
-                forest = near.plant(records.rows, cells, records.label, labels, weight, ints, floats)
+                one, labelled = np.zeros(len(count), np.int32), cells[: None if records.secret.shape[1] else 0]
+                forests = tuple(
+                    near.plant(records.rows, of, label, labels, weight, ints, floats)
+                    for of, label, labels in ((cells, one, 1), (labelled, records.label, len(records.secret)))
+                )
                 state[LIVING] = planted = len(cells)
             kernels.kmember.grow(
                 state,
@@ -113,7 +116,7 @@ class Search:
                 (records.k, self.mode, self.growing),
                 chance,
                 (records.rows, count, records.label, records.secret, records.offset),
-                forest,
+                forests,
                 aims,
                 records.limits,
                 records.geometry,

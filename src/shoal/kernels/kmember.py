@@ -108,11 +108,12 @@ def helpful(total, histogram, secret, offset, limits, allowed):
 
 
 @njit(cache=True, nogil=True)
-def choose(size, version, forest, queue, sizes, penalty, allowed, rows, count, box, tables, geometry):
-    """The cell with the least (score, D, cell), the score being (size + 1) D + penalty; -1 if none is allowed."""
-    lo, hi, cur = box
-    begin, table = tables
-    weight, ints, floats = geometry
+def choose(size, version, forest, queue, sizes, penalty, allowed, around):
+    """The cell with the least (score, D, cell), the score being (size + 1) D + penalty; -1 if none is allowed.
+
+    ``around`` is the rows and counts of the cells, the box of the cluster, the tables of its terms, and the geometry.
+    """
+    rows, count, (lo, hi, cur), (begin, table), (weight, ints, floats) = around
     order, nodes, heap = forest[0], forest[3].shape[0], forest[8]
     key, tag = queue[0], queue[1]
     best_score, best_d, best = np.inf, np.inf, np.int64(-1)
@@ -176,9 +177,8 @@ def grow(state, most, planted, way, chance, records, forests, aims, limits, geom
     labels, m, nodes = secret.shape[0], rows.shape[1], plain[3].shape[0]
     place_of = places(forests, count.shape[0])
     box = (np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.float64))
-    lo, hi, cur = box
-    tables = (begin, np.empty(room, np.float64))
-    table = tables[1]
+    (lo, hi, cur), table = box, np.empty(room, np.float64)
+    around = (rows, count, box, (begin, table), geometry)
     (queue, sizes), (by_label, label_sizes) = empty_queue(plain), empty_queue(labelled)
     stack, reach, rest = np.empty(nodes, np.int32), np.empty(nodes, np.float64), np.empty(m, np.float64)
     penalty, allowed = np.zeros(labels), np.ones(labels, np.bool_)
@@ -192,9 +192,8 @@ def grow(state, most, planted, way, chance, records, forests, aims, limits, geom
             seed = np.int64(nth(sums, np.int64(chance[state[CLUSTERS]] * state[REMAINING])))
         else:
             surround(state[FROM], rows, lo, hi, cur, begin, table, weight, ints, floats)
-            seed = np.int64(
-                furthest(plain, rows, count, lo, hi, begin, table, weight, ints, floats, stack, reach, rest)
-            )
+            far = furthest(plain, rows, count, lo, hi, begin, table, weight, ints, floats, stack, reach, rest)
+            seed = np.int64(far)
         starts[state[CLUSTERS]] = state[PICKED]
         surround(seed, rows, lo, hi, cur, begin, table, weight, ints, floats)
         histogram[:] = 0
@@ -211,9 +210,7 @@ def grow(state, most, planted, way, chance, records, forests, aims, limits, geom
                 unmet = False
                 break
             if columns.shape[0] == 0 and size < k:
-                following = choose(
-                    size, version, plain, queue, sizes, nothing, everyone, rows, count, box, tables, geometry
-                )
+                following = choose(size, version, plain, queue, sizes, nothing, everyone, around)
             else:
                 if not apart:
                     begin_queue(labelled, by_label, label_sizes)
@@ -222,20 +219,7 @@ def grow(state, most, planted, way, chance, records, forests, aims, limits, geom
                 penalize(histogram, secret, offset, columns, price, grave, penalty)
                 following = np.int64(-1)
                 if size < k or helpful(size, histogram, secret, offset, limits, allowed):
-                    following = choose(
-                        size,
-                        version,
-                        labelled,
-                        by_label,
-                        label_sizes,
-                        penalty,
-                        allowed,
-                        rows,
-                        count,
-                        box,
-                        tables,
-                        geometry,
-                    )
+                    following = choose(size, version, labelled, by_label, label_sizes, penalty, allowed, around)
             if following < 0:
                 unmet = True
                 break

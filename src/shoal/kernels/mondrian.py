@@ -257,38 +257,19 @@ def split_relaxed(rows, weight, ref, begin, end, lo, hi, total, geometry, cells,
 
 
 @njit(cache=True, nogil=True)
-def grow(rows, weight, ref, begin, end, m, mode, once, geometry, cells, limits, least):
-    """Cut a segment until nothing may be cut, or ``once``; the rows end up ordered by group.
-
-    Returns the nodes of the tree of cuts: attribute (-1: a group), cut, left child, right child, begin, end.
-    """
-    rules, base = limits[0], limits[2]
-    records = np.int64(0)
-    for i in range(begin, end):
-        records += weight[i]
-    most = 3 if once else 2 * min(end - begin, records // max(least, 1)) + 3
-    attribute = np.full(most, -1, np.int32)
-    cut = np.full(most, -1, np.int32)
-    child = np.full((most, 2), -1, np.int32)
-    segment = np.empty((most, 2), np.int64)
-    segment[0] = begin, end
-    count = 1
-    lo = np.empty(m, np.int32)
-    hi = np.empty(m, np.int32)
-
+def room(rows, n, m, mode, ints, limits, kinds):
+    """Space for the search among ``n`` rows: what all cuts use, and what cuts for a target of so many ``kinds`` do."""
     biggest = np.int64(1)
     for j in range(m):
-        biggest = max(biggest, np.int64(geometry[0][HEAD * j + SIZE]))
-    n = end - begin
+        biggest = max(biggest, np.int64(ints[HEAD * j + SIZE]))
     boxed = mode in (GAIN, TARGET)
     codes = min(biggest, TABLE, 4 * n + SHORT)
     sorted_rows = n if biggest > TABLE else min(n, biggest)  # fewer rows than codes, or too many codes for a table
     entries = max(codes, sorted_rows) if boxed else 0
     counted = 0
-    for r in range(rules.shape[0]):
-        if rules[r, 0] != 0:
-            counted, sorted_rows = base.shape[0], n
-    kinds = cells[5]
+    for r in range(limits[0].shape[0]):
+        if limits[0][r, 0] != 0:
+            counted, sorted_rows = limits[2].shape[0], n
     if mode == TARGET:
         sorted_rows = n
     scratch = (
@@ -306,7 +287,28 @@ def grow(rows, weight, ref, begin, end, m, mode, once, geometry, cells, limits, 
         np.zeros(kinds, np.int64),
         np.empty(m * table_of(n) if mode == TARGET else 0, np.int64),
     )
+    return scratch, by_class
 
+
+@njit(cache=True, nogil=True)
+def grow(rows, weight, ref, begin, end, m, mode, once, geometry, cells, limits, least):
+    """Cut a segment until nothing may be cut, or ``once``; the rows end up ordered by group.
+
+    Returns the nodes of the tree of cuts: attribute (-1: a group), cut, left child, right child, begin, end.
+    """
+    records = np.int64(0)
+    for i in range(begin, end):
+        records += weight[i]
+    most = 3 if once else 2 * min(end - begin, records // max(least, 1)) + 3
+    attribute = np.full(most, -1, np.int32)
+    cut = np.full(most, -1, np.int32)
+    child = np.full((most, 2), -1, np.int32)
+    segment = np.empty((most, 2), np.int64)
+    segment[0] = begin, end
+    count = 1
+    lo = np.empty(m, np.int32)
+    hi = np.empty(m, np.int32)
+    scratch, by_class = room(rows, end - begin, m, mode, geometry[0], limits, cells[5])
     stack = np.empty(most + 1, np.int32)
     stack[0] = 0
     top = 1

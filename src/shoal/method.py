@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -81,6 +82,7 @@ class Method(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     randomized: ClassVar[bool] = False  # whether its seed is a secret that hides the records
+    weights: Mapping[str, float] | str | None = None  # by column, for methods that take them
 
     def __init__(
         self, policy: Policy, *, write: str = "label", improve: bool = False, max_size: int | None = None
@@ -112,7 +114,8 @@ class Method(ABC):
         codes, coded = encode(engine, self.policy, also=self.watched())
         tell("reading", 1, 1)
         refuse_unreachable(self.policy.require, codes.table)
-        rng = self._generator(seed)
+        seed = self._seed(seed)
+        rng = np.random.default_rng(seed)
         decision = self.decide(codes, rng=rng, progress=tell)
         written = self._shown(codes, decision, style)
         _refuse_clash([w.name for _, w in written], self.policy)
@@ -149,12 +152,12 @@ class Method(ABC):
             _format(data),
             made.drawn or made.counted,
             decision.path,
-            _secret_of(rng) if self.randomized else None,
+            seed if self.randomized else None,
         )
 
     def weights_of(self, codes: Codes) -> F8:
-        """How much each attribute counts in the information loss."""
-        return np.ones(len(codes.attributes))
+        """How much each attribute counts, in the search and in the information loss."""
+        return weights_for(codes, self.weights)
 
     def watched(self) -> tuple[str, ...]:
         """Columns that the method looks at beside the quasi-identifiers and what the requirements name."""
@@ -177,11 +180,13 @@ class Method(ABC):
         """The parameters of this method, by name."""
         return {name: getattr(self, name) for name in constructor(type(self)) if name != "policy"}
 
-    def _generator(self, seed: int | None) -> np.random.Generator:
-        """Chance for the search; where it hides nobody it is the same on every run unless a seed is given."""
-        if seed is not None and (not isinstance(seed, int) or seed < 0):
+    def _seed(self, seed: int | None) -> int:
+        """The seed of the search: the one given, a new secret where chance hides the records, else the same on every run."""
+        if seed is None:
+            return secrets.randbits(128) if self.randomized else 0
+        if not isinstance(seed, int) or seed < 0:
             raise PolicyError(f"a seed is a whole number of at least 0, not {seed!r}")
-        return np.random.default_rng(0 if seed is None and not self.randomized else seed)
+        return seed
 
     def _shown(self, codes: Codes, decision: Decision, style: Style) -> tuple[tuple[str, Written], ...]:
         """By what the groups are told apart in the table that is checked: what is published for them."""
@@ -374,11 +379,6 @@ def _field_cut(attribute: Attribute, field: Field, slices: Slices, *, sets: bool
     ends = np.concatenate(([attribute.low], attribute.position[slices.first[seen][1:]], [attribute.high]))
     shown = None if slices.shown is None else (slices.shown[0][seen], slices.shown[1][seen])
     return FieldCut.of_ends(field, ends, closed=True, shown=shown)
-
-
-def _secret_of(rng: np.random.Generator) -> int:
-    """The seed of a generator, also one that the operating system gave."""
-    return int(getattr(rng.bit_generator.seed_seq, "entropy"))  # noqa: B009
 
 
 def _silent(stage: str, done: int, total: int) -> None:

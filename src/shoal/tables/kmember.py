@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.clusters import I4, Records
 from shoal.codes import Codes
 from shoal.decision import Decision
 from shoal.errors import PolicyError, choices
-from shoal.method import Common, Method, Progress, weights_for
+from shoal.method import Common, Method, Progress
 from shoal.policy import Policy
 from shoal.requirements.base import real
 from shoal.tables.clusters import LAST, SEED, Aims, Search, clustered
+from shoal.tables.values import classes_of
 
 FURTHEST = ("last", "seed")
 DIVERSITY = ("equal", "sensitive")
@@ -84,10 +84,6 @@ class KMember(Method):
         self.weights = weights
         self.part = part
 
-    def weights_of(self, codes: Codes) -> NDArray[np.float64]:
-        """How much each attribute counts."""
-        return weights_for(codes, self.weights)
-
     def watched(self) -> tuple[str, ...]:
         """The target and the sensitive columns, where they are looked at."""
         target = (self.policy.target,) if self.policy.target and _price(self.target_penalty, "target_penalty") else ()
@@ -107,8 +103,7 @@ class KMember(Method):
         """The classes of the cells where the target is itself a quasi-identifier."""
         if not _price(self.target_penalty, "target_penalty") or self.policy.target not in self.policy.quasi:
             return None
-        j = [a.name for a in codes.attributes].index(str(self.policy.target))
-        return np.asarray(codes.quasi[codes.combination, j], np.int32)
+        return classes_of(codes, self.policy.target)[0]
 
     def _aims(self, codes: Codes, records: Records) -> Aims:
         """What is penalized, in the words of the kernel."""

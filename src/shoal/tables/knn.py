@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from typing import ClassVar, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.clusters import Records
 from shoal.codes import Codes
 from shoal.decision import Decision
-from shoal.method import Common, Method, Progress, weights_for
+from shoal.method import Common, Method, Progress
 from shoal.policy import Policy
 from shoal.tables.clusters import RANDOM, Aims, Search, clustered
 
@@ -56,10 +55,6 @@ class KNearest(Method):
         super().__init__(policy, **common)
         self.weights = weights
         self.part = part
-
-    def weights_of(self, codes: Codes) -> NDArray[np.float64]:
-        """How much each attribute counts."""
-        return weights_for(codes, self.weights)
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
         """The groups."""

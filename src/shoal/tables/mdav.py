@@ -19,7 +19,7 @@ from shoal.clusters import meet
 from shoal.codes import Attribute, Codes
 from shoal.decision import Decision
 from shoal.errors import PolicyError
-from shoal.method import Method, Progress, weights_for
+from shoal.method import Method, Progress
 from shoal.policy import Policy
 from shoal.requirements import lower
 
@@ -103,10 +103,6 @@ class MDAV(Method):
         else:
             group = _grouped(Space.of(codes, weights), codes.weight, k, progress)
         return Decision.of_records(codes, cell, meet(codes, self.policy, cell, group, weights))
-
-    def weights_of(self, codes: Codes) -> F8:
-        """How much each attribute counts in the distance and in the information loss."""
-        return weights_for(codes, self.weights)
 
     def _optimal(self, codes: Codes) -> bool:
         if not (self.optimal is None or isinstance(self.optimal, bool)):

@@ -19,7 +19,7 @@ from shoal import kernels
 from shoal.codes import Codes
 from shoal.decision import Cuts, Decision
 from shoal.errors import PolicyError, choices
-from shoal.method import Common, Method, Progress, weights_for
+from shoal.method import Common, Method, Progress
 from shoal.policy import Policy
 from shoal.recoding import Placement
 from shoal.requirements import lower
@@ -82,10 +82,6 @@ class Mondrian(Method):
         self.cut = cut
         self.relaxed = relaxed
         self.weights = weights
-
-    def weights_of(self, codes: Codes) -> NDArray[np.float64]:
-        """How much the loss of each attribute counts."""
-        return weights_for(codes, self.weights)
 
     def watched(self) -> tuple[str, ...]:
         """The target, where cuts are to tell of it."""

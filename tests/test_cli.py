@@ -158,6 +158,85 @@ def test_more_asked_than_there_is_names_the_line(run: Run, here: Path) -> None:
     refused(run(*ANONYMIZE), here, "policy.yaml, line 7", "at least 30 records", "the table has 12")
 
 
+# ---- next month's rows
+
+
+NOVEMBER = "name,age,zip,ill\nN20,21,47901,flu\nN21,27,47903,gout\n"
+LATER = ("anonymize", "given.csv", "--recoding", "out.owner/recoding.json", "-o", "november")
+
+
+@pytest.fixture
+def october(run: Run, here: Path) -> Path:
+    """An earlier release, with rows that came after it; records may be left out."""
+    (here / "policy.yaml").write_text(POLICY + "suppress: 0.5\n")
+    assert run(*ANONYMIZE).code == 0
+    (here / "given.csv").write_text(NOVEMBER)
+    return here
+
+
+@pytest.mark.usefixtures("october")
+def test_new_rows_are_released_by_an_earlier_recoding(run: Run, here: Path) -> None:
+    (here / "policy.yaml").unlink()  # the one in the owner's folder does
+    ran = run(*LATER)
+    assert ran.code == 0 and ran.err == ""
+    assert "with what was released before" in ran.out and "alone it may hold smaller groups" in ran.out
+    assert "what was kept" not in ran.out and "Dropped columns: name" in ran.out
+    assert {p.name for p in (here / "november").iterdir()} == {p.name for p in (here / "out").iterdir()}
+    assert {p.name for p in (here / "november.owner").iterdir()} == {p.name for p in (here / "out.owner").iterdir()}
+    tables = [pd.read_csv(here / name / "table.csv", dtype=str) for name in ("out", "november")]
+    assert shoal.check(pd.concat(tables), shoal.Policy.parse(POLICY)).holds
+    ran = run("anonymize", "given.csv", "--recoding", "november.owner/recoding.json", "-o", "december")
+    assert ran.code == 2 and "released before" in ran.err and not (here / "december").exists()
+
+
+@pytest.mark.usefixtures("october")
+def test_a_policy_may_be_given_for_new_rows(run: Run, here: Path) -> None:
+    (here / "given.yaml").write_text(POLICY.replace(": 3\n", ": 30\n"))
+    ran = run(*LATER, "-p", "given.yaml")
+    assert ran.code == 1 and "the requirement does not hold" in ran.err and "cannot be called back" in ran.err
+    assert ran.out == "" and not (here / "november").exists() and not (here / "november.owner").exists()
+
+
+@pytest.mark.usefixtures("october")
+def test_new_rows_that_no_box_holds(run: Run, here: Path) -> None:
+    (here / "given.csv").write_text(NOVEMBER + "N22,99,47900,flu\n" * 3)
+    ran = run(*LATER)
+    assert ran.code == 1 and "3 of 5 new records" in ran.err and "3 lie outside every box" in ran.err
+    assert not (here / "november").exists()
+    assert run(*LATER, "--nearest").code == 0
+    assert len(pd.read_csv(here / "november" / "table.csv")) == 5
+
+
+@pytest.mark.usefixtures("october")
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        (("--method", "mondrian"), "method"),
+        (("--set", "cut=median"), "cut"),
+        (("--write", "set"), "write"),
+        (("--seed", 1), "seed"),
+    ],
+    ids=str,
+)
+def test_a_recoding_leaves_nothing_to_choose(run: Run, here: Path, more: tuple[object, ...], word: str) -> None:
+    ran = run(*LATER, *more)
+    assert ran.code == 2 and f"{word!r} cannot be combined with 'recoding'" in ran.err
+    assert not (here / "november").exists()
+
+
+def test_a_policy_or_a_recoding_is_needed(run: Run, here: Path) -> None:
+    refused(run("anonymize", "table.csv", "-o", "out"), here, "--policy", "--recoding")
+    refused(run(*ANONYMIZE, "--nearest"), here, "'nearest' goes with 'recoding'")
+    refused(run("anonymize", "table.csv", "-o", "out", "--recoding", "absent.json"), here, "absent.json")
+    refused(run(*ANONYMIZE, "--set", "nearest=true"), here, "a place of its own: --nearest")
+
+
+@pytest.mark.usefixtures("october")
+def test_new_rows_have_no_path_to_explain(run: Run, here: Path) -> None:
+    ran = run(*LATER, "--explain")
+    assert ran.code == 2 and "leaves no path" in ran.err and not (here / "november").exists()
+
+
 # ---- the path
 
 
@@ -243,7 +322,7 @@ def test_wrong_arguments(run: Run, here: Path, arguments: tuple[str, ...], words
     ("name", "content", "words"),
     [
         ("absent.csv", None, ("there is no file 'given/absent.csv'",)),
-        ("", None, ("'given' is a folder",)),
+        ("", None, ("the folder 'given' holds no CSV or Parquet file",)),
         ("given.xls", b"x", ("cannot tell the format of 'given.xls'", ".csv")),
         ("given.csv", b"", ("'given.csv' is empty",)),
         ("given.csv", b"name,age,zip,ill\n", ("the table is empty",)),

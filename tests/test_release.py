@@ -33,7 +33,7 @@ from tests.paths import refusals, walk
 from tests.reference.each import Each
 
 PUBLIC = {"certificate.json", "policy.yaml", "report.html"}
-OWNER = {"recoding.json", "policy.yaml", "ledger.json", "report.html"}
+OWNER = {"recoding.json", "policy.yaml", "ledger.json", "groups.json", "report.html"}
 formats = pytest.mark.parametrize("format", ["csv", "parquet"])
 
 ZIPS = ["47901", "47912", "47923", "48034", "48045", "48056", "10067", "10078", "10089", "22090", "22101", "22112"]
@@ -432,7 +432,7 @@ def test_a_table_written_otherwise_is_refused(
 STEPS = {
     "write the table": "shoal.engines.memory.MemoryEngine.write",
     "arrow writes": "shoal.engines.files.write_table",
-    "read it back": "shoal.release.examine",
+    "read it back": "shoal.release.View.of",
     "hash": "hashlib.file_digest",
     "page": "shoal.release.html",
     "policy": "shoal.policy.Policy.to_yaml",

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from shoal.engines import open_data, resources_of
+from shoal.errors import PolicyError
+from shoal.later import release_later
 from shoal.measures import THRESHOLD, Measures
 from shoal.measures.tables import measured
 from shoal.method import Progress, make
@@ -17,22 +20,40 @@ from shoal.tables import find_method
 
 def anonymize(
     data: Any,
-    policy: Policy | str | Path | Mapping[str, Any],
+    policy: Policy | str | Path | Mapping[str, Any] | None = None,
     *,
-    method: str = "mondrian",
+    method: str | None = None,
     seed: int | None = None,
+    recoding: str | Path | None = None,
+    nearest: bool = False,
     progress: Progress | None = None,
+    engine: str | None = None,
+    memory: str | int | None = None,
+    combinations: int | None = None,
+    temp: str | Path | None = None,
     **parameters: Any,
 ) -> Release:
     """Make a release of a table that meets the policy.
 
     Parameters
     ----------
-    data : a pandas, polars or pyarrow frame, or the path of a CSV or Parquet file
-    policy : the roles of the columns and what must hold; a `Policy`, the path of a policy file, or a mapping
-    method : the short name of a method; `shoal methods` lists them with their parameters
+    data : a pandas, polars or pyarrow frame; the path of a CSV or Parquet file, or of a folder of them; a DuckDB connection,
+        table or relation
+    policy : the roles of the columns and what must hold; a `Policy`, the path of a policy file, or a mapping. With
+        ``recoding``, the one beside it unless given
+    method : the short name of a method, ``mondrian`` unless said; `shoal methods` lists them with their parameters
     seed : for randomized methods; a secret, from the operating system unless given
+    recoding : the path of ``recoding.json`` in the owner's folder of an earlier release. Records that are new since then
+        are recoded as those were, and tested together with all that was released before; no method is used
+    nearest : with ``recoding``, put records that no box holds, or with values never seen, into the nearest box instead of
+        leaving them out; its labels are not true of them
     progress : called with a stage, what is done and how much there is
+    engine : ``memory`` or ``duckdb``; by what the data are unless said. Files are read into memory, unless a limit is set or
+        they are much too large for it
+    memory : at most so much may be used, as ``"4GB"``; what does not fit is put aside on disk (duckdb)
+    combinations : at most so many distinct combinations of values are held at once; where there are more, the table is cut
+        into parts that are searched one after another (duckdb); by ``memory`` unless said
+    temp : a folder for what is put aside, which holds raw data while the work lasts; the system's unless said
 
     Returns
     -------
@@ -41,7 +62,8 @@ def anonymize(
     Guarantee
     ---------
     The release was tested from the outside, by what stands in it, and holds; otherwise `RequirementNotMet` is raised. Where a
-    method draws records anew, the groups that they were drawn from were tested, and the certificate says so.
+    method draws records anew, the groups that they were drawn from were tested, and the certificate says so. With
+    ``recoding``, the groups of all releases together were tested: the new table alone may hold smaller ones.
 
     Examples
     --------
@@ -50,16 +72,46 @@ def anonymize(
     >>> release.certificate.holds, release.measures["smallest"] >= 5
     (True, True)
     """
-    return make(find_method(method), policy_of(policy), parameters).release(data, seed=seed, progress=progress)
+    resources = resources_of(engine, memory, combinations, temp)
+    if recoding is not None:
+        _refuse_beside_recoding({"method": method, "seed": seed, **parameters})
+        given = None if policy is None else policy_of(policy)
+        return release_later(open_data(data, resources), recoding, given, nearest=nearest, tell=progress)
+    if nearest:
+        raise PolicyError("'nearest' goes with 'recoding', the file of an earlier release")
+    if policy is None:
+        raise PolicyError(
+            "a policy is needed; only with 'recoding', the file of an earlier release, is there one already"
+        )
+    source = open_data(data, resources)
+    chosen = make(find_method(method or "mondrian"), policy_of(policy), parameters)
+    return chosen.release(source, seed=seed, progress=progress)
 
 
-def check(data: Any, policy: Policy | str | Path | Mapping[str, Any]) -> Certificate:
+def _refuse_beside_recoding(given: Mapping[str, Any]) -> None:
+    """An error for what a recoding has settled already."""
+    named = [name for name, value in given.items() if value is not None]
+    if named:
+        raise PolicyError(
+            f"{named[0]!r} cannot be combined with 'recoding': later records are recoded as the first were; leave it out"
+        )
+
+
+def check(
+    data: Any,
+    policy: Policy | str | Path | Mapping[str, Any],
+    *,
+    engine: str | None = None,
+    memory: str | int | None = None,
+    temp: str | Path | None = None,
+) -> Certificate:
     """Test any table against a policy by what stands in it, whoever made it.
 
     Parameters
     ----------
-    data : a pandas, polars or pyarrow frame, or the path of a CSV or Parquet file
+    data : whatever `anonymize` takes
     policy : its quasi-identifiers form the groups, its requirements are tested; taxonomies are not needed
+    engine, memory, temp : as for `anonymize`
 
     Returns
     -------
@@ -76,20 +128,28 @@ def check(data: Any, policy: Policy | str | Path | Mapping[str, Any]) -> Certifi
     >>> check(hospital(500, seed=1), hospital_policy(k=5)).smallest
     1
     """
-    return examine(data, policy_of(policy))
+    return examine(open_data(data, resources_of(engine, memory, temp=temp)), policy_of(policy))
 
 
 def measure(
-    original: Any, released: Any, policy: Policy | str | Path | Mapping[str, Any], *, threshold: float = THRESHOLD
+    original: Any,
+    released: Any,
+    policy: Policy | str | Path | Mapping[str, Any],
+    *,
+    threshold: float = THRESHOLD,
+    engine: str | None = None,
+    memory: str | int | None = None,
+    temp: str | Path | None = None,
 ) -> Measures:
     """Measure a release from the two tables and the policy alone, whoever made it.
 
     Parameters
     ----------
-    original, released : pandas, polars or pyarrow frames, or the paths of CSV or Parquet files; the rows need not stand in
-        the same order, and records that the release lacks count as suppressed
+    original, released : whatever `anonymize` takes; the rows need not stand in the same order, and records that the release
+        lacks count as suppressed
     policy : its quasi-identifiers and their taxonomies say how much a label covers
     threshold : the risk above which a record counts into ``risk_above``
+    engine, memory, temp : as for `anonymize`
 
     Returns
     -------
@@ -108,4 +168,6 @@ def measure(
     >>> measure(patients, release.frame, policy)["ncp"] == release.measures["ncp"]
     True
     """
-    return measured(original, released, policy_of(policy), threshold=threshold)
+    resources = resources_of(engine, memory, temp=temp)
+    before, after = open_data(original, resources), open_data(released, resources)
+    return measured(before, after, policy_of(policy), threshold=threshold)

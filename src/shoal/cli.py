@@ -28,7 +28,7 @@ from shoal.policy import Policy
 from shoal.recoding import STYLES
 from shoal.release import Release
 from shoal.report.words import count
-from shoal.requirements import DRAWN, Certificate
+from shoal.requirements import DRAWN, UNION, Certificate
 from shoal.tables import METHODS
 
 app = typer.Typer(
@@ -49,9 +49,23 @@ OWN = {
     "method": "--method",
     "data": "the table",
     "progress": "-q",
+    "engine": "--engine",
+    "memory": "--memory",
+    "combinations": "--combinations",
+    "temp": "--temp",
+    "recoding": "--recoding",
+    "nearest": "--nearest",
 }
 
 PolicyFile = Annotated[Path, typer.Option("--policy", "-p", help="The policy, a YAML file.")]
+TableFile = Annotated[Path, typer.Argument(help="A CSV or Parquet file, or a folder of them.")]
+EngineOption = Annotated[str | None, typer.Option("--engine", help="memory or duckdb; as the table needs unless said.")]
+MemoryOption = Annotated[
+    str | None, typer.Option("--memory", help="Use at most so much memory, as 4GB, and the disk beyond (duckdb).")
+]
+TempOption = Annotated[
+    Path | None, typer.Option("--temp", help="A folder for what does not fit into memory; raw data while it lasts.")
+]
 
 
 def _console(*, stderr: bool = False) -> Console:
@@ -64,12 +78,17 @@ def _console(*, stderr: bool = False) -> Console:
 
 @app.command()
 def anonymize(
-    table: Annotated[Path, typer.Argument(help="A CSV or Parquet file.")],
-    policy: PolicyFile,
+    table: TableFile,
     out_folder: Annotated[
         Path, typer.Option("--out", "-o", help="The folder to make; what must not leave goes to OUT.owner.")
     ],
-    method: Annotated[str, typer.Option("--method", "-m", help="A method; `shoal methods` lists them.")] = "mondrian",
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", "-p", help="The policy, a YAML file; with --recoding the one beside it unless said."),
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", help="A method, mondrian unless said; `shoal methods` lists them.")
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A parameter of the method, NAME=VALUE; may be repeated.")
     ] = None,
@@ -78,6 +97,24 @@ def anonymize(
     ] = None,
     format: Annotated[str | None, typer.Option(help="csv or parquet; as the input unless said.")] = None,
     seed: Annotated[int | None, typer.Option(help="For randomized methods; a secret.")] = None,
+    recoding: Annotated[
+        Path | None,
+        typer.Option(help="recoding.json of an earlier release: TABLE has new rows, recoded and tested with those."),
+    ] = None,
+    nearest: Annotated[
+        bool,
+        typer.Option(
+            "--nearest",
+            help="With --recoding: rows that no box holds go to the nearest box, whose labels are not true of them.",
+        ),
+    ] = False,
+    engine: EngineOption = None,
+    memory: MemoryOption = None,
+    combinations: Annotated[
+        int | None,
+        typer.Option(help="Hold at most so many distinct combinations at once; more are worked on in parts (duckdb)."),
+    ] = None,
+    temp: TempOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier release.")] = False,
     explain: Annotated[
         bool,
@@ -88,9 +125,19 @@ def anonymize(
     """Make a release of TABLE that meets the policy, checked before it is written."""
     if format not in (None, "csv", "parquet"):
         raise shoal.PolicyError(f"unknown format {format!r}; choose from 'csv', 'parquet'")
+    if policy is None and recoding is None:
+        raise shoal.PolicyError("give a policy with --policy, or an earlier release with --recoding, which has one")
     with _progress(quiet) as tell:
         parameters = _parameters(set_ or []) | ({} if write is None else {"write": write})
-        release = shoal.anonymize(table, Policy.load(policy), method=method, seed=seed, progress=tell, **parameters)
+        parameters |= {"seed": seed, "recoding": recoding, "nearest": nearest}
+        parameters |= {
+            "engine": engine,
+            "memory": memory,
+            "combinations": combinations,
+            "temp": temp or _beside(out_folder),
+        }
+        given = None if policy is None else Policy.load(policy)
+        release = shoal.anonymize(table, given, method=method, progress=tell, **parameters)
         story = release.explain() if explain else ""  # a method without a path is told before anything is written
         release.save(out_folder, format=format, overwrite=force)  # type: ignore[arg-type]
     if not quiet:
@@ -103,16 +150,19 @@ def anonymize(
 
 @app.command()
 def check(
-    table: Annotated[Path, typer.Argument(help="A CSV or Parquet file, whoever made it.")],
+    table: Annotated[Path, typer.Argument(help="A CSV or Parquet file, or a folder of them, whoever made it.")],
     policy: PolicyFile,
     json_: Annotated[
         Path | None, typer.Option("--json", help="Write the certificate to this file; - for standard output.")
     ] = None,
+    engine: EngineOption = None,
+    memory: MemoryOption = None,
+    temp: TempOption = None,
 ) -> None:
     """Test TABLE against the policy as a stranger sees it; exit 1 where it does not hold."""
     if json_ is not None and json_.resolve() in (table.resolve(), policy.resolve()):
         raise shoal.PolicyError(f"--json would overwrite {str(json_)!r}, which is read; choose another file")
-    certificate = shoal.check(table, Policy.load(policy))
+    certificate = shoal.check(table, Policy.load(policy), engine=engine, memory=memory, temp=temp)
     if json_ is not None and str(json_) == "-":
         typer.echo(certificate.to_json())
     else:
@@ -124,18 +174,22 @@ def check(
 
 @app.command()
 def measure(
-    original: Annotated[Path, typer.Argument(help="The raw table, a CSV or Parquet file.")],
+    original: Annotated[Path, typer.Argument(help="The raw table, a CSV or Parquet file, or a folder of them.")],
     released: Annotated[Path, typer.Argument(help="The released table, whoever made it.")],
     policy: PolicyFile,
     threshold: Annotated[float, typer.Option(help="The risk above which a record counts as at risk.")] = 0.2,
     json_: Annotated[
         Path | None, typer.Option("--json", help="Write the measures to this file; - for standard output.")
     ] = None,
+    engine: EngineOption = None,
+    memory: MemoryOption = None,
+    temp: TempOption = None,
 ) -> None:
     """Measure what a release kept and what is at risk, from the two tables and the policy."""
     if json_ is not None and json_.resolve() in (original.resolve(), released.resolve(), policy.resolve()):
         raise shoal.PolicyError(f"--json would overwrite {str(json_)!r}, which is read; choose another file")
-    found = shoal.measure(original, released, Policy.load(policy), threshold=threshold)
+    given = Policy.load(policy)
+    found = shoal.measure(original, released, given, threshold=threshold, engine=engine, memory=memory, temp=temp)
     text = json.dumps({**found, "columns": found.columns}, indent=2, ensure_ascii=False)
     if json_ is not None and str(json_) == "-":
         typer.echo(text)
@@ -180,6 +234,11 @@ def demo(
     _where(out_folder, release)
 
 
+def _beside(folder: Path) -> Path:
+    """The disk that the release goes to has room for it; what is put aside goes there too, and need not be copied."""
+    return next(parent for parent in folder.resolve().parents if parent.is_dir())
+
+
 def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
@@ -221,7 +280,8 @@ def _show(release: Release) -> None:
     facts = release.facts()
     _show_certificate(release.certificate)
     _pairs(("what is at risk", ""), facts.risks())
-    _pairs(("what was kept", "certainty"), facts.knowledge())
+    if facts.kept:
+        _pairs(("what was kept", "certainty"), facts.knowledge())
     if "improved" in facts.measures:
         weighted = ", by its weights" if facts.parameters.get("weights") else ""
         gained = f"{facts.measures['improved']:.1%} of the information loss{weighted}"
@@ -252,9 +312,9 @@ def _where(folder: Path, release: Release) -> None:
 def _show_certificate(certificate: Certificate) -> None:
     word, colour = ("holds", "green") if certificate.holds else ("does not hold", "red")
     head = Text(word, style=f"bold {colour}")
-    _console().print(
-        head.append(f": {certificate.records:,} records in {certificate.groups:,} groups", style="default not bold")
-    )
+    among = " with what was released before" if certificate.evidence == "union" else ""
+    counted = f": {certificate.records:,} records in {certificate.groups:,} groups{among}"
+    _console().print(head.append(counted, style="default not bold"))
     table = Table(box=None, pad_edge=False)
     for column in ("requirement", "worst group reaches", "failing groups", "failing records"):
         table.add_column(column, justify="left" if column == "requirement" else "right")
@@ -265,8 +325,9 @@ def _show_certificate(certificate: Certificate) -> None:
         if not f.holds:
             worst = ", ".join(f"{k}={'(missing)' if v is None else v}" for k, v in f.worst.items())
             _console().print(f"worst group of {f.text}: {worst} ({f.worst_size} records)", soft_wrap=True)
-    if certificate.evidence == "groups":
-        _console().print(DRAWN, style="yellow", soft_wrap=True)
+    if certificate.evidence != "table":
+        note = DRAWN if certificate.evidence == "groups" else UNION
+        _console().print(note, style="yellow", soft_wrap=True)
     if certificate.identifiers:
         named = ", ".join(certificate.identifiers)
         _console().print(

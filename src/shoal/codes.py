@@ -7,7 +7,7 @@ parts has the place of its leaf too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +16,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.engines import AS_SEEN, Counts, Dictionary, Distinct, Engine, Reading, moment_of, number_of, number_text
+from shoal.engines import (
+    AS_SEEN,
+    Counts,
+    Dictionary,
+    Distinct,
+    Division,
+    Engine,
+    Reading,
+    moment_of,
+    number_of,
+    number_text,
+)
 from shoal.errors import DataError, some
 from shoal.groups import Groups
 from shoal.policy import Policy, Quasi
@@ -209,10 +220,39 @@ def groups_of(counts: Counts, names: Sequence[str], secrets: Sequence[Secret]) -
     )
 
 
-def encode(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> tuple[Codes, Engine]:
-    """The codes of a table, and the engine that can apply what is decided on them.
+@dataclass(frozen=True)
+class Coded:
+    """A table whose columns have codes, not yet counted: the engine that holds it can apply what is decided on them."""
 
-    The confidential columns that a requirement names are counted in the cells, and those of ``also``.
+    attributes: tuple[Attribute, ...]
+    secrets: tuple[Secret, ...]
+    engine: Engine
+
+    @cached_property
+    def division(self) -> Division:
+        """The parts to be worked on one after another; one, where all cells can be held at once."""
+        return self.engine.divide(*self._names)
+
+    def count(self, part: int = 0) -> Codes:
+        """The counted cells of a part."""
+        return Codes(self.attributes, self.secrets, self.engine.count(*self._names, part=part))
+
+    @property
+    def _names(self) -> tuple[list[str], list[str]]:
+        return [a.name for a in self.attributes], [s.name for s in self.secrets]
+
+
+def coded(
+    engine: Engine,
+    policy: Policy,
+    *,
+    also: Sequence[str] = (),
+    carry: Sequence[str] | None = None,
+    tell: Callable[[int, int], None] = lambda done, total: None,
+) -> Coded:
+    """A table with codes for its quasi-identifiers, for the columns that a requirement names, and for those of ``also``.
+
+    ``carry`` names the other columns that a release of it needs; see `Engine.encode`.
     """
     confidential = [c for c in dict.fromkeys((*policy.confidential, *also)) if c not in policy.quasi]
     readings = {c: policy.reading(c) for c in policy.quasi}
@@ -220,13 +260,19 @@ def encode(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> tuple
     engine.prepare(readings)
     dictionaries: dict[str, Dictionary] = {}
     attributes = []
-    for name, quasi in policy.quasi.items():
+    for number, (name, quasi) in enumerate(policy.quasi.items()):
+        tell(number, len(readings) + 1)
         attribute, dictionaries[name] = attribute_of(name, quasi, engine.distinct(name, readings[name]), readings[name])
         attributes.append(attribute)
-    secrets = [_secret(engine, c, readings[c], dictionaries) for c in confidential]
-    coded = engine.encode(dictionaries)
-    counts = coded.count([a.name for a in attributes], [s.name for s in secrets])
-    return Codes(tuple(attributes), tuple(secrets), counts), coded
+    secrets = [secret_of(engine, c, readings[c], dictionaries) for c in confidential]
+    tell(len(readings), len(readings) + 1)
+    return Coded(tuple(attributes), tuple(secrets), engine.encode(dictionaries, carry=carry))
+
+
+def encode(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> tuple[Codes, Engine]:
+    """The codes of a whole table, and the engine that has them; see `coded`."""
+    table = coded(engine, policy, also=also)
+    return table.count(), table.engine
 
 
 def published(
@@ -244,16 +290,15 @@ def published(
     reading = AS_SEEN
     engine.prepare(dict.fromkeys((*columns, *confidential), reading))
     dictionaries: dict[str, Dictionary] = {}
-    secrets = [_secret(engine, c, reading, dictionaries) for c in (*columns, *confidential)]
-    coded = engine.encode(dictionaries)
-    counts = coded.count(columns, confidential)
+    secrets = [secret_of(engine, c, reading, dictionaries) for c in (*columns, *confidential)]
+    counts = engine.encode(dictionaries).count(columns, confidential)
     by_name = {s.name: s for s in secrets}
     groups = groups_of(counts, columns, [by_name[c] for c in confidential])
     return groups, {s.name: s.labels for s in secrets}
 
 
-def _secret(engine: Engine, column: str, reading: Reading, dictionaries: dict[str, Dictionary]) -> Secret:
-    """Encode a column by its distinct values, in the order of numbers where all of them are."""
+def secret_of(engine: Engine, column: str, reading: Reading, dictionaries: dict[str, Dictionary]) -> Secret:
+    """A confidential column by its distinct values, in the order of numbers where all of them are; its codes are put aside."""
     distinct = engine.distinct(column, reading)
     values = [str(v) for v in distinct.values]
     order = np.arange(len(values))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from shoal import kernels, threads
 from shoal.codes import Attribute, Codes
 from shoal.engines import Written
-from shoal.groups import Groups, dense, packed
+from shoal.groups import Groups, dense, packed, taken
 from shoal.measures import Published
 from shoal.measures.tables import original_counts
 from shoal.path import Path
@@ -123,10 +123,7 @@ class Decision:
 
     def size(self) -> NDArray[np.int64]:
         """The records of every group."""
-        present = self.placement.group >= 0
-        return np.bincount(
-            self.placement.group[present], self.placement.weight[present], minlength=len(self.lo)
-        ).astype(np.int64)
+        return kernels.order.totals(self.placement.group, self.placement.weight, len(self.lo))
 
 
 def _grouped(codes: Codes, slices: Sequence[Slices]) -> I4:
@@ -175,9 +172,7 @@ def published_labels(codes: Codes, decision: Decision, written: tuple[tuple[str,
 def as_published(codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...], policy: Policy) -> Groups:
     """The groups as a stranger will see them: by what is written, not by what was decided."""
     place = decision.placement
-    order = np.argsort(place.group, kind="stable")
-    order = order[place.group[order] >= 0]
-    start = np.searchsorted(place.group[order], np.arange(len(decision.lo) + 1)).astype(np.int64)
+    order, start = kernels.order.by_group(place.group, len(decision.lo))
     sources = [source for source, _ in written]
     quasi = np.stack([w.index for _, w in written], axis=1) + 1
     names = tuple(policy.quasi)
@@ -191,7 +186,7 @@ def as_published(codes: Codes, decision: Decision, written: tuple[tuple[str, Wri
         tuple(s.name for s in codes.secrets),
         quasi.astype(np.int32),
         start,
-        codes.counts.secret[place.cell[order]],
+        taken(codes.counts.secret, place.cell[order] if codes.secrets else order),
         place.weight[order],
         tuple(len(s.labels) for s in codes.secrets),
         tuple(s.labels for s in codes.secrets),

@@ -70,20 +70,14 @@ class Groups:
 
     def _by(self, names: Sequence[str]) -> tuple[Groups, I4]:
         columns = [self.names.index(n) for n in names]
-        whole = dense([self.quasi[:, c] for c in columns], len(self.quasi))
-        order = np.argsort(whole, kind="stable")
-        count = int(whole.max(initial=-1)) + 1
-        first = np.full(count, -1, np.int64)
-        first[whole[order[::-1]]] = order[::-1]
-        target = whole[self.group_of_cell]
-        cells = np.argsort(target, kind="stable")
-        start = np.concatenate(([0], np.cumsum(np.bincount(target, minlength=count)))).astype(np.int64)
+        whole, order, begin = distinct([self.quasi[:, c] for c in columns], len(self.quasi))
+        cells, start = kernels.order.runs(self.start, order)
         merged = Groups(
             tuple(names),
             self.secrets,
-            self.quasi[first][:, columns],
-            start,
-            self.secret[cells],
+            self.quasi[order[begin]][:, columns],
+            start[np.append(begin, len(order))],
+            taken(self.secret, cells),
             self.weight[cells],
             self.domains,
             self.labels,
@@ -92,6 +86,8 @@ class Groups:
 
     def keep(self, kept: NDArray[np.bool_]) -> Groups:
         """Only the groups that are marked."""
+        if kept.all():
+            return self
         inside = kept[self.group_of_cell]
         counts = np.diff(self.start)[kept]
         return Groups(
@@ -106,8 +102,14 @@ class Groups:
         )
 
     def _per_group(self, values: I8) -> I8:
-        total = np.concatenate(([0], np.cumsum(values)))
+        total = np.zeros(len(values) + 1, np.int64)
+        np.cumsum(values, out=total[1:])
         return (total[self.start[1:]] - total[self.start[:-1]]).astype(np.int64)
+
+
+def taken(secret: I4, place: NDArray[np.integer]) -> I4:
+    """The confidential codes at these places; where none are counted, no place is looked at."""
+    return secret[place] if secret.shape[1] else np.empty((len(place), 0), secret.dtype)
 
 
 def dense(columns: Sequence[NDArray[np.integer]], rows: int) -> I4:

@@ -5,38 +5,26 @@ from __future__ import annotations
 import inspect
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path as File
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.clusters import Records
-from shoal.codes import Attribute, Codes, encode
-from shoal.decision import Decision, Slices, as_published, intervals, members_of, published_labels
-from shoal.engines import Engine, Format, Plan, Written, format_of, open_data
+from shoal.codes import Coded, Codes, coded
+from shoal.decision import Decision, as_published, published_labels
+from shoal.engines import Engine, Plan, open_data
 from shoal.errors import PolicyError, RequirementNotMet, choices
-from shoal.measures import measures_of
+from shoal.learned import Columns, parts_of, recoding_of, written_for
+from shoal.measures import Published, measures_of, merged
 from shoal.measures.statistics import statistics_kept
-from shoal.measures.tables import audience_of
 from shoal.policy import Policy
 from shoal.polish import polished
-from shoal.recoding import (
-    Assignment,
-    Boxes,
-    Cut,
-    Field,
-    FieldCut,
-    Output,
-    Recoding,
-    Style,
-    style_of,
-    write_boxes,
-)
+from shoal.recoding import Output, Recoding, Style, style_of
 from shoal.recoding.writing import AVERAGES, STYLES
-from shoal.release import Release, examine
+from shoal.release import Release, View
 from shoal.requirements import certify, describe, layout_of, refuse_unreachable, settle
 from shoal.requirements.base import real, whole
 
@@ -44,6 +32,8 @@ I4 = NDArray[np.int32]
 F8 = NDArray[np.float64]
 
 Progress = Callable[[str, int, int], None]
+
+ROOM = "give it more memory, or allow more combinations at once"
 
 
 @dataclass(frozen=True)
@@ -57,6 +47,14 @@ class Made:
     recoding: Recoding
     counted: Engine
     drawn: Engine | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """The groups of a table, and what is published for them."""
+
+    decision: Decision
+    written: Columns
 
 
 class Common(TypedDict, total=False):
@@ -110,35 +108,46 @@ class Method(ABC):
         engine = open_data(data)
         schema = engine.schema()
         self.policy.fit(schema)
-        tell("reading", 0, 1)
-        codes, coded = encode(engine, self.policy, also=self.watched())
-        tell("reading", 1, 1)
-        refuse_unreachable(self.policy.require, codes.table)
+        table = coded(
+            engine,
+            self.policy,
+            also=self.watched(),
+            carry=self.policy.carried,
+            tell=lambda done, total: tell("reading", done, total),
+        )
         seed = self._seed(seed)
         rng = np.random.default_rng(seed)
-        decision = self.decide(codes, rng=rng, progress=tell)
-        written = self._shown(codes, decision, style)
-        _refuse_clash([w.name for _, w in written], self.policy)
-        decision, written = self._suppress(codes, decision, written)
-        if self.improve:
-            decision, written = self._improve(codes, decision, written, tell)
-        suppressed = codes.records - int(decision.size().sum())
-        tell("writing", 0, 1)
         output = Output(self.policy.kept, self.policy.tokens)
-        made = self._make(codes, coded, decision, written, output, rng)
+        if table.division.parts == 1:
+            codes = table.count()
+            tell("reading", 1, 1)
+            found = self._decided(codes, rng, tell)
+            tell("writing", 0, 1)
+            made = self._make(codes, table.engine, found, output, rng)
+            if made.drawn or style in ("lo-hi", "midpoint", *AVERAGES):  # these show less than was published of the box
+                found = replace(found, written=self._write(codes, found.decision, "label"))
+            labels, figures, path = (
+                published_labels(codes, found.decision, found.written),
+                found.decision.figures,
+                found.decision.path,
+            )
+        else:
+            made, labels = self._in_parts(table, output, rng, tell)
+            codes, figures, path = None, {}, None
         tell("writing", 1, 1)
         tell("checking", 0, 1)
-        certificate = examine(made.counted, self.asked(), suppressed=suppressed, drawn=made.drawn)
+        suppressed = schema.rows - made.counted.schema().rows
+        view = View.of(made.counted, self.asked(), measured=self.policy)
+        certificate = view.certificate(
+            self.asked(), suppressed=suppressed, drawn=made.drawn, parts=table.division.parts
+        )
         if not certificate.holds:
             raise RequirementNotMet(f"the release fails its check; nothing was written\n{certificate}").reached(
                 certificate
             )
-        if made.drawn or style in ("lo-hi", "midpoint", *AVERAGES):  # these show less than was published of the box
-            written = self._write(codes, decision, "label")
-        audience = audience_of(made.counted, self.policy, suppressed)
-        measures = measures_of(published_labels(codes, decision, written), audience)
-        measures |= decision.figures
-        if made.drawn:
+        measures = measures_of(labels, view.audience(self.policy, suppressed))
+        measures |= figures
+        if made.drawn and codes is not None:
             measures |= statistics_kept(codes, made.drawn, self.policy)
         tell("checking", 1, 1)
         return Release(
@@ -149,11 +158,53 @@ class Method(ABC):
             self.name,
             self.parameters(),
             tuple(n for n in schema.names if n not in self.policy.quasi and n not in output.kept),
-            _format(data),
+            engine.format,
             made.drawn or made.counted,
-            decision.path,
+            path,
             seed if self.randomized else None,
         )
+
+    def _decided(self, codes: Codes, rng: np.random.Generator, tell: Progress) -> Found:
+        """The groups of a table, or of a part of one, after what fails was left out and what can be improved was."""
+        refuse_unreachable(self.policy.require, codes.table)
+        decision = self.decide(codes, rng=rng, progress=tell)
+        found = Found(decision, self._shown(codes, decision, style_of(self.write)))
+        _refuse_clash([w.name for _, w in found.written], self.policy)
+        found = self._suppress(codes, found)
+        return self._improve(codes, found, tell) if self.improve else found
+
+    def _in_parts(
+        self, table: Coded, output: Output, rng: np.random.Generator, tell: Progress
+    ) -> tuple[Made, list[Published]]:
+        """Search the parts of a table that is too large for one search, one after another, and release them together.
+
+        Each part meets the requirement on its own; so does the union, where unions of groups that pass do.
+        """
+        division, names = table.division, table.engine.schema().names
+        if self.randomized:
+            raise PolicyError(f"{self.name} cannot work in parts; {ROOM}")
+        for requirement in self.asked().require:
+            if requirement.relative or not requirement.monotone:
+                raise PolicyError(
+                    f"{describe(requirement)} cannot be promised for a table that is searched in parts: it looks at the "
+                    f"whole table; {ROOM}"
+                )
+        recoding = parts_of(table.attributes, division, self.policy, output)
+        labels: list[list[Published]] = []
+
+        def plans() -> Iterator[Plan]:
+            for part, chance in enumerate(rng.spawn(division.parts)):
+                tell("parts", part, division.parts)
+                codes = table.count(part)
+                found = self._decided(codes, chance, _silent)
+                recoding.put(part, self._recoding(codes, found, output))
+                shown = replace(found, written=self._write(codes, found.decision, "label"))
+                labels.append(published_labels(codes, shown.decision, shown.written))
+                yield self._plan(codes, found, output, names)
+            tell("parts", division.parts, division.parts)
+
+        released = table.engine.apply(plans())
+        return Made(recoding, released), [merged(listed) for listed in zip(*labels, strict=True)]
 
     def weights_of(self, codes: Codes) -> F8:
         """How much each attribute counts, in the search and in the information loss."""
@@ -188,49 +239,35 @@ class Method(ABC):
             raise PolicyError(f"a seed is a whole number of at least 0, not {seed!r}")
         return seed
 
-    def _shown(self, codes: Codes, decision: Decision, style: Style) -> tuple[tuple[str, Written], ...]:
+    def _shown(self, codes: Codes, decision: Decision, style: Style) -> Columns:
         """By what the groups are told apart in the table that is checked: what is published for them."""
         return self._write(codes, decision, style)
 
-    def _make(
-        self,
-        codes: Codes,
-        coded: Engine,
-        decision: Decision,
-        written: tuple[tuple[str, Written], ...],
-        output: Output,
-        rng: np.random.Generator,
-    ) -> Made:
+    def _make(self, codes: Codes, engine: Engine, found: Found, output: Output, rng: np.random.Generator) -> Made:
         """Carry out a decision; only methods that draw records use ``rng``."""
-        place, columns = decision.placement, output.columns(coded.schema().names, written)
-        table = coded.apply(Plan(codes.counts, place.cell, place.group, place.weight, columns))
-        return Made(self._recoding(codes, decision, written, output), table)
+        table = engine.apply([self._plan(codes, found, output, engine.schema().names)])
+        return Made(self._recoding(codes, found, output), table)
 
-    def _write(self, codes: Codes, decision: Decision, style: Style) -> tuple[tuple[str, Written], ...]:
+    def _plan(self, codes: Codes, found: Found, output: Output, names: Sequence[str]) -> Plan:
+        place, columns = found.decision.placement, output.columns(names, found.written)
+        return Plan(codes.counts, place.cell, place.group, place.weight, columns, self.policy.key)
+
+    def _recoding(self, codes: Codes, found: Found, output: Output) -> Recoding:
+        return recoding_of(codes, found.decision, found.written, self.policy, output, style_of(self.write))
+
+    def _write(self, codes: Codes, decision: Decision, style: Style) -> Columns:
         """What is published for every group."""
-        if not decision.slices:
-            return write_boxes(codes.attributes, decision.lo, decision.hi, style, members_of(codes, decision))
-        if style in AVERAGES:
+        if decision.slices and style in AVERAGES:
             cuts = [s for s in STYLES if s not in AVERAGES]
             raise PolicyError(
                 f"{self.name} publishes the same cut everywhere, so no group has a {style} of its own; "
                 f"{choices(style, cuts)}, or take another method"
             )
-        return self._cut(codes, decision, Output((), ()), style).write(intervals(decision, decision.lo))
+        return written_for(codes, decision, self.policy, style)
 
-    def _cut(self, codes: Codes, decision: Decision, output: Output, style: Style) -> Cut:
-        fields = tuple(Field.of(a, self.policy) for a in codes.attributes)
-        listed = zip(codes.attributes, fields, decision.slices, strict=True)
-        cuts = tuple(_field_cut(a, f, s, sets=style == "set") for a, f, s in listed)
-        cut = Cut(fields, output, cuts, numbers="label" if style == "set" else style)
-        if decision.gone is None:
-            return cut
-        return replace(cut, suppressed=tuple(cut.labels(intervals(decision, decision.gone))))
-
-    def _suppress(
-        self, codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...]
-    ) -> tuple[Decision, tuple[tuple[str, Written], ...]]:
+    def _suppress(self, codes: Codes, found: Found) -> Found:
         """Leave out the groups that fail, as far as the policy allows."""
+        decision, written = found.decision, found.written
         groups, place_of = as_published(codes, decision, written, self.policy).merged()
         require = self.asked().require
         kept = settle(groups, require)[place_of]
@@ -244,7 +281,7 @@ class Method(ABC):
                 f"and the policy allows {allowed}; relax the requirement or raise 'suppress'"
             ).reached(reached)
         if kept.all():
-            return decision, written
+            return found
         number = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
         place = decision.placement
         group = np.where(place.group >= 0, number[place.group], -1).astype(np.int32)
@@ -263,13 +300,12 @@ class Method(ABC):
             slices=tuple(s.without(a, np.unique(stays[:, j])) for j, (s, a) in enumerate(listed)),
         )
         if decision.slices:
-            return decision, self._write(codes, decision, style_of(self.write))
-        return decision, tuple((source, replace(w, index=w.index[kept])) for source, w in written)
+            return Found(decision, self._write(codes, decision, style_of(self.write)))
+        return Found(decision, tuple((source, replace(w, index=w.index[kept])) for source, w in written))
 
-    def _improve(
-        self, codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...], tell: Progress
-    ) -> tuple[Decision, tuple[tuple[str, Written], ...]]:
+    def _improve(self, codes: Codes, given: Found, tell: Progress) -> Found:
         """Let records change their groups while the loss falls; the groups stay where one does not hold on its own."""
+        decision, written = given.decision, given.written
         place, number, weights = decision.placement, codes.records, self.weights_of(codes)
         layout = layout_of(as_published(codes, decision, written, self.policy))
         records = Records.of(codes, self.asked(), weights / (weights.max(initial=0.0) or 1.0), layout=layout)
@@ -280,41 +316,9 @@ class Method(ABC):
         found = polished(records, cell, group, most, lambda done: tell("improving", done, number))
         decision = replace(decision, figures={**decision.figures, "improved": found.gained})
         if not found.apart or (found.gained <= 0.0 and not decision.slices):
-            return decision, written
+            return replace(given, decision=decision)
         decision = replace(Decision.of_records(codes, cell, found.group), figures=decision.figures)
-        return decision, self._shown(codes, decision, style_of(self.write))
-
-    def _recoding(
-        self, codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...], output: Output
-    ) -> Recoding:
-        if decision.slices:
-            return self._cut(codes, decision, output, style_of(self.write))
-        fields = tuple(Field.of(a, self.policy) for a in codes.attributes)
-        lo, hi = self._extents(codes, decision, fields)
-        cuts, place = decision.cuts, decision.placement
-        if cuts is None:
-            cells = _positions(codes, codes.quasi[codes.combination[place.cell]])
-            return Assignment(fields, output, cells, place.group, place.weight, lo, hi, written)
-        at = np.zeros(len(cuts.at))
-        for j, attribute in enumerate(codes.attributes):
-            mine = cuts.attribute == j
-            at[mine] = attribute.position[cuts.at[mine]]
-        return Boxes(fields, output, cuts.attribute, at, cuts.left, cuts.right, cuts.group, lo, hi, written)
-
-    def _extents(
-        self, codes: Codes, decision: Decision, fields: tuple[Field, ...]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The positions that each published box holds: a range as it is, a node with all that lies under it."""
-        lo, hi = (_positions(codes, box) for box in (decision.lo, decision.hi))
-        for j, (attribute, known) in enumerate(zip(codes.attributes, fields, strict=True)):
-            if attribute.taxonomy is not None and self.write != "set":
-                nodes, index = np.unique(
-                    attribute.taxonomy.covers(decision.lo[:, j], decision.hi[:, j]), return_inverse=True
-                )
-                ends = np.array([known.extent(int(n)) for n in nodes], np.float64)
-                lo[:, j], hi[:, j] = ends[index, 0], ends[index, 1]
-            lo[np.isinf(hi[:, j]) & np.isfinite(lo[:, j]), j] = -np.inf  # with a missing value among others: '*'
-        return lo, hi
+        return Found(decision, self._shown(codes, decision, style_of(self.write)))
 
 
 def constructor(method: type[Method]) -> dict[str, inspect.Parameter]:
@@ -369,29 +373,8 @@ def _weights_in(text: str) -> dict[str, Any]:
     return found
 
 
-def _field_cut(attribute: Attribute, field: Field, slices: Slices, *, sets: bool) -> FieldCut:
-    """A cut in codes as a cut in positions, which later data can be held against."""
-    if slices.uncut:
-        return FieldCut.whole()
-    seen = slices.first != attribute.missing  # it stands behind the others and is published as it is
-    if slices.node is not None:
-        return FieldCut.of_nodes(field, slices.node[seen].tolist(), sets=sets)
-    ends = np.concatenate(([attribute.low], attribute.position[slices.first[seen][1:]], [attribute.high]))
-    shown = None if slices.shown is None else (slices.shown[0][seen], slices.shown[1][seen])
-    return FieldCut.of_ends(field, ends, closed=True, shown=shown)
-
-
 def _silent(stage: str, done: int, total: int) -> None:
     """Nobody watches."""
-
-
-def _format(data: Any) -> Format:
-    return format_of(File(data)) if isinstance(data, (str, File)) else "csv"
-
-
-def _positions(codes: Codes, box: I4) -> NDArray[np.float64]:
-    columns = [a.position[box[:, j]] for j, a in enumerate(codes.attributes)]
-    return np.stack(columns, axis=1) if columns else np.zeros(box.shape)
 
 
 def _refuse_clash(written: list[str], policy: Policy) -> None:

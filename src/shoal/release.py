@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,43 +17,86 @@ import shoal.path
 from shoal.codes import published
 from shoal.engines import Engine, Format, open_data
 from shoal.errors import EngineError, PolicyError, RequirementNotMet
-from shoal.measures import Measures
+from shoal.groups import Groups
+from shoal.ledger import FILE, Ledger, digest
+from shoal.measures import Audience, Measures
+from shoal.measures.tables import audience_of, looked_at
 from shoal.policy import Policy
-from shoal.recoding import Recoding
+from shoal.recoding import Parts, Recoding
 from shoal.report import Facts, Picture, explain, html
-from shoal.requirements import Certificate, certify
+from shoal.requirements import Certificate, Requirement, certify
 
 OWNER = ".owner"
 MARK, OWNER_MARK = "certificate.json", "ledger.json"  # by these a folder is known as a release
 
 
-def examine(data: Any, policy: Policy, *, suppressed: int = 0, drawn: Engine | None = None) -> Certificate:
-    """Test a table against a policy by what stands in it, whoever made it.
+@dataclass(frozen=True)
+class View:
+    """A finished table as a stranger sees it: its groups by what stands in it."""
 
-    Where records were drawn anew, ``drawn`` is the table that leaves, and ``data`` has in the place of the quasi-identifiers
-    the group that each record was drawn from.
-    """
-    engine = open_data(data)
-    policy.fit(engine.schema(), check=True)
-    groups, labels = published(engine, policy)
-    requirements = [_spread(r, groups.names) for r in policy.require]
-    return certify(
-        groups,
-        requirements,
-        fingerprint=(drawn or engine).fingerprint(),
-        label=lambda column, code: labels[column][code],
-        suppressed=suppressed,
-        identifiers=tuple(n for n in policy.identifiers if n in (drawn or engine).schema().names),
-        evidence="table" if drawn is None else "groups",
-    )
+    engine: Engine
+    groups: Groups
+    labels: Mapping[str, Sequence[str | None]]
+
+    @classmethod
+    def of(cls, engine: Engine, policy: Policy, *, measured: Policy | None = None) -> View:
+        """Count a table by a policy; with ``measured`` also the columns that measures look at."""
+        policy.fit(engine.schema(), check=True)
+        groups, labels = published(engine, policy, also=looked_at(engine, measured) if measured else ())
+        return cls(engine, groups, labels)
+
+    def certificate(
+        self,
+        policy: Policy,
+        *,
+        suppressed: int = 0,
+        drawn: Engine | None = None,
+        parts: int = 1,
+        earlier: Ledger | None = None,
+    ) -> Certificate:
+        """Test every requirement.
+
+        Where records were drawn anew, ``drawn`` is the table that leaves, and the one counted has in the place of the
+        quasi-identifiers the group that each record was drawn from. With the ledger of ``earlier`` releases, the groups are
+        those of all tables together.
+        """
+        leaving = drawn or self.engine
+        fingerprint = leaving.fingerprint()
+        groups, labels = self.groups, self.labels
+        if earlier is not None:
+            union = earlier.union(Ledger.of(groups, labels, fingerprint))
+            groups, labels = union.groups, union.labels
+        found = certify(
+            groups,
+            spread(policy.require, groups.names),
+            fingerprint=fingerprint,
+            label=lambda column, code: labels[column][code],
+            suppressed=suppressed,
+            identifiers=tuple(n for n in policy.identifiers if n in leaving.schema().names),
+            evidence="union" if earlier is not None else "table" if drawn is None else "groups",
+            parts=parts,
+        )
+        return replace(found, records=self.groups.records)
+
+    def audience(self, policy: Policy, suppressed: int) -> Audience:
+        """What the measures look at."""
+        return audience_of(self.groups, policy, suppressed)
 
 
-def _spread(requirement: Any, names: tuple[str, ...]) -> Any:
-    """A requirement on `age` looks at `age_lo` and `age_hi` where the table has these."""
-    if requirement.on is None:
-        return requirement
-    on = [part for n in requirement.on for part in ((n,) if n in names else (f"{n}_lo", f"{n}_hi"))]
-    return replace(requirement, on=tuple(on))
+def examine(data: Any, policy: Policy) -> Certificate:
+    """Test a table against a policy by what stands in it, whoever made it."""
+    return View.of(open_data(data), policy).certificate(policy)
+
+
+def spread(requirements: Sequence[Requirement], names: Sequence[str]) -> list[Any]:
+    """The same requirements on published columns: one on `age` looks at `age_lo` and `age_hi` where a table has these."""
+    found: list[Any] = []
+    for requirement in requirements:
+        if requirement.on is not None:
+            on = [part for n in requirement.on for part in ((n,) if n in names else (f"{n}_lo", f"{n}_hi"))]
+            requirement = replace(requirement, on=tuple(on))  # type: ignore[type-var]
+        found.append(requirement)
+    return found
 
 
 @dataclass(frozen=True)
@@ -62,7 +105,7 @@ class Release:
 
     ``frame`` is the released table as the kind of frame that came in, in its row order, suppressed records left out.
     ``path`` is the way that a method took which opens or closes values step by step, else None; ``seed`` the secret of a
-    randomized method.
+    randomized method; ``earlier`` what was released before, where later records were released by the same recoding.
     """
 
     policy: Policy
@@ -76,6 +119,7 @@ class Release:
     engine: Engine
     path: shoal.path.Path | None = None
     seed: int | None = field(default=None, repr=False)
+    earlier: Ledger | None = field(default=None, repr=False)
 
     @cached_property
     def frame(self) -> Any:
@@ -126,8 +170,8 @@ class Release:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             work = Path(tempfile.mkdtemp(prefix=f".{folder.name[:40]}-", dir=folder.parent))
-            self._write_public(work / "public", format or self.format)
-            self._write_owner(work / "owner")
+            ledger = self._write_public(work / "public", format or self.format)
+            self._write_owner(work / "owner", ledger)
             _exchange([(work / "owner", owner), (work / "public", folder)], work)
             shutil.rmtree(work, ignore_errors=True)
             made = []
@@ -141,38 +185,47 @@ class Release:
                     parent.rmdir()
         return folder
 
-    def _write_public(self, folder: Path, format: Format) -> None:
+    def _write_public(self, folder: Path, format: Format) -> Ledger | None:
+        """Write what may leave, and give back what was counted in it."""
         folder.mkdir()
         folder.chmod(0o755)
         table = folder / f"table.{format}"
         self.engine.write(table, format)
-        certificate = self._recheck(table)
+        written = self.engine.opened(table)
+        drawn = (
+            self.certificate.evidence == "groups"
+        )  # the groups that records were drawn from do not stand in the table
+        view = None if drawn else View.of(written, self.policy)
+        certificate = self._recheck(written, view)
         if not certificate.holds or certificate.fingerprint != self.certificate.fingerprint:
             raise RequirementNotMet(
                 "the table that was written is not the table that was checked; nothing was released"
             ).reached(certificate)
-        with table.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
         statement = {
             **certificate.to_dict(),
-            "file": table.name,
-            "sha256": digest,
-            "measures": self.measures.public(drawn=certificate.evidence == "groups"),
+            **_digests(table),
+            "measures": self.measures.public(drawn=drawn),
         }
         (folder / "certificate.json").write_text(_json(statement), encoding="utf-8")
         (folder / "policy.yaml").write_text(self.policy.to_yaml(public=True), encoding="utf-8")
         (folder / "report.html").write_text(html(self.facts(), self.policy, owner=False), encoding="utf-8")
+        if view is None:
+            return None
+        ledger = Ledger.of(view.groups, view.labels, certificate.fingerprint)
+        return ledger if self.earlier is None else self.earlier.union(ledger)
 
-    def _recheck(self, table: Path) -> Certificate:
-        """The certificate of the table as it was written; the groups that records were drawn from do not stand in it."""
-        if self.certificate.evidence == "groups":
-            return replace(self.certificate, fingerprint=open_data(table).fingerprint())
-        return examine(table, self.policy, suppressed=self.certificate.suppressed)
+    def _recheck(self, written: Engine, view: View | None) -> Certificate:
+        """The certificate of the table as it was written."""
+        before = self.certificate
+        if view is None:
+            return replace(before, fingerprint=written.fingerprint())
+        return view.certificate(self.policy, suppressed=before.suppressed, parts=before.parts, earlier=self.earlier)
 
-    def _write_owner(self, folder: Path) -> None:
+    def _write_owner(self, folder: Path, ledger: Ledger | None) -> None:
         folder.mkdir(mode=0o700)
+        recoding = self.recoding.to_json()
         files = {
-            "recoding.json": self.recoding.to_json(),
+            "recoding.json": recoding,
             "policy.yaml": self.policy.to_yaml(),
             "report.html": html(self.facts(), self.policy, owner=True),
             "ledger.json": _json(
@@ -182,18 +235,37 @@ class Release:
                     **({} if self.seed is None else {"seed": self.seed}),
                     "dropped": list(self.dropped),
                     "fingerprint": self.certificate.fingerprint,
+                    **({} if self.earlier is None else {"earlier": list(self.earlier.releases)}),
                     "records": self.certificate.records,
                     "suppressed": self.certificate.suppressed,
                     "measures": {**self.measures, "columns": self.measures.columns},
                 }
             ),
         }
+        if ledger is not None:
+            files[FILE] = replace(ledger, recoding=digest(recoding)).to_json()
         if self.path is not None:
             files["path.html"] = self.plot_path().html
         for name, text in files.items():
             target = folder / name
             target.touch(mode=0o600)
             target.write_text(text, encoding="utf-8")
+        if isinstance(self.recoding, Parts):
+            for file in self.recoding.files():
+                shutil.copy2(file, folder)
+
+
+def _digests(table: Path) -> dict[str, Any]:
+    """The name of a table and the digest of its bytes; of each of its files where it is a folder of them."""
+
+    def digest(path: Path) -> str:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    if table.is_file():
+        return {"file": table.name, "sha256": digest(table)}
+    listed = sorted(path for path in table.rglob("*") if path.is_file())
+    return {"file": table.name, "sha256": {str(path.relative_to(table)): digest(path) for path in listed}}
 
 
 def _json(content: Mapping[str, Any]) -> str:

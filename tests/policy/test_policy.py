@@ -290,7 +290,18 @@ def _open(schema: Any) -> dict[str, Any]:
 def test_the_schema_accepts_what_the_loader_accepts() -> None:
     schema = Policy.model_json_schema()
     assert set(schema["properties"]) == {
-        *("identifiers", "quasi", "sensitive", "target", "keep", "truly_sensitive", "missing", "require", "suppress")
+        *(
+            "identifiers",
+            "quasi",
+            "sensitive",
+            "target",
+            "keep",
+            "key",
+            "truly_sensitive",
+            "missing",
+            "require",
+            "suppress",
+        )
     }
     example = yaml.safe_load(EXAMPLE)
     parts = {**example, "quasi": {}}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from shoal.engines.base import (
     AS_SEEN,
@@ -11,6 +13,7 @@ from shoal.engines.base import (
     Counts,
     Dictionary,
     Distinct,
+    Division,
     Engine,
     Format,
     Kept,
@@ -20,10 +23,8 @@ from shoal.engines.base import (
     Written,
     format_of,
 )
+from shoal.engines.resources import DATABASES, EngineName, Resources, machine_memory, resources_of
 from shoal.engines.text import date_text, moment_of, number_of, number_text
-
-if TYPE_CHECKING:
-    from shoal.engines.memory import MemoryEngine
 
 __all__ = [
     "AS_SEEN",
@@ -31,11 +32,13 @@ __all__ = [
     "Counts",
     "Dictionary",
     "Distinct",
+    "Division",
     "Engine",
     "Format",
     "Kept",
     "Plan",
     "Reading",
+    "Resources",
     "Schema",
     "Written",
     "date_text",
@@ -45,14 +48,40 @@ __all__ = [
     "number_of",
     "number_text",
     "open_data",
+    "resources_of",
 ]
 
 
-def open_data(data: Any) -> MemoryEngine:
-    """The engine for what the user passed: a frame, or the path of a file."""
+def open_data(data: Any, resources: Resources | None = None) -> Engine:
+    """The engine for what the user passed: a frame, the path of a file or folder, a DuckDB connection or relation.
+
+    The choice between engines is the user's only for files; they are read into memory unless a limit is set, or they are
+    much too large for it. What DuckDB holds stays there.
+    """
     from shoal.engines.memory import MemoryEngine
 
-    return data if isinstance(data, MemoryEngine) else MemoryEngine.open(data)
+    if isinstance(data, MemoryEngine) or type(data).__name__ == "DuckEngine":
+        return data  # type: ignore[no-any-return]
+    wanted = resources or Resources()
+    if (wanted.engine or _suited(data, wanted)) == "memory":
+        return MemoryEngine.open(data)
+    from shoal.engines.duck import DuckEngine
+
+    return DuckEngine.open(data, wanted)
+
+
+def _suited(data: Any, wanted: Resources) -> EngineName:
+    if wanted.memory or wanted.combinations or type(data).__module__.split(".")[0] in ("duckdb", "_duckdb"):
+        return "duckdb"
+    if isinstance(data, (str, Path)):
+        from shoal.engines.files import size_in_memory
+
+        path = Path(data)
+        if path.is_dir() or path.suffix.lower() in DATABASES:
+            return "duckdb"
+        if path.is_file() and find_spec("duckdb") and size_in_memory(path) > machine_memory() // 2:
+            return "duckdb"
+    return "memory"
 
 
 def frame_of(columns: Mapping[str, Column], kind: str | None = None) -> Any:

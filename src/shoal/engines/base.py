@@ -6,7 +6,7 @@ counted cells of integer codes, and a plan that says which group each cell goes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -92,7 +92,7 @@ class Counts:
     """Distinct combinations of codes, sorted, each with the counts of its confidential values.
 
     Combination ``u`` owns the cells ``start[u]:start[u + 1]``. ``row`` gives the cell of every record where the
-    engine can address records, and belongs to the engine that made it.
+    engine can address records, and belongs to the engine that made it; ``part`` is the part of the table that was counted.
     """
 
     quasi: I4
@@ -100,6 +100,35 @@ class Counts:
     secret: I4
     weight: I8
     row: I4 | None = None
+    part: int = 0
+
+
+@dataclass(frozen=True)
+class Division:
+    """A first coarse cut of a table into parts, which are worked on one after another, as a tree over codes.
+
+    Node n sends codes up to ``at[n]`` of the column with the number ``column[n]`` to the node ``left[n]``, others to
+    ``right[n]``; where ``column[n]`` is -1 it is the part ``part[n]``. Without a cut the whole table is the only part.
+    ``folder`` is a place for what is learned of each part, so that it need not be held until the last.
+    """
+
+    column: I4
+    at: I4
+    left: I4
+    right: I4
+    part: I4
+    folder: Path | None = None
+
+    @classmethod
+    def whole(cls) -> Division:
+        """No cut."""
+        nowhere = np.full(1, -1, np.int32)
+        return cls(nowhere, nowhere, nowhere, nowhere, np.zeros(1, np.int32))
+
+    @property
+    def parts(self) -> int:
+        """The number of parts."""
+        return int(self.part.max()) + 1
 
 
 @dataclass(frozen=True)
@@ -123,7 +152,8 @@ class Plan:
     """Where every counted cell goes: entry ``p`` sends ``weight[p]`` records of cell ``cell[p]`` to ``group[p]``.
 
     Entries are sorted by cell; group -1 is left out of the release. A cell with several entries is divided among them
-    in the order of the other released columns, so that the result does not follow the order of the source.
+    in the order of the other released columns, and of ``key`` where the policy names one, so that the result does not
+    follow the order of the source.
     """
 
     counts: Counts
@@ -131,10 +161,21 @@ class Plan:
     group: I4
     weight: I8
     columns: tuple[Kept | Written, ...]
+    key: str | None = None
+
+    @property
+    def dealt_by(self) -> tuple[str, ...]:
+        """The columns by whose texts the records of a divided cell are ordered."""
+        return (*(c.name for c in self.columns if isinstance(c, Kept)), *((self.key,) if self.key else ()))
 
 
 class Engine(Protocol):
     """What every home of data must offer; see ``memory.py`` for the plainest one."""
+
+    @property
+    def format(self) -> Format:
+        """The format in which the data are written unless another is asked for."""
+        ...
 
     def schema(self) -> Schema:
         """Names and number of records."""
@@ -148,24 +189,38 @@ class Engine(Protocol):
         """Get ready to answer `distinct` for several columns, all at once."""
         ...
 
-    def encode(self, dictionaries: Mapping[str, Dictionary]) -> Engine:
-        """The same data with codes beside the named columns."""
+    def encode(self, dictionaries: Mapping[str, Dictionary], *, carry: Sequence[str] | None = None) -> Engine:
+        """The same data with codes beside the named columns.
+
+        ``carry`` names the other columns that `apply` will ask for; without it nothing is to be applied.
+        """
         ...
 
-    def count(self, quasi: Sequence[str], secret: Sequence[str] = ()) -> Counts:
-        """Counted cells over columns that were encoded."""
+    def divide(self, quasi: Sequence[str], secret: Sequence[str] = ()) -> Division:
+        """The parts to count one by one, where the cells of the whole table are more than may be held at once."""
+        ...
+
+    def count(self, quasi: Sequence[str], secret: Sequence[str] = (), *, part: int = 0) -> Counts:
+        """Counted cells over columns that were encoded, of one part of the division."""
         ...
 
     def batches(self, columns: Sequence[str], *, part: int | None = None) -> Iterator[Mapping[str, Any]]:
         """The columns as they stand, some records at a time, as Arrow arrays by name."""
         ...
 
-    def apply(self, plan: Plan) -> Engine:
-        """The released data."""
+    def apply(self, plans: Iterable[Plan]) -> Engine:
+        """The released data; there is one plan for every part, and each is carried out before the next is asked for."""
         ...
 
     def write(self, path: Path, format: Format) -> None:
-        """Write the data, in an order that depends on the content of the rows alone."""
+        """Write the data, in an order that depends on the content of the rows alone.
+
+        What stands at ``path`` is a file, or a folder of files where the data came as one.
+        """
+        ...
+
+    def opened(self, path: Path) -> Engine:
+        """A file or folder that was written, opened as these data were."""
         ...
 
     def fingerprint(self) -> str:

@@ -6,6 +6,9 @@ import codecs
 import csv
 import io
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from shoal.errors import DataError, EngineError
 TEXT = pa.dictionary(pa.int32(), pa.string())
 LOOK = 1 << 20  # bytes in which the header is looked for
 BOM = b"\xef\xbb\xbf"
+CSV = pc_csv.WriteOptions(quoting_style="needed")
 
 
 def read_table(path: Path) -> pa.Table:
@@ -28,9 +32,16 @@ def read_table(path: Path) -> pa.Table:
     if not path.exists():
         raise DataError(f"there is no file {str(path)!r}")
     if path.is_dir():
-        raise DataError(f"{str(path)!r} is a folder; pass one CSV or Parquet file")
-    try:
+        raise DataError(f"{str(path)!r} is a folder, which the engine 'memory' does not read; use engine='duckdb'")
+    with reading(path):
         return _read_parquet(path) if format_of(path) == "parquet" else _read_csv(path)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """What goes wrong while a file is read, as an error that names it and quotes nothing from it."""
+    try:
+        yield
     except (pa.ArrowException, UnicodeDecodeError, csv.Error) as error:
         if "UTF" in str(error) or isinstance(error, UnicodeDecodeError):
             raise DataError(f"cannot read {path.name!r}: its text is not UTF-8; save it in that encoding") from None
@@ -44,71 +55,140 @@ def _harmless(text: str) -> str:
     return re.split(r"(?<=got \d)|(?<=got \d\d)|: (?=[^:]*$)", text.splitlines()[0].replace("CSV parse error: ", ""))[0]
 
 
-def _read_parquet(path: Path) -> pa.Table:
-    schema = pq.read_schema(path)
+def parquet_schema(path: Path) -> pa.Schema:
+    """The columns of a Parquet file."""
+    with reading(path):
+        schema = pq.read_schema(path)
     refuse_twice(schema.names)
-    listed = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)]
-    return pq.read_table(path, read_dictionary=listed, partitioning=None)
+    return schema
+
+
+def size_in_memory(path: Path) -> int:
+    """About how many bytes a file takes up once it is read."""
+    if format_of(path) == "csv":
+        return path.stat().st_size
+    with reading(path):
+        found = pq.read_metadata(path)
+    return sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
+
+
+def texts_of(schema: pa.Schema) -> list[str]:
+    """The columns of text, which are read as dictionaries."""
+    return [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)]
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    return pq.read_table(path, read_dictionary=texts_of(parquet_schema(path)), partitioning=None)
 
 
 def _read_csv(path: Path) -> pa.Table:
-    delimiter, names, header_only = _header(path)
-    refuse_twice(names)
-    if header_only:
-        return pa.table({name: pa.array([], pa.string()).dictionary_encode() for name in names})
-    wrong: list[pc_csv.InvalidRow] = []
-
-    def note(row: pc_csv.InvalidRow) -> str:
-        wrong.append(row)
-        return "skip"
-
-    def parsed(**reading: Any) -> pa.Table:
-        return pc_csv.read_csv(
-            path,
-            read_options=pc_csv.ReadOptions(**reading),
-            parse_options=pc_csv.ParseOptions(
-                delimiter=delimiter,
-                newlines_in_values=True,
-                ignore_empty_lines=len(names) > 1,  # in a single column an empty line is a missing value
-                invalid_row_handler=note,
-            ),
-            convert_options=pc_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, TEXT),
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
-
-    table = parsed()
-    if wrong:
-        wrong.clear()
-        parsed(use_threads=False)  # rows are numbered only then
-        first = wrong[0]
-        raise DataError(
-            f"cannot read {path.name!r}: row {first.number} has {first.actual_columns} columns where the header has "
-            f"{first.expected_columns}; mend the row, or quote the fields that hold {delimiter!r}"
-        )
-    _refuse_open_quote(path, table)
+    form = _Form.of(path)
+    if form.empty:
+        return pa.table({name: pa.array([], pa.string()).dictionary_encode() for name in form.names})
+    table = pc_csv.read_csv(path, **form.options(TEXT))
+    form.refuse_wrong()
+    if len(table):
+        form.refuse_open_quote([column[-1].as_py() for column in table.columns], len(table))
     for column in table.columns:
         for chunk in column.chunks:
             chunk.dictionary.validate(full=True)  # text that is not UTF-8 is found here, not later
     return table
 
 
-def _refuse_open_quote(path: Path, table: pa.Table) -> None:
-    """A quote that is never closed swallows all rows behind it into one field, which might then be released."""
-    last = [column[-1].as_py() for column in table.columns] if len(table) else []
-    if not any(value and "\n" in value for value in last):
-        return
-    quotes = 0
-    with pa.input_stream(str(path)) as stream:
-        while part := stream.read(1 << 22):
-            quotes += part.count(b'"')
-    if quotes % 2:
+def csv_to_parquet(path: Path, target: Path) -> None:
+    """A CSV file as a Parquet file of texts, some rows at a time; it is read as `read_table` reads it."""
+    with reading(path):
+        form = _Form.of(path)
+        schema = pa.schema([(name, pa.string()) for name in form.names])
+        with writing(target), pq.ParquetWriter(target, schema) as writer:
+            if form.empty:
+                return
+            rows, last = 0, None
+            with pc_csv.open_csv(path, **form.options(pa.string())) as stream:
+                for batch in stream:
+                    batch.validate(full=True)
+                    writer.write_batch(batch)
+                    rows += batch.num_rows
+                    last = batch.slice(batch.num_rows - 1) if batch.num_rows else last
+            form.refuse_wrong()
+            if last is not None:
+                form.refuse_open_quote([column[0].as_py() for column in last.columns], rows)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What goes wrong while a file is written, as an error that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise EngineError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a CSV file is written: its delimiter, its columns, whether it is a header alone; and rows that do not fit."""
+
+    path: Path
+    delimiter: str
+    names: list[str]
+    empty: bool
+    wrong: list[pc_csv.InvalidRow]
+
+    @classmethod
+    def of(cls, path: Path) -> _Form:
+        found = cls(path, *_header(path), [])
+        refuse_twice(found.names)
+        return found
+
+    def options(self, kind: pa.DataType, **reading: Any) -> dict[str, Any]:
+        """For Arrow's readers; rows of another length are skipped and remembered."""
+
+        def note(row: pc_csv.InvalidRow) -> str:
+            self.wrong.append(row)
+            return "skip"
+
+        return {
+            "read_options": pc_csv.ReadOptions(**reading),
+            "parse_options": pc_csv.ParseOptions(
+                delimiter=self.delimiter,
+                newlines_in_values=True,
+                ignore_empty_lines=len(self.names) > 1,  # in a single column an empty line is a missing value
+                invalid_row_handler=note,
+            ),
+            "convert_options": pc_csv.ConvertOptions(
+                column_types=dict.fromkeys(self.names, kind),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        }
+
+    def refuse_wrong(self) -> None:
+        """An error for the first row that has more or fewer columns than the header."""
+        if not self.wrong:
+            return
+        self.wrong.clear()
+        with pc_csv.open_csv(self.path, **self.options(pa.string(), use_threads=False)) as stream:  # numbers the rows
+            while not self.wrong and stream.read_next_batch():
+                pass
+        first = self.wrong[0]
         raise DataError(
-            f"cannot read {path.name!r}: a quote that is opened in row {len(table) + 1} or before is never closed; mend it"
+            f"cannot read {self.path.name!r}: row {first.number} has {first.actual_columns} columns where the header has "
+            f"{first.expected_columns}; mend the row, or quote the fields that hold {self.delimiter!r}"
         )
+
+    def refuse_open_quote(self, last: Sequence[str | None], rows: int) -> None:
+        """A quote that is never closed swallows all rows behind it into one field, which might then be released."""
+        if not any(value and "\n" in value for value in last):
+            return
+        quotes = 0
+        with pa.input_stream(str(self.path)) as stream:
+            while part := stream.read(1 << 22):
+                quotes += part.count(b'"')
+        if quotes % 2:
+            raise DataError(
+                f"cannot read {self.path.name!r}: a quote that is opened in row {rows + 1} or before is never closed; mend it"
+            )
 
 
 def _header(path: Path) -> tuple[str, list[str], bool]:
@@ -131,20 +211,18 @@ def write_table(table: pa.Table, path: Path, format: Format) -> None:
     columns = [
         pa.chunked_array([texts(chunk, name) for chunk in column.chunks], pa.large_string())
         if format == "csv"
-        else _storable(column)
+        else storable(column)
         for name, column in zip(table.column_names, table.columns, strict=True)
     ]
     ready = pa.table(columns, names=table.column_names)
-    try:
+    with writing(path):
         if format == "parquet":
             pq.write_table(ready, path)
         else:
-            pc_csv.write_csv(ready, path, pc_csv.WriteOptions(quoting_style="needed"))
-    except OSError as error:
-        raise EngineError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+            pc_csv.write_csv(ready, path, CSV)
 
 
-def _storable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def storable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column as Parquet can hold it, without the values of a dictionary that no released record has."""
     if pa.types.is_string_view(column.type):
         return column.cast(pa.large_string())

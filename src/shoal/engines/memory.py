@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,8 +14,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shoal import kernels
-from shoal.engines import files, frames, values
-from shoal.engines.base import I4, Counts, Dictionary, Distinct, Format, Kept, Plan, Reading, Schema, Written
+from shoal.engines import files, frames, prints, values
+from shoal.engines.base import (
+    I4,
+    Counts,
+    Dictionary,
+    Distinct,
+    Division,
+    Format,
+    Kept,
+    Plan,
+    Reading,
+    Schema,
+    Written,
+    format_of,
+)
 from shoal.errors import PolicyError, choices
 
 LIMIT = 2**63
@@ -30,6 +41,7 @@ class MemoryEngine:
 
     data: nw.DataFrame[Any]
     from_file: bool = False
+    format: Format = "csv"
     codes: Mapping[str, I4] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     _seen: dict[tuple[str, Reading], values.Coded] = field(default_factory=dict, repr=False)
@@ -38,7 +50,8 @@ class MemoryEngine:
     def open(cls, data: Any) -> MemoryEngine:
         """A frame, or the path of a CSV or Parquet file."""
         if isinstance(data, (str, Path)):
-            return cls(nw.from_native(files.read_table(Path(data)), eager_only=True), from_file=True)
+            path = Path(data)
+            return cls(nw.from_native(files.read_table(path), eager_only=True), from_file=True, format=format_of(path))
         return cls(frames.opened(data))
 
     def schema(self) -> Schema:
@@ -62,8 +75,8 @@ class MemoryEngine:
             self._seen[column, reading] = values.read(frames.arrow(self.data.get_column(column)), column, reading)
         return self._seen[column, reading]
 
-    def encode(self, dictionaries: Mapping[str, Dictionary]) -> MemoryEngine:
-        """The same data with codes beside the named columns."""
+    def encode(self, dictionaries: Mapping[str, Dictionary], *, carry: Sequence[str] | None = None) -> MemoryEngine:
+        """The same data with codes beside the named columns; all other columns are at hand anyway."""
         codes, sizes = dict(self.codes), dict(self.sizes)
         for column, dictionary in dictionaries.items():
             coded = self._coded(column, dictionary.reading)
@@ -72,7 +85,11 @@ class MemoryEngine:
             sizes[column] = int(target.max(initial=0)) + 1
         return replace(self, codes=codes, sizes=sizes, _seen={})
 
-    def count(self, quasi: Sequence[str], secret: Sequence[str] = ()) -> Counts:
+    def divide(self, quasi: Sequence[str], secret: Sequence[str] = ()) -> Division:
+        """What fits in memory is worked on whole."""
+        return Division.whole()
+
+    def count(self, quasi: Sequence[str], secret: Sequence[str] = (), *, part: int = 0) -> Counts:
         """Counted cells over columns that were encoded, sorted by their codes."""
         names = [*quasi, *secret]
         keys = np.zeros(len(self.data), np.uint64)
@@ -109,8 +126,9 @@ class MemoryEngine:
         for begin in range(0, len(self.data), max(size, 1)):
             yield {name: array.slice(begin, size) for name, array in arrays.items()}
 
-    def apply(self, plan: Plan) -> MemoryEngine:
+    def apply(self, plans: Iterable[Plan]) -> MemoryEngine:
         """The released data: kept columns untouched, written ones by group, left-out records gone."""
+        (plan,) = plans
         group = self._groups(plan)
         present = group >= 0
         data = nw.maybe_reset_index(self._only([c.name for c in plan.columns if isinstance(c, Kept)]))
@@ -121,7 +139,7 @@ class MemoryEngine:
         kind = nw.get_native_namespace(self.data).__name__
         beside = nw.from_native(frames.native(pa.table(made), kind), eager_only=True)
         parts = [p for p in (data, beside) if p.columns]
-        released = MemoryEngine(nw.concat(parts, how="horizontal"), self.from_file)
+        released = MemoryEngine(nw.concat(parts, how="horizontal"), self.from_file, self.format)
         return replace(released, data=released._only([c.name for c in plan.columns]))
 
     def _only(self, columns: Sequence[str]) -> nw.DataFrame[Any]:
@@ -139,8 +157,7 @@ class MemoryEngine:
         divided = np.flatnonzero(entries > 1)
         if len(divided):
             rows = np.flatnonzero(entries[row] > 1)
-            others = [c.name for c in plan.columns if isinstance(c, Kept)]
-            ordered = rows[np.lexsort((self._row_hashes(others)[rows], row[rows]))]
+            ordered = rows[np.lexsort((self._row_hashes(plan.dealt_by)[rows], row[rows]))]
             inside = np.isin(plan.cell, divided)
             group[ordered] = np.repeat(plan.group[inside], plan.weight[inside])
         return group.astype(np.int32, copy=False)
@@ -154,11 +171,13 @@ class MemoryEngine:
                 table = table.set_column(place, table.column_names[place], column.cast(pa.large_string()))
         files.write_table(table.take(pa.array(order)), path, format)
 
+    def opened(self, path: Path) -> MemoryEngine:
+        """A file that was written."""
+        return MemoryEngine.open(path)
+
     def fingerprint(self) -> str:
         """A digest of the rows as a multiset."""
-        words = kernels.hashing.digest(self._row_hashes(self.data.columns))
-        content = [sorted(self.data.columns), len(self.data), [int(w) for w in words]]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return prints.fingerprint(self.data.columns, [self._row_hashes(self.data.columns)])
 
     def frame(self) -> Any:
         """The kind of frame that came in; for a file, the richest one installed."""
@@ -171,12 +190,8 @@ class MemoryEngine:
         return pa.table({name: frames.arrow(self.data.get_column(name)) for name in self.data.columns})
 
     def _row_hashes(self, columns: Sequence[str]) -> NDArray[np.uint64]:
-        rows = np.zeros(len(self.data), np.uint64)
-        for name in columns:
-            salt = np.uint64(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little"))
-            hashes, place = values.hashes(frames.arrow(self.data.get_column(name)), name)
-            kernels.hashing.add(rows, hashes, place, salt)
-        return rows
+        listed = {name: frames.arrow(self.data.get_column(name)) for name in columns}
+        return prints.row_hashes(listed, len(self.data))
 
 
 def _written(column: Written, group: I4, *, plain: bool) -> pa.Array:

@@ -22,6 +22,8 @@ from shoal.engines.base import I4, Distinct, Reading
 from shoal.engines.text import EXACT, moment_of, number_of
 from shoal.errors import DataError, some
 
+FRACTION = r"(\.[0-9]*[1-9])0*$|\.0*$"  # of a second; zeros at its end are not written
+
 Settled = tuple[NDArray[Any], NDArray[np.bool_]]
 
 
@@ -41,19 +43,25 @@ def read(array: pa.ChunkedArray, column: str, reading: Reading) -> Coded:
     ([3.0, 12.0], [0, -1, 1], 1)
     """
     raw, place = dictionary(array, column)
-    settle = {"number": _numbers, "date": _dates, "text": _categories}[reading.kind]
+    kept, target = settled(raw, column, reading)
+    index = np.append(target, np.int32(-1))[place]  # the last entry serves place -1, a null
+    tally = np.bincount(index + 1, minlength=len(kept) + 1)
+    return Coded(Distinct(kept, tally[1:].astype(np.int64), int(tally[0])), index)
+
+
+def settled(raw: pa.Array, column: str, reading: Reading) -> tuple[NDArray[Any], I4]:
+    """The values that raw ones stand for, in ascending order, and the place of each raw one's among them (-1: missing)."""
     if reading.exact:
         found = texts(raw, column).to_pylist()
         gone = np.array([t is None or t in reading.missing for t in found], bool)
         values = np.array([t for t, g in zip(found, gone, strict=True) if not g], dtype=object)
     else:
+        settle = {"number": _numbers, "date": _dates, "text": _categories}[reading.kind]
         values, gone = settle(raw, column, tuple(m.strip() for m in reading.missing))
     kept, inverse = np.unique(values, return_inverse=True) if len(values) else (values, np.empty(0, np.int64))
-    target = np.full(len(raw) + 1, -1, np.int32)  # the last entry serves index -1, a null
-    target[:-1][~gone] = inverse
-    index = target[place]
-    tally = np.bincount(index + 1, minlength=len(kept) + 1)
-    return Coded(Distinct(kept, tally[1:].astype(np.int64), int(tally[0])), index)
+    target = np.full(len(raw), -1, np.int32)
+    target[~gone] = inverse
+    return kept, target
 
 
 def dictionary(array: pa.ChunkedArray, column: str) -> tuple[pa.Array, I4]:
@@ -147,7 +155,7 @@ def _parsed(
 ) -> tuple[NDArray[np.float64], list[str]]:
     """Each text as a number, NaN where it is missing, and the texts that are none."""
     found = [np.nan if t is None or t.strip() in missing else parse(t) for t in raw.to_pylist()]
-    wrong = [t for t, number in zip(raw.to_pylist(), found, strict=True) if number is None]
+    wrong = sorted(t for t, number in zip(raw.to_pylist(), found, strict=True) if number is None)
     return np.array([np.nan if number is None else number for number in found], np.float64), wrong
 
 
@@ -185,7 +193,7 @@ def texts(array: pa.Array, column: str) -> pa.Array:
         found = array.cast(pa.large_string())
         if pa.types.is_decimal(kind):
             return pa.array([None if v is None else _decimal(v) for v in array.to_pylist()], pa.large_string())
-        return pc.replace_substring_regex(found, r"\.0+$", "") if pa.types.is_time(kind) else found
+        return pc.replace_substring_regex(found, FRACTION, r"\1") if pa.types.is_time(kind) else found
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         raise DataError(
             f"column {column!r} holds {kind} values, which have no text of their own; turn it into text or numbers, or "

@@ -18,6 +18,16 @@ KIND, SIZE, MISSING, LEAVES, NODES, FLOATS, HEAD = (
 
 
 @njit(cache=True, nogil=True, forceinline=True)
+def lowest_node(a, lo, hi, ints):
+    """The lowest node over the codes ``lo`` to ``hi`` of attribute ``a``, which has a tree."""
+    node = ints[ints[HEAD * a + LEAVES] + lo]
+    nodes = ints[HEAD * a + NODES]
+    while ints[nodes + 2 * node] < hi:
+        node = ints[nodes + 2 * node + 1]
+    return node
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def interval_loss(a, lo, hi, ints, floats):
     """The normalized certainty penalty of the codes ``lo`` to ``hi`` of attribute ``a``.
 
@@ -36,11 +46,7 @@ def interval_loss(a, lo, hi, ints, floats):
         return (floats[first + hi] - floats[first + lo]) / floats[a]
     if ints[head + KIND] == FLAT:
         return (hi - lo + 1) / ints[head + SIZE]
-    node = ints[ints[head + LEAVES] + lo]
-    nodes = ints[head + NODES]
-    while ints[nodes + 2 * node] < hi:
-        node = ints[nodes + 2 * node + 1]
-    return floats[ints[head + FLOATS] + node]
+    return floats[ints[head + FLOATS] + lowest_node(a, lo, hi, ints)]
 
 
 @njit(cache=True, nogil=True)
@@ -60,6 +66,20 @@ def bounds(quasi, cell, group, groups):
         if g >= 0:
             for j in range(m):
                 x = quasi[cell[p], j]
+                lo[g, j] = min(lo[g, j], x)
+                hi[g, j] = max(hi[g, j], x)
+    return lo, hi
+
+
+@njit(cache=True, nogil=True)
+def of_segments(rows, segment, m):
+    """The smallest and largest code of every segment of rows in each of the first ``m`` columns."""
+    lo = np.full((segment.shape[0], m), np.iinfo(np.int32).max, np.int32)
+    hi = np.full((segment.shape[0], m), -1, np.int32)
+    for g in range(segment.shape[0]):
+        for i in range(segment[g, 0], segment[g, 1]):
+            for j in range(m):
+                x = np.int32(rows[i, j])
                 lo[g, j] = min(lo[g, j], x)
                 hi[g, j] = max(hi[g, j], x)
     return lo, hi

@@ -88,7 +88,7 @@ def tabulate(rows, ref, begin, end, lo, hi, cells, kinds, table):
 @njit(cache=True, nogil=True)
 def most_telling(rows, ref, begin, end, lo, hi, total, cells, limits, least, scratch, by_class, apart, unit):
     """Look for the cut of `split_target`; ``apart`` is the sum of T over the classes of the segment, all on the right."""
-    keys, spare, whole = scratch[2], scratch[3], scratch[4]
+    keys, spare, whole = scratch[1:]
     left, right, table = by_class
     start, weight, classes = cells[0], cells[2], cells[4]
     n, kinds = end - begin, left.shape[0]

@@ -6,7 +6,8 @@ of a target (see `kernels.informed`). The second touches each row once per attri
 attributes are gathered per code of the cut attribute, and running boxes from both ends give the loss on either side of
 every cut.
 
-``geometry`` is the two arrays of `codes.Geometry` and the weights by which the losses of the attributes are multiplied.
+``geometry`` is the two arrays of `codes.Geometry`, the weights by which the losses of the attributes are multiplied, and the
+first code under each node, where the first of the two arrays has the last.
 ``cells`` is what lies under each row: where its cells begin, their confidential codes, their records, where the counts of each
 confidential attribute begin, their class, and how many classes there are.
 """
@@ -16,13 +17,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shoal.kernels.boxes import HEAD, SIZE, interval_loss
+from shoal.kernels.boxes import HEAD, KIND, NODES, SIZE, TREE, interval_loss, lowest_node
 from shoal.kernels.informed import split_target, table_of
+from shoal.kernels.lanes import clear, stretch
 from shoal.kernels.segments import LEAST_GAIN, LOW, OPEN, SHORT, TABLE, both, move, partition, sort_by_code, weigh
 
 MEDIAN, GAIN, RELAXED, TARGET = 0, 1, 2, 3
-FAR = np.int32(2**31 - 1)
-ZERO, ONE, TWO, THREE, FOUR = (np.uint64(i) for i in range(5))
+ZERO, TWO = np.uint64(0), np.uint64(2)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -79,7 +80,7 @@ def balanced(rows, weight, begin, end, a, lo, hi, total, tally, keys, spare):
 @njit(cache=True, nogil=True)
 def split_median(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, limits, least, scratch):
     """The widest attribute whose most balanced cut is allowed, and that cut; -1 if there is none."""
-    tally, keys, spare, whole = scratch[0], scratch[2], scratch[3], scratch[4]
+    tally, keys, spare, whole = scratch
     m = lo.shape[0]
     width = np.empty(m)
     for j in range(m):
@@ -100,123 +101,161 @@ def split_median(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, 
 
 
 @njit(cache=True, nogil=True)
-def gather(rows, weight, begin, end, a, lo, size, tally, table):
-    """Per code of attribute ``a``: the records, and the box of all attributes (smallest codes, then largest).
+def lay_out(lo, hi, begin, n, listed, base):
+    """Which attributes from ``begin`` on are gathered together in a table, the next one after these, and the places used.
 
-    The columns of ``rows`` come in fours, and each four is read before it is written, with unsigned places: then the
-    compiler compares four at once.
+    Code v of the attribute ``listed[t]`` has the place ``base[t] + v``. More codes than rows are not worth a table.
     """
+    count, used, a = 0, 0, begin
+    while a < lo.shape[0]:
+        size = np.int64(hi[a]) - lo[a] + 1
+        if size > 1 and size <= TABLE and (size <= n or size <= SHORT):
+            if used + size > TABLE:
+                break
+            listed[count], base[count] = a, used - lo[a]
+            count += 1
+            used += size
+        a += 1
+    return count, a, used
+
+
+@njit(cache=True, nogil=True)
+def gather(rows, weight, begin, end, listed, base, used, tally, table):
+    """Per code of the listed attributes: the records, and the box of all attributes around them."""
     flat = rows.reshape(-1)
     width = np.uint64(rows.shape[1])
-    tally[:size] = 0
-    for v in range(size):
-        at = 2 * rows.shape[1] * v
-        table[at : at + rows.shape[1]] = FAR
-        table[at + rows.shape[1] : at + 2 * rows.shape[1]] = -1
+    tally[:used] = 0
+    for v in range(used):
+        clear(table[2 * rows.shape[1] * v : 2 * rows.shape[1] * (v + 1)])
     for i in range(np.uint64(begin), np.uint64(end)):
-        row = i * width
-        v = np.uint64(flat[row + np.uint64(a)] - lo)
-        tally[v] += weight[i]
-        at = TWO * width * v
-        for j in range(ZERO, width, FOUR):
-            r, low, high = row + j, at + j, at + width + j
-            x0, x1, x2, x3 = flat[r], flat[r + ONE], flat[r + TWO], flat[r + THREE]
-            l0, l1, l2, l3 = table[low], table[low + ONE], table[low + TWO], table[low + THREE]
-            h0, h1, h2, h3 = table[high], table[high + ONE], table[high + TWO], table[high + THREE]
-            table[low], table[low + ONE] = min(l0, x0), min(l1, x1)
-            table[low + TWO], table[low + THREE] = min(l2, x2), min(l3, x3)
-            table[high], table[high + ONE] = max(h0, x0), max(h1, x1)
-            table[high + TWO], table[high + THREE] = max(h2, x2), max(h3, x3)
+        row, records = i * width, weight[i]
+        for t in range(listed.shape[0]):
+            v = np.uint64(base[t] + flat[row + np.uint64(listed[t])])
+            tally[v] += records
+            stretch(table, TWO * width * v, width, flat, row, ZERO)
 
 
 @njit(cache=True, nogil=True)
-def running_loss(source, place, gap, count, backward, out, lo, hi, part, geometry):
-    """The loss of the box around the first (or, backward, the last) entries, after each of them.
+def tabled_entries(tally, first, size, span, place, upto, code):
+    """The codes that occur, as entries: where the box of each lies, the records up to it, and the code."""
+    count, left = 0, np.int64(0)
+    for v in range(size):
+        left += tally[first + v]
+        place[count], upto[count], code[count] = span * (first + v), left, v
+        count += tally[first + v] > 0
+    return count
 
-    Entry p spans, in attribute j, the codes ``source[place[p] + j]`` to ``source[place[p] + gap + j]``.
+
+@njit(cache=True, nogil=True)
+def sorted_entries(order, n, weight, begin, width, place, upto, code):
+    """The same for rows in the order of their codes, each a box of its own."""
+    left = np.int64(0)
+    for p in range(n):
+        i = begin + (order[p] & LOW)
+        left += weight[i]
+        place[p], upto[p], code[p] = width * i, left, order[p] >> 32
+    return n
+
+
+@njit(cache=True, nogil=True)
+def loss_of_box(box, known, part, geometry):
+    """The loss of a box; ``part`` has it by attribute for the box ``known``, and is brought up to date with it.
+
+    The box is widened to all that its nodes cover, which costs nothing: then it seldom grows, and seldom comes here.
     """
-    m = lo.shape[0]
-    lo[:] = FAR
-    hi[:] = -1
+    ints, first = geometry[0], geometry[3]
+    width = box.shape[0] // 2
     loss = 0.0
-    for q in range(count):
-        p = count - 1 - q if backward else q
-        at = place[p]
-        grew = False
-        for j in range(m):
-            x, y = source[at + j], source[at + gap + j]
-            if x < lo[j] or y > hi[j]:
-                lo[j] = min(lo[j], x)
-                hi[j] = max(hi[j], y)
-                part[j] = loss_of(j, lo[j], hi[j], geometry)
-                grew = True
-        if grew:
-            loss = 0.0
-            for j in range(m):
-                loss += part[j]
-        out[p] = loss
+    for j in range(part.shape[0]):
+        lo, hi = np.int64(box[j]), np.int64(box[width + j])
+        if lo != known[j] or hi != known[width + j]:
+            part[j] = loss_of(j, lo, hi, geometry)
+            if lo < hi and ints[HEAD * j + KIND] == TREE:
+                node = ints[HEAD * j + NODES] + 2 * lowest_node(j, lo, hi, ints)
+                box[j], box[width + j] = first[node], ints[node]
+            known[j], known[width + j] = box[j], box[width + j]
+        loss += part[j]
+    return loss
 
 
 @njit(cache=True, nogil=True)
-def split_gain(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, limits, least, scratch):
+def running_loss(source, gap, place, code, begin, one, count, skipped, out, box, known, part, geometry):
+    """The loss of the box around the first entry, the first two and so on, wherever a code ends, but for some at first.
+
+    Entries are taken from ``begin`` on, upwards where ``one`` is 1, downwards where it is -1.
+    """
+    width = np.uint64(box.shape[0] // 2)
+    clear(box)
+    clear(known)
+    grew, loss = False, 0.0
+    for q in range(count):
+        p = begin + one * q
+        grew |= stretch(box, ZERO, width, source, np.uint64(place[p]), np.uint64(gap))
+        if q >= skipped and code[p] != code[p + one]:
+            if grew:
+                loss = loss_of_box(box, known, part, geometry)
+                grew = False
+            out[p] = loss
+
+
+@njit(cache=True, nogil=True)
+def split_gain(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, limits, least, scratch, boxing):
     """The cut with the largest fall of records x loss; the earlier attribute, then the smaller code, on ties."""
-    tally, table, keys, spare, whole, place, before, after = scratch
-    m = lo.shape[0]
-    n = end - begin
-    width = rows.shape[1]
+    tally, keys, spare, whole = scratch
+    table, box, known, part, place, upto, code, before, after, listed, base, left_counts, right_counts = boxing
+    m, n, width = lo.shape[0], end - begin, rows.shape[1]
     flat = rows.reshape(-1)
     now = 0.0
     for j in range(m):
         now += loss_of(j, lo[j], hi[j], geometry)
     best = LEAST_GAIN * total
     best_a, best_at = -1, OPEN
-    box_lo, box_hi, part = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.float64)
     if whole.shape[0] > 0:
         weigh(ref, begin, end, cells, whole)
+    gathered, ready, t = 0, 0, 0
     for a in range(m):
+        if a == ready:
+            gathered, ready, used = lay_out(lo, hi, a, n, listed, base)
+            gather(rows, weight, begin, end, listed[:gathered], base[:gathered], used, tally, table)
+            t = 0
         if lo[a] == hi[a]:
             continue
-        size = hi[a] - lo[a] + 1
-        tabled = size <= TABLE and (size <= n or size <= SHORT)
+        size = np.int64(hi[a]) - lo[a] + 1
+        tabled = t < gathered and listed[t] == a
         order = keys[:0]
         if not tabled or whole.shape[0] > 0:
             order = sort_by_code(rows, begin, end, a, lo[a], size, keys, spare)
         if tabled:
-            gather(rows, weight, begin, end, a, lo[a], size, tally, table)
-            count = 0
-            for v in range(size):
-                if tally[v] > 0:
-                    place[count] = 2 * width * v
-                    count += 1
+            count = tabled_entries(tally, base[t] + lo[a], size, 2 * width, place, upto, code)
             source, gap = table, width
+            t += 1
         else:
-            count = n
-            for p in range(n):
-                place[p] = (begin + (order[p] & LOW)) * width
+            count = sorted_entries(order, n, weight, begin, width, place, upto, code)
             source, gap = flat, 0
-        running_loss(source, place, gap, count, False, before, box_lo, box_hi, part, geometry)
-        running_loss(source, place, gap, count, True, after, box_lo, box_hi, part, geometry)
-        left, moved, v = np.int64(0), 0, np.int64(0)
-        left_counts = np.zeros(whole.shape[0], np.int64)
-        right_counts = whole.copy()
-        for p in range(count - 1):
-            if tabled:
-                v = np.int64(place[p] // (2 * width))
-                left += tally[v]
-            else:
-                v = order[p] >> 32
-                left += weight[place[p] // width]
-            if total - left < least:
-                break
-            if left < least or (not tabled and order[p + 1] >> 32 == v):
+        first, last = 0, count - 2  # the entries after which both sides are large enough
+        while first <= last and upto[first] < least:
+            first += 1
+        while first <= last and total - upto[last] < least:
+            last -= 1
+        if first > last:
+            continue
+        running_loss(source, gap, place, code, 0, 1, last + 1, first, before, box, known, part, geometry)
+        over, beyond = count - 1 - first, count - 2 - last
+        running_loss(source, gap, place, code, count - 1, -1, over, beyond, after, box, known, part, geometry)
+        moved = 0
+        left_counts[:] = 0
+        right_counts[:] = whole
+        for p in range(first, last + 1):
+            if code[p] == code[p + 1]:
                 continue
+            left = upto[p]
             gain = total * now - (left * before[p] + (total - left) * after[p + 1])
             if gain > best:
                 if whole.shape[0] > 0:
-                    moved = move(ref, begin, end, order, moved, v, cells, left_counts, right_counts)
+                    moved = move(ref, begin, end, order, moved, code[p], cells, left_counts, right_counts)
                     if not both(left, total - left, left_counts, right_counts, limits):
                         continue
-                best, best_a, best_at = gain, a, lo[a] + v
+                best, best_a, best_at = gain, a, lo[a] + code[p]
     return best_a, best_at
 
 
@@ -226,7 +265,7 @@ def split_relaxed(rows, weight, ref, begin, end, lo, hi, total, geometry, cells,
 
     Rows stand for one record each. They are left sorted by (code, combination); returns where the second half begins.
     """
-    whole = scratch[4]
+    whole = scratch[3]
     m = lo.shape[0]
     width = np.empty(m)
     for j in range(m):
@@ -266,6 +305,11 @@ def room(rows, n, m, mode, ints, limits, kinds):
     codes = min(biggest, TABLE, 4 * n + SHORT)
     sorted_rows = n if biggest > TABLE else min(n, biggest)  # fewer rows than codes, or too many codes for a table
     entries = max(codes, sorted_rows) if boxed else 0
+    places = np.int64(0)
+    if boxed:
+        for j in range(m):
+            places += min(np.int64(ints[HEAD * j + SIZE]), max(n, SHORT))
+        places = min(places, TABLE)
     counted = 0
     for r in range(limits[0].shape[0]):
         if limits[0][r, 0] != 0:
@@ -273,21 +317,33 @@ def room(rows, n, m, mode, ints, limits, kinds):
     if mode == TARGET:
         sorted_rows = n
     scratch = (
-        np.empty(codes, np.int64),
-        np.empty(2 * rows.shape[1] * codes if boxed else 0, np.int32),
+        np.empty(max(codes, places), np.int64),
         np.empty(sorted_rows, np.int64),
         np.empty(sorted_rows, np.int64),
         np.zeros(counted, np.int64),
+    )
+    box = 2 * rows.shape[1]
+    boxing = (
+        np.empty(box * places, rows.dtype),
+        np.empty(box, rows.dtype),
+        np.empty(box, rows.dtype),
+        np.empty(m, np.float64),
+        np.empty(entries, np.int64),
+        np.empty(entries, np.int64),
         np.empty(entries, np.int64),
         np.empty(entries, np.float64),
         np.empty(entries, np.float64),
+        np.empty(m, np.int64),
+        np.empty(m, np.int64),
+        np.empty(counted, np.int64),
+        np.empty(counted, np.int64),
     )
     by_class = (
         np.zeros(kinds, np.int64),
         np.zeros(kinds, np.int64),
         np.empty(m * table_of(n) if mode == TARGET else 0, np.int64),
     )
-    return scratch, by_class
+    return scratch, boxing, by_class
 
 
 @njit(cache=True, nogil=True)
@@ -306,9 +362,9 @@ def grow(rows, weight, ref, begin, end, m, mode, once, geometry, cells, limits, 
     segment = np.empty((most, 2), np.int64)
     segment[0] = begin, end
     count = 1
-    lo = np.empty(m, np.int32)
-    hi = np.empty(m, np.int32)
-    scratch, by_class = room(rows, end - begin, m, mode, geometry[0], limits, cells[5])
+    lo, hi = np.empty(m, np.int32), np.empty(m, np.int32)
+    flat, width, box = rows.reshape(-1), np.uint64(rows.shape[1]), np.empty(2 * rows.shape[1], rows.dtype)
+    scratch, boxing, by_class = room(rows, end - begin, m, mode, geometry[0], limits, cells[5])
     stack = np.empty(most + 1, np.int32)
     stack[0] = 0
     top = 1
@@ -317,23 +373,21 @@ def grow(rows, weight, ref, begin, end, m, mode, once, geometry, cells, limits, 
         node = stack[top]
         b, e = segment[node]
         total = np.int64(0)
-        lo[:] = FAR
-        hi[:] = -1
-        for i in range(b, e):
+        clear(box)
+        for i in range(np.uint64(b), np.uint64(e)):
             total += weight[i]
-            for j in range(m):
-                v = rows[i, j]
-                lo[j] = min(lo[j], v)
-                hi[j] = max(hi[j], v)
+            stretch(box, ZERO, width, flat, i * width, ZERO)
         if total < 2 * least:
             continue
+        for j in range(m):
+            lo[j], hi[j] = box[j], box[rows.shape[1] + j]
         a, at, middle = -1, OPEN, np.int64(-1)
         if mode == MEDIAN:
             a, at = split_median(rows, weight, ref, b, e, lo, hi, total, geometry, cells, limits, least, scratch)
         elif mode == TARGET:
             a, at = split_target(rows, ref, b, e, lo, hi, total, cells, limits, least, scratch, by_class)
         if mode == GAIN or (mode == TARGET and a < 0):
-            a, at = split_gain(rows, weight, ref, b, e, lo, hi, total, geometry, cells, limits, least, scratch)
+            a, at = split_gain(rows, weight, ref, b, e, lo, hi, total, geometry, cells, limits, least, scratch, boxing)
         elif mode == RELAXED:
             middle = split_relaxed(rows, weight, ref, b, e, lo, hi, total, geometry, cells, limits, least, scratch)
         if a >= 0:

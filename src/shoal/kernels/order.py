@@ -103,3 +103,45 @@ def unpack(keys: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> NDArray[np.in
             out[i, j] = rest - above * sizes[j]
             rest = above
     return out
+
+
+@njit(cache=True, nogil=True)
+def by_group(group: NDArray[np.int32], groups: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The entries group by group, those of group -1 left out, and where each group begins among them."""
+    start = np.zeros(groups + 1, np.int64)
+    for p in range(group.shape[0]):
+        if group[p] >= 0:
+            start[group[p] + 1] += 1
+    for g in range(groups):
+        start[g + 1] += start[g]
+    at = start.copy()
+    order = np.empty(start[groups], np.int32)
+    for p in range(group.shape[0]):
+        if group[p] >= 0:
+            order[at[group[p]]] = p
+            at[group[p]] += 1
+    return order, start
+
+
+@njit(cache=True, nogil=True)
+def runs(start: NDArray[np.int64], order: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The entries of groups that are taken in another order, and where each then begins."""
+    out = np.empty(start[-1], np.int32)
+    begin = np.zeros(order.shape[0] + 1, np.int64)
+    at = 0
+    for g in range(order.shape[0]):
+        for p in range(start[order[g]], start[order[g] + 1]):
+            out[at] = p
+            at += 1
+        begin[g + 1] = at
+    return out, begin
+
+
+@njit(cache=True, nogil=True)
+def totals(group: NDArray[np.int32], weight: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
+    """The sum of the weights of every group; entries of group -1 count nowhere."""
+    out = np.zeros(groups, np.int64)
+    for p in range(group.shape[0]):
+        if group[p] >= 0:
+            out[group[p]] += weight[p]
+    return out

@@ -77,6 +77,16 @@ class Published:
     original: I8
 
 
+def merged(parts: Sequence[Published]) -> Published:
+    """One attribute as released in several parts of a table."""
+    records: dict[str | None, int] = {}
+    for part in parts:
+        for label, count in zip(part.labels, part.records.tolist(), strict=True):
+            records[label] = records.get(label, 0) + count
+    original = np.sum([part.original for part in parts], axis=0).astype(np.int64)
+    return Published(parts[0].attribute, list(records), np.array(list(records.values()), np.int64), original)
+
+
 @dataclass(frozen=True)
 class Audience:
     """What a stranger counts, and what the policy says of it."""
@@ -90,11 +100,13 @@ class Audience:
 
 
 def measures_of(published: Sequence[Published], audience: Audience) -> Measures:
-    """All measures; see `Measures`."""
+    """All measures; see `Measures`. Without published attributes, those that the groups alone give."""
+    figures = _counted(audience)
+    if not published:
+        return Measures(figures, {})
     columns = {p.attribute.name: _column(p, audience.suppressed) for p in published}
     every = list(columns.values())
     x = np.array([c["loss"] for c in every])
-    figures = _counted(audience)
     total = figures["records"] + figures["suppressed"]
     figures |= {
         "ncp": float(np.mean([c["ncp"] for c in every])),
@@ -177,4 +189,4 @@ def _diversity(audience: Audience) -> dict[str, float]:
     return {**found, "sd": truly} if audience.truly else found
 
 
-__all__ = ["THRESHOLD", "Audience", "Extent", "Measures", "Published", "measures_of"]
+__all__ = ["THRESHOLD", "Audience", "Extent", "Measures", "Published", "measures_of", "merged"]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from shoal.codes import Codes, encode, published
 from shoal.engines import AS_SEEN, Engine, open_data
 from shoal.errors import DataError
+from shoal.groups import Groups
 from shoal.labels import ROOT
 from shoal.measures import THRESHOLD, Audience, Measures, Published, measures_of
 from shoal.policy import Policy
@@ -28,15 +29,21 @@ def measured(original: Any, released: Any, policy: Policy, *, threshold: float =
         Published(attribute, *_labels(after, attribute.name, policy), original_counts(codes, j))
         for j, attribute in enumerate(codes.attributes)
     ]
-    return measures_of(columns, audience_of(after, policy, lost, threshold=threshold))
+    groups, _ = published(after, policy, also=looked_at(after, policy))
+    return measures_of(columns, audience_of(groups, policy, lost, threshold=threshold))
 
 
-def audience_of(released: Engine, policy: Policy, suppressed: int, *, threshold: float = THRESHOLD) -> Audience:
-    """What a stranger counts in a released table."""
+def looked_at(released: Engine, policy: Policy) -> tuple[str, ...]:
+    """The confidential columns of a released table that measures look at."""
     names = released.schema().names
-    target = policy.target if policy.target in names and policy.target not in policy.quasi else None
-    sensitive = tuple(n for n in policy.sensitive if n in names)
-    groups, _ = published(released, policy, also=(*sensitive, *((target,) if target else ())))
+    target = (policy.target,) if policy.target in names and policy.target not in policy.quasi else ()
+    return tuple(n for n in (*policy.sensitive, *target) if n is not None and n in names)
+
+
+def audience_of(groups: Groups, policy: Policy, suppressed: int, *, threshold: float = THRESHOLD) -> Audience:
+    """What a stranger counts in a released table, by its groups with the columns of `looked_at`."""
+    sensitive = tuple(n for n in policy.sensitive if n in groups.secrets)
+    target = policy.target if policy.target in groups.secrets else None
     return Audience(groups, suppressed, sensitive, target, policy.truly_sensitive, threshold)
 
 

@@ -104,6 +104,8 @@ class Policy(BaseModel):
     sensitive : confidential columns; released as they are
     target : the class to be predicted; released as it is unless it is also quasi
     keep : other columns that are released as they are
+    key : a column that tells the records apart; dropped. Records that are alike but go to different groups are dealt in its
+        order, so that every engine sends the same record to the same group
     truly_sensitive : of a sensitive column, the values that do harm when they are known (for the sensitive diversity)
     missing : texts that stand for a missing value
     require : the requirements
@@ -131,6 +133,7 @@ class Policy(BaseModel):
     sensitive: Names = ()
     target: str | None = None
     keep: Names = ()
+    key: str | None = None
     truly_sensitive: dict[str, Names] = Field(default_factory=dict)
     missing: Names = ("",)
     require: Annotated[tuple[Rule, ...], BeforeValidator(_flattened)] = ()
@@ -171,6 +174,12 @@ class Policy(BaseModel):
                     f"column {column!r} has truly sensitive values but is not sensitive; {choices(column, self.sensitive)}",
                     place=("truly_sensitive", column),
                 )
+        if self.key is not None and (roles.get(self.key, "identifiers") != "identifiers" or self.key == self.target):
+            role = roles.get(self.key, "target")
+            raise PolicyError(
+                f"the key {self.key!r} is dropped, so it cannot have the role {role!r} as well; keep one of them",
+                place=("key",),
+            )
         if self.target in self.identifiers:
             raise PolicyError(
                 f"the target {self.target!r} is an identifier, which is dropped; a target is released",
@@ -254,6 +263,11 @@ class Policy(BaseModel):
         return (*self.sensitive, *self.keep, *target)
 
     @property
+    def carried(self) -> tuple[str, ...]:
+        """The columns that a release needs beside the quasi-identifiers."""
+        return (*self.kept, *((self.key,) if self.key else ()))
+
+    @property
     def tokens(self) -> tuple[str, ...]:
         """The texts that stand for a missing value; the empty one always does."""
         return tuple(dict.fromkeys(("", *self.missing)))
@@ -282,7 +296,11 @@ class Policy(BaseModel):
         roles = {"quasi": tuple(self.quasi), "sensitive": self.confidential}
         if not check:
             roles = {"identifiers": self.identifiers, "quasi": tuple(self.quasi), "sensitive": self.sensitive}
-            roles |= {"keep": self.keep, "target": (self.target,) if self.target else ()}
+            roles |= {
+                "keep": self.keep,
+                "target": (self.target,) if self.target else (),
+                "key": (self.key,) if self.key else (),
+            }
         for role, columns in roles.items():
             for column in columns:
                 if not any(name in schema.names for name in (column, f"{column}_lo" if check else column)):

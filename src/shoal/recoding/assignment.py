@@ -17,13 +17,12 @@ from shoal.recoding.base import (
     Field,
     Later,
     Output,
-    Placement,
+    Placed,
     apply,
-    from_numbers,
+    array_from_json,
+    array_to_json,
     head_from_dict,
     head_to_dict,
-    refuse_outside,
-    to_numbers,
     written_from_dict,
     written_to_dict,
 )
@@ -56,7 +55,7 @@ class Assignment:
         """
         return apply(self, data, nearest=nearest)
 
-    def place(self, later: Later, *, nearest: bool) -> tuple[Placement, tuple[tuple[str, Written], ...]]:
+    def place(self, later: Later) -> Placed:
         """The first box that holds each combination; one whose records were all suppressed stays out."""
         points = points_of(later)
         group, held = nearest_boxes(self.fields, points, self.lo, self.hi)
@@ -64,20 +63,18 @@ class Assignment:
             row.tobytes() for row in self.cells[self.group >= 0]
         }
         out = np.array([row.tobytes() in gone for row in points], bool) if gone else np.zeros(len(points), bool)
-        if not nearest and not (held | out).all():
-            refuse_outside(later, ~(held | out))
-        return Placement.whole(later.counts, np.where(out, -1, group).astype(np.int32)), self.written
+        return Placed(np.where(out, -1, group).astype(np.int32), ~(held | out), self.written)
 
     def to_json(self) -> str:
         """The recoding as JSON text."""
         return json.dumps(
             {
                 **head_to_dict(self),
-                "cells": to_numbers(self.cells),
-                "group": self.group.tolist(),
-                "weight": self.weight.tolist(),
-                "lo": to_numbers(self.lo),
-                "hi": to_numbers(self.hi),
+                "cells": array_to_json(self.cells),
+                "group": array_to_json(self.group),
+                "weight": array_to_json(self.weight),
+                "lo": array_to_json(self.lo),
+                "hi": array_to_json(self.hi),
                 "written": written_to_dict(self.written),
             },
             ensure_ascii=False,
@@ -88,10 +85,10 @@ class Assignment:
         """Back from JSON."""
         return cls(
             *head_from_dict(found),
-            from_numbers(found["cells"]),
-            np.array(found["group"], np.int32),
-            np.array(found["weight"], np.int64),
-            from_numbers(found["lo"]),
-            from_numbers(found["hi"]),
+            array_from_json(found["cells"], np.float64),
+            array_from_json(found["group"], np.int32),
+            array_from_json(found["weight"], np.int64),
+            array_from_json(found["lo"], np.float64),
+            array_from_json(found["hi"], np.float64),
             written_from_dict(found["written"]),
         )

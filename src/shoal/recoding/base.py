@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
@@ -11,8 +13,9 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal import kernels
 from shoal.codes import Attribute
-from shoal.engines import Counts, Dictionary, Distinct, Kept, Plan, Reading, Written, open_data
+from shoal.engines import Counts, Dictionary, Distinct, Engine, Kept, Plan, Reading, Written, open_data
 from shoal.errors import DataError, PolicyError, choices, some
 from shoal.policy import READ_AS, Policy
 from shoal.taxonomy import Maker, Taxonomy, maker_of
@@ -145,12 +148,35 @@ class Output:
         return tuple(found)
 
 
+Columns = tuple[tuple[str, Written], ...]  # what is written per group, each with the column it comes from
+
+
 @dataclass(frozen=True)
 class Later:
-    """Later data as a recoding sees them: their own codes, and the position of each code."""
+    """Later data as a recoding sees them: distinct combinations of their own codes, and the position of each code."""
 
-    counts: Counts
+    quasi: I4
     positions: tuple[F8, ...]
+
+    @property
+    def unknown(self) -> NDArray[np.bool_]:
+        """Which combinations hold a category that the recoding has never seen."""
+        found = np.zeros(len(self.quasi), bool)
+        for j, positions in enumerate(self.positions):
+            found |= np.isnan(positions)[self.quasi[:, j]]
+        return found
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The group of every combination of later data (-1: suppressed), and what is written for the groups.
+
+    ``outside`` are those that no group holds: their group is the nearest, and its labels are not true of them.
+    """
+
+    group: I4
+    outside: NDArray[np.bool_]
+    written: Columns
 
 
 class Recoding(Protocol):
@@ -168,8 +194,8 @@ class Recoding(Protocol):
         """What else leaves the house."""
         ...
 
-    def place(self, later: Later, *, nearest: bool) -> tuple[Placement, tuple[tuple[str, Written], ...]]:
-        """Where the cells of later data go, and what is written for the groups."""
+    def place(self, later: Later) -> Placed:
+        """Where the combinations of later data go, and what is written for the groups."""
         ...
 
     def apply(self, data: Any, *, nearest: bool = False) -> Any:
@@ -181,55 +207,105 @@ class Recoding(Protocol):
         ...
 
 
-def apply(recoding: Recoding, data: Any, *, nearest: bool) -> Any:
-    """Recode later data as the first were; see `Boxes.apply`."""
-    engine = open_data(data)
+@dataclass(frozen=True)
+class Located:
+    """Later data with codes, and the position of each code; ``unseen`` are the categories that have none, by column."""
+
+    engine: Engine
+    positions: tuple[F8, ...]
+    unseen: Mapping[str, tuple[str, ...]]
+
+
+def locate(recoding: Recoding, engine: Engine, secrets: Mapping[str, Dictionary] | None = None) -> Located:
+    """Give later data the codes by which a recoding places them, and confidential columns those of ``secrets``."""
     names = engine.schema().names
     for name in (*(f.name for f in recoding.fields), *recoding.output.kept):
         if name not in names:
             raise PolicyError(f"column {name!r} is not in the table; {choices(name, names)}")
     readings = {f.name: Reading(READ_AS[f.kind], recoding.output.missing) for f in recoding.fields}  # type: ignore[arg-type]
     engine.prepare(readings)
-    dictionaries, positions = {}, []
+    dictionaries, positions, unseen = dict(secrets or {}), [], {}
     for field in recoding.fields:
         distinct = engine.distinct(field.name, readings[field.name])
         found = field.locate(distinct)
-        if not nearest and np.isnan(found).any():
-            lost = [str(v) for v in distinct.values[np.isnan(found)]]
-            raise DataError(
-                f"column {field.name!r} holds values that the recoding has never seen: {some(lost)}; learn it anew, or "
-                "ask for the nearest box"
-            )
+        if np.isnan(found).any():
+            unseen[field.name] = tuple(str(v) for v in distinct.values[np.isnan(found)])
         ascending = np.unique(np.append(found, np.inf))  # NaN comes last, behind the missing value
         codes = np.searchsorted(ascending, found).astype(np.int32)
         missing = int(np.searchsorted(ascending, np.inf))
         dictionaries[field.name] = Dictionary(readings[field.name], distinct, codes, missing)
         positions.append(ascending)
-    coded = engine.encode(dictionaries)
-    counts = coded.count([f.name for f in recoding.fields])
-    placement, written = recoding.place(Later(counts, tuple(positions)), nearest=nearest)
-    plan = Plan(counts, placement.cell, placement.group, placement.weight, recoding.output.columns(names, written))
-    return coded.apply(plan).frame()
+    return Located(engine.encode(dictionaries, carry=recoding.output.kept), tuple(positions), unseen)
 
 
-def refuse_outside(later: Later, outside: NDArray[np.bool_]) -> None:
+def apply(recoding: Recoding, data: Any, *, nearest: bool) -> Any:
+    """Recode later data as the first were; see `Boxes.apply`."""
+    source = open_data(data)
+    located = locate(recoding, source)
+    if located.unseen and not nearest:
+        name, lost = next(iter(located.unseen.items()))
+        raise DataError(
+            f"column {name!r} holds values that the recoding has never seen: {some(lost)}; learn it anew, or ask for the "
+            "nearest box"
+        )
+    columns, engine = [f.name for f in recoding.fields], located.engine
+
+    def plans() -> Iterator[Plan]:
+        for part in range(engine.divide(columns).parts):
+            counts = engine.count(columns, part=part)
+            placed = recoding.place(Later(counts.quasi, located.positions))
+            if not nearest:
+                _refuse_outside(counts, placed.outside)
+            where = Placement.whole(counts, placed.group)
+            listed = recoding.output.columns(source.schema().names, placed.written)
+            yield Plan(counts, where.cell, where.group, where.weight, listed)
+
+    return engine.apply(plans()).frame()
+
+
+def _refuse_outside(counts: Counts, outside: NDArray[np.bool_]) -> None:
     """An error that counts the records that no box holds."""
-    records = int(later.counts.weight[np.repeat(outside, np.diff(later.counts.start))].sum())
-    raise DataError(
-        f"{records} records lie outside every box of the recoding; learn it anew on all records, or ask for the nearest box"
-    )
+    records = int(counts.weight[np.repeat(outside, np.diff(counts.start))].sum())
+    if records:
+        raise DataError(
+            f"{records} records lie outside every box of the recoding; learn it anew on all records, or ask for the nearest "
+            "box"
+        )
 
 
-def to_numbers(values: NDArray[np.float64]) -> list[Any]:
-    """Positions for JSON: infinity as text, whole numbers as such."""
+def descended(later: Later, field: I4, at: F8, left: I4, right: I4, leaf: I4) -> I4:
+    """Where every combination ends that falls through a tree of cuts in positions."""
+    codes = np.zeros(len(field), np.int32)
+    for j, positions in enumerate(later.positions):
+        mine = field == j
+        codes[mine] = np.searchsorted(positions, at[mine], side="right") - 1
+    found: I4 = kernels.boxes.descend(later.quasi, field, codes, left, right, leaf)
+    return found
+
+
+LISTED = 20_000  # longer arrays are packed: a list of so many numbers nobody reads
+
+
+def array_to_json(values: NDArray[Any]) -> Any:
+    """An array for JSON: a list (infinity as text, whole numbers as such), or its bytes where it is long."""
+    if values.size > LISTED:
+        packed = base64.b64encode(zlib.compress(np.ascontiguousarray(values).tobytes(), 1)).decode("ascii")
+        return {"shape": list(values.shape), "type": values.dtype.newbyteorder("<").str, "packed": packed}
     if values.ndim == 2:
-        return [to_numbers(row) for row in values]
+        return [array_to_json(row) for row in values]
+    if values.dtype.kind != "f":
+        return values.tolist()
     return [str(v) if np.isinf(v) else int(v) if v == int(v) else float(v) for v in values.tolist()]
 
 
-def from_numbers(values: Sequence[Any]) -> F8:
+def array_from_json(found: Any, kind: type[np.generic]) -> NDArray[Any]:
     """Back from JSON."""
-    return np.array([[float(v) for v in row] for row in values], np.float64)
+    if isinstance(found, Mapping):
+        content = zlib.decompress(base64.b64decode(found["packed"]))
+        return np.frombuffer(content, np.dtype(found["type"])).reshape(found["shape"]).astype(kind)
+    if kind is np.float64:
+        found = [[float(v) for v in row] if isinstance(row, list) else float(row) for row in found]
+    return np.array(found, kind)
 
 
 def head_to_dict(recoding: Recoding) -> dict[str, Any]:
@@ -251,7 +327,7 @@ def head_from_dict(found: Mapping[str, Any]) -> tuple[tuple[Field, ...], Output]
 def written_to_dict(written: Sequence[tuple[str, Written]]) -> list[dict[str, Any]]:
     """What is published per group, for JSON."""
     return [
-        {"source": source, "name": w.name, "values": w.values.tolist(), "index": w.index.tolist()}
+        {"source": source, "name": w.name, "values": w.values.tolist(), "index": array_to_json(w.index)}
         for source, w in written
     ]
 
@@ -262,5 +338,5 @@ def written_from_dict(found: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, Wr
     for entry in found:
         numeric = bool(entry["values"]) and not isinstance(entry["values"][0], str)
         values = np.array(entry["values"], np.float64 if numeric else object)
-        made.append((entry["source"], Written(entry["name"], values, np.array(entry["index"], np.int32))))
+        made.append((entry["source"], Written(entry["name"], values, array_from_json(entry["index"], np.int32))))
     return tuple(made)

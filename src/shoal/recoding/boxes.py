@@ -18,13 +18,13 @@ from shoal.recoding.base import (
     Field,
     Later,
     Output,
-    Placement,
+    Placed,
     apply,
-    from_numbers,
+    array_from_json,
+    array_to_json,
+    descended,
     head_from_dict,
     head_to_dict,
-    refuse_outside,
-    to_numbers,
     written_from_dict,
     written_to_dict,
 )
@@ -67,24 +67,17 @@ class Boxes:
         """
         return apply(self, data, nearest=nearest)
 
-    def place(self, later: Later, *, nearest: bool) -> tuple[Placement, tuple[tuple[str, Written], ...]]:
+    def place(self, later: Later) -> Placed:
         """Let every combination fall through the cuts."""
-        quasi = later.counts.quasi
-        at = np.zeros(len(self.field), np.int32)
-        for j, positions in enumerate(later.positions):
-            mine = self.field == j
-            at[mine] = np.searchsorted(positions, self.at[mine], side="right") - 1
-        group = kernels.boxes.descend(quasi, self.field, at, self.left, self.right, self.group)
+        group = descended(later, self.field, self.at, self.left, self.right, self.group)
         points = points_of(later)
         present = group >= 0
-        lost = np.zeros(len(group), bool)
-        lost[present] = ~kernels.boxes.inside(points[present], group[present], self.lo, self.hi)
-        if lost.any():  # another box may hold it
-            group[lost], held = nearest_boxes(self.fields, points[lost], self.lo, self.hi)
-            if not nearest and not held.all():
-                lost[lost] = ~held
-                refuse_outside(later, lost)
-        return Placement.whole(later.counts, group), self.written
+        outside = np.zeros(len(group), bool)
+        outside[present] = ~kernels.boxes.inside(points[present], group[present], self.lo, self.hi)
+        if outside.any():  # another box may hold it
+            group[outside], held = nearest_boxes(self.fields, points[outside], self.lo, self.hi)
+            outside[outside] = ~held
+        return Placed(group, outside, self.written)
 
     def to_json(self) -> str:
         """The recoding as JSON text."""
@@ -92,14 +85,14 @@ class Boxes:
             {
                 **head_to_dict(self),
                 "tree": {
-                    "field": self.field.tolist(),
-                    "at": to_numbers(self.at),
-                    "left": self.left.tolist(),
-                    "right": self.right.tolist(),
-                    "group": self.group.tolist(),
+                    "field": array_to_json(self.field),
+                    "at": array_to_json(self.at),
+                    "left": array_to_json(self.left),
+                    "right": array_to_json(self.right),
+                    "group": array_to_json(self.group),
                 },
-                "lo": to_numbers(self.lo),
-                "hi": to_numbers(self.hi),
+                "lo": array_to_json(self.lo),
+                "hi": array_to_json(self.hi),
                 "written": written_to_dict(self.written),
             },
             ensure_ascii=False,
@@ -111,16 +104,16 @@ class Boxes:
         tree = found["tree"]
 
         def whole(name: str) -> NDArray[np.int32]:
-            return np.array(tree[name], np.int32)
+            return array_from_json(tree[name], np.int32)
 
         return cls(
             *head_from_dict(found),
             whole("field"),
-            np.array(tree["at"], np.float64),
+            array_from_json(tree["at"], np.float64),
             whole("left"),
             whole("right"),
             whole("group"),
-            from_numbers(found["lo"]),
-            from_numbers(found["hi"]),
+            array_from_json(found["lo"], np.float64),
+            array_from_json(found["hi"], np.float64),
             written_from_dict(found["written"]),
         )

@@ -21,13 +21,12 @@ from shoal.recoding.base import (
     Field,
     Later,
     Output,
-    Placement,
+    Placed,
     apply,
-    from_numbers,
+    array_from_json,
+    array_to_json,
     head_from_dict,
     head_to_dict,
-    refuse_outside,
-    to_numbers,
 )
 from shoal.recoding.writing import style_of
 
@@ -127,9 +126,9 @@ class Cut:
         """
         return apply(self, data, nearest=nearest)
 
-    def place(self, later: Later, *, nearest: bool) -> tuple[Placement, tuple[tuple[str, Written], ...]]:
+    def place(self, later: Later) -> Placed:
         """Every code to its interval; a group is a combination of intervals that occurs."""
-        quasi = later.counts.quasi
+        quasi = later.quasi
         parts = np.empty(quasi.shape, np.int32)
         outside = np.zeros(len(quasi), bool)
         for j, (cut, positions) in enumerate(zip(self.cuts, later.positions, strict=True)):
@@ -143,10 +142,7 @@ class Cut:
             gone = set(self.suppressed)
             out = np.array([row in gone for row in self.labels(parts[first])], bool)
             group = np.where(out[group], -1, group).astype(np.int32)
-        outside &= group >= 0
-        if outside.any() and not nearest:
-            refuse_outside(later, outside)
-        return Placement.whole(later.counts, group), self.write(parts[first])
+        return Placed(group, outside & (group >= 0), self.write(parts[first]))
 
     def write(self, parts: I4, *, numbers: str | None = None) -> tuple[tuple[str, Written], ...]:
         """The released columns of groups that lie in the intervals ``parts`` [group, field]; missing is the one behind."""
@@ -177,7 +173,9 @@ class Cut:
                         "labels": list(c.labels),
                         "missing": c.missing,
                         "closed": c.closed,
-                        "shown": None if c.low is None or c.high is None else [to_numbers(c.low), to_numbers(c.high)],
+                        "shown": None
+                        if c.low is None or c.high is None
+                        else [array_to_json(c.low), array_to_json(c.high)],
                     }
                     for c in self.cuts
                 ],
@@ -197,7 +195,7 @@ class Cut:
                 tuple(c["labels"]),
                 c["missing"],
                 c["closed"],
-                *((None, None) if c["shown"] is None else from_numbers(c["shown"])),
+                *((None, None) if c["shown"] is None else (array_from_json(end, np.float64) for end in c["shown"])),
             )
             for c in found["cuts"]
         )

@@ -13,9 +13,9 @@ from shoal.recoding.base import F8, I4, Field, Later
 
 def points_of(later: Later) -> F8:
     """The positions of every combination."""
-    points = np.empty(later.counts.quasi.shape, np.float64)
+    points = np.empty(later.quasi.shape, np.float64)
     for j, positions in enumerate(later.positions):
-        points[:, j] = positions[later.counts.quasi[:, j]]
+        points[:, j] = positions[later.quasi[:, j]]
     return points
 
 

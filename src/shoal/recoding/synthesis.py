@@ -248,7 +248,7 @@ class Synthesis:
             "anonymize the later table by itself, or use a method whose recoding can be applied, such as mondrian"
         )
 
-    def place(self, later: Later, *, nearest: bool) -> NoReturn:
+    def place(self, later: Later) -> NoReturn:
         """Refuse later data: `DataError`."""
         self.apply(later)
 

@@ -56,7 +56,9 @@ class Facts:
         ]
 
     def knowledge(self) -> list[tuple[str, str]]:
-        """What was kept, overall and by attribute: 100 % is the raw value, 0 % is '*'."""
+        """What was kept, overall and by attribute: 100 % is the raw value, 0 % is '*'; nothing where it was not measured."""
+        if not self.kept:
+            return []
         overall = 1 - self.measures["ncp"]
         return [
             ("all attributes", f"{overall:.1%}"),

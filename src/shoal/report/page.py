@@ -25,6 +25,11 @@ TESTED = "The table was tested as a stranger sees it, after it was written."
 DRAWN = """The quasi-identifiers were drawn anew from the statistics of groups that meet the requirements. These groups were
 counted, row by row, before the table was written: the table alone does not show them, and a check of it does not hold."""
 
+UNION = """The table was tested as a stranger sees it, after it was written, together with all that was released before by the
+same recoding: these are the groups that the requirements are about. The table alone may hold smaller ones, so somebody who is
+known to be in this very table is less hidden; what is at risk is said of this table alone."""
+SAID = {"table": TESTED, "groups": DRAWN, "union": UNION}
+
 
 def html(facts: Facts, policy: Policy, *, owner: bool) -> str:
     """The page. Without ``owner`` it holds nothing that the released table does not show."""
@@ -35,14 +40,14 @@ def html(facts: Facts, policy: Policy, *, owner: bool) -> str:
 <html lang="en"><head><meta charset="utf-8"><title>Release report</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>
 <h1>Release report</h1>
-<p><span class="{verdict[0]}">{verdict[1]}</span> {DRAWN if facts.drawn else TESTED}</p>
+<p><span class="{verdict[0]}">{verdict[1]}</span> {SAID[certificate.evidence]}</p>
 <h2>Requirements</h2>
 {_table(("requirement", "worst group reaches", ""), facts.requirements())}
 <h2>What is at risk</h2>
 {_table(("", ""), facts.risks(), figures=True)}
 <p>The risk of being found is the chance to pick the right record of somebody who is known to be in the table and whose
 quasi-identifiers are known: one over the size of the group{" that it was drawn from" if facts.drawn else ""}.</p>
-{_kept(facts) if owner else ""}
+{_kept(facts) if owner and facts.kept else ""}
 <h2>Columns</h2>
 {_table(("role", "columns"), _roles(policy, "drawn anew" if facts.drawn else "generalized"))}
 <footer><p>Made by {escape(facts.method)} ({escape(parameters)}). Counting: a missing value is a value of its own;

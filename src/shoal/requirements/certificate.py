@@ -36,8 +36,9 @@ class Finding:
     worst_size: int
 
 
-Evidence = Literal["table", "groups"]
+Evidence = Literal["table", "groups", "union"]
 DRAWN = "records were drawn anew from groups that meet this; the table alone does not show it"
+UNION = "the table was counted together with what was released before; alone it may hold smaller groups"
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,13 @@ class Certificate:
     """The requirements as re-tested on a table, by what the table alone shows.
 
     Where records were drawn anew, ``evidence`` is ``groups``: counted are the groups that they were drawn from, which only
-    the owner can tell; all rows of the table itself may differ.
+    the owner can tell; all rows of the table itself may differ. Where later records were released, it is ``union``: counted
+    are the groups of this table together with those of all tables before it; ``records`` are those of this one.
 
     Rule of counting: a missing value is a value of its own, so records that lack a quasi-identifier form groups of their
     own and are counted; suppressed records are not in the table. ``identifiers`` are columns of the table that the policy
-    calls identifiers: no requirement hides what they tell.
+    calls identifiers: no requirement hides what they tell. ``parts``: where the table was too large for one search, into how
+    many parts it was cut first; every part meets the requirements, and what is certified is the whole.
     """
 
     holds: bool
@@ -61,6 +64,7 @@ class Certificate:
     suppressed: int = 0
     identifiers: tuple[str, ...] = ()
     evidence: Evidence = "table"
+    parts: int = 1
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -74,12 +78,17 @@ class Certificate:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def __str__(self) -> str:
-        lines = [f"{'holds' if self.holds else 'DOES NOT HOLD'}: {self.records} records in {self.groups} groups"]
+        among = " with what was released before" if self.evidence == "union" else ""
+        lines = [f"{'holds' if self.holds else 'DOES NOT HOLD'}: {self.records} records in {self.groups} groups{among}"]
         for f in self.findings:
             failing = "" if f.holds else f"; {f.failing_groups} groups with {f.failing_records} records fail"
             lines.append(f"  {'ok  ' if f.holds else 'FAIL'} {f.text}: worst group reaches {f.reached:g}{failing}")
         if self.evidence == "groups":
             lines.append(f"  note {DRAWN}")
+        if self.evidence == "union":
+            lines.append(f"  note {UNION}")
+        if self.parts > 1:
+            lines.append(f"  note searched in {self.parts} parts, one after another")
         if self.identifiers:
             lines.append(f"  note the table still holds identifiers: {', '.join(self.identifiers)}")
         return "\n".join(lines)
@@ -94,6 +103,7 @@ def certify(
     suppressed: int = 0,
     identifiers: tuple[str, ...] = (),
     evidence: Evidence = "table",
+    parts: int = 1,
 ) -> Certificate:
     """Test groups against every requirement, each on its own set of attributes."""
     findings = tuple(_finding(groups, requirement, label) for requirement in requirements)
@@ -110,6 +120,7 @@ def certify(
         suppressed,
         identifiers,
         evidence,
+        parts,
     )
 
 

@@ -15,7 +15,8 @@ from shoal.codes import Codes
 from shoal.decision import Decision
 from shoal.engines import Engine, Plan, Written
 from shoal.errors import PolicyError, RequirementNotMet
-from shoal.method import Common, Made, Progress
+from shoal.learned import Columns
+from shoal.method import Common, Found, Made, Progress
 from shoal.policy import Policy
 from shoal.recoding import Field, Output, Placement, Style, Synthesis, one_by_one
 from shoal.requirements import OwnK
@@ -119,34 +120,28 @@ class Condensation(KNearest):
                 )
         return super().decide(codes, rng=rng, progress=progress)
 
-    def _shown(self, codes: Codes, decision: Decision, style: Style) -> tuple[tuple[str, Written], ...]:
+    def _shown(self, codes: Codes, decision: Decision, style: Style) -> Columns:
         """Groups are told apart by their numbers: none hides in another's box."""
         return _numbered(self.policy, np.arange(len(decision.lo), dtype=np.int32))
 
-    def _make(
-        self,
-        codes: Codes,
-        coded: Engine,
-        decision: Decision,
-        written: tuple[tuple[str, Written], ...],
-        output: Output,
-        rng: np.random.Generator,
-    ) -> Made:
+    def _make(self, codes: Codes, engine: Engine, found: Found, output: Output, rng: np.random.Generator) -> Made:
         """Draw the records; beside them the same rows with their groups, to be counted."""
-        names = coded.schema().names
+        decision = found.decision
+        names = engine.schema().names
         fields = tuple(Field.of(a, self.policy) for a in codes.attributes)
         bounds = {name: quasi.bounds for name, quasi in self.policy.quasi.items()}
         synthesis = Synthesis.of(codes, decision.placement, fields, output, bounds)
         each, group = one_by_one(decision.placement)
         own = tuple(_own(codes, each, column) for column in self.watched() if column not in output.kept)
 
-        def table(columns: tuple[tuple[str, Written], ...]) -> Engine:
-            return coded.apply(Plan(codes.counts, each.cell, each.group, each.weight, output.columns(names, columns)))
+        def table(columns: Columns) -> Engine:
+            listed = output.columns(names, columns)
+            return engine.apply([Plan(codes.counts, each.cell, each.group, each.weight, listed, self.policy.key)])
 
         return Made(synthesis, table((*_numbered(self.policy, group), *own)), table(synthesis.draw(rng)))
 
 
-def _numbered(policy: Policy, group: NDArray[np.int32]) -> tuple[tuple[str, Written], ...]:
+def _numbered(policy: Policy, group: NDArray[np.int32]) -> Columns:
     """The number of a group in the place of the quasi-identifiers.
 
     It stands in one of every set that a requirement looks at, so that all of them see the same groups; the rest is empty.

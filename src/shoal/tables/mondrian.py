@@ -6,16 +6,16 @@ published as the smallest box around it. A cut can look at the loss, at the reco
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal import kernels
+from shoal import kernels, threads
 from shoal.codes import Codes
 from shoal.decision import Cuts, Decision
 from shoal.errors import PolicyError, choices
@@ -102,10 +102,12 @@ class Mondrian(Method):
             )
         mode = RELAXED if self.relaxed else {"gain": GAIN, "median": MEDIAN, "target": TARGET}[self.cut]
         forest = _Forest.of(codes, self.policy, mode, self.weights_of(codes))
-        parts, ref = forest.grow(progress), forest.ref
-        del forest  # its rows are as large as the codes
-        tree = _joined(parts, len(ref))
-        return Decision.of_records(codes, ref, _groups(tree)[1]) if self.relaxed else _strict(codes, ref, tree)
+        tree, ref = _joined(forest.grow(progress), len(forest.ref)), forest.ref
+        if self.relaxed:
+            return Decision.of_records(codes, ref, _groups(tree)[1])
+        box = kernels.boxes.of_segments(forest.rows, tree.segment[tree.leaves], forest.width)
+        del forest  # its rows are large
+        return _strict(codes, ref, tree, box)
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,12 @@ class _Tree:
     segment: NDArray[np.int64]
 
     @property
+    def below(self) -> list[tuple[int, int]]:
+        """The segments that are left to be cut: both halves where only one cut was made."""
+        begin, end = _bounds(self.segment[0])
+        return [_bounds(half) for half in self.segment[1:]] if end - begin > PIECE else []
+
+    @property
     def leaves(self) -> NDArray[np.int64]:
         """The groups, in the order of their rows."""
         leaf = np.flatnonzero(self.attribute < 0)
@@ -128,7 +136,7 @@ class _Tree:
 class _Forest:
     """Rows of codes to be cut in place, with what the kernels need to judge a cut."""
 
-    rows: NDArray[np.int32]
+    rows: NDArray[Any]
     weight: NDArray[np.int32]
     ref: NDArray[np.int32]
     width: int
@@ -150,18 +158,20 @@ class _Forest:
             else np.zeros(0, np.int64)
         )
         classes, kinds = classes_of(codes, policy.target) if mode == TARGET else (np.zeros(0, np.int32), 0)
+        most = max((a.size for a in codes.attributes), default=0)
         if mode == RELAXED:  # one row per record, told by its cell
             cell = np.repeat(np.arange(len(counts.weight), dtype=np.int32), counts.weight)
-            rows = _padded(codes.quasi[codes.combination[cell]])
+            rows = _padded(codes.quasi[codes.combination[cell]], most)
             weight = np.ones(len(rows), np.int32)
             start = np.arange(len(counts.weight) + 1, dtype=np.int64)
             cells = (start, counts.secret, np.ones(len(counts.weight), np.int64), offset, classes, kinds)
         else:
             cell = np.arange(len(codes.quasi), dtype=np.int32)
-            rows = _padded(codes.quasi)
+            rows = _padded(codes.quasi, most)
             weight = codes.weight.astype(np.int32)
             cells = (counts.start, counts.secret, counts.weight, offset, classes, kinds)
-        geometry = (codes.geometry.ints, codes.geometry.floats, weights / (weights.max(initial=0.0) or 1.0))
+        shape, share = codes.geometry, weights / (weights.max(initial=0.0) or 1.0)
+        geometry = (shape.ints, shape.floats, share, _first_codes(codes))
         width = len(codes.attributes)
         return cls(rows, weight, cell, width, mode, geometry, cells, limits.arrays(), limits.least, codes.records)
 
@@ -171,22 +181,24 @@ class _Forest:
         Large segments are cut once and their halves queued; small ones are finished by one task. The parts do not depend
         on the number of threads: tasks work on disjoint rows.
         """
-        done = 0
+        done, waiting = 0, [(0, len(self.rows))]
         parts: dict[tuple[int, int], _Tree] = {}
+        ready: SimpleQueue[Future[_Tree]] = SimpleQueue()
         progress("cutting", 0, self.records)
-        with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as pool:
-            waiting: set[Future[_Tree]] = {pool.submit(self._task, 0, len(self.rows))}
-            while waiting:
-                ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in ready:
-                    tree = future.result()
-                    begin, end = (int(v) for v in tree.segment[0])
-                    parts[begin, end] = tree
-                    if end - begin > PIECE and len(tree.attribute) > 1:
-                        waiting |= {pool.submit(self._task, int(b), int(e)) for b, e in tree.segment[1:]}
-                    else:
-                        done += int(self.weight[begin:end].sum())
-                        progress("cutting", done, self.records)
+        with ThreadPoolExecutor(max_workers=threads.CORES) as pool:
+            running = 0
+            while waiting or running:
+                for segment in waiting:
+                    pool.submit(self._task, *segment).add_done_callback(ready.put)
+                running += len(waiting)
+                tree = ready.get().result()
+                running -= 1
+                begin, end = _bounds(tree.segment[0])
+                parts[begin, end] = tree
+                waiting = tree.below
+                if not waiting:
+                    done += int(self.weight[begin:end].sum())
+                    progress("cutting", done, self.records)
         return parts
 
     def _task(self, begin: int, end: int) -> _Tree:
@@ -208,9 +220,26 @@ class _Forest:
         return _Tree(*grown)
 
 
-def _padded(quasi: NDArray[np.int32]) -> NDArray[np.int32]:
-    """A copy whose columns come in fours, as the kernels compare them."""
-    rows = np.zeros((len(quasi), -(-quasi.shape[1] // 4) * 4), np.int32)
+def _bounds(segment: NDArray[np.int64]) -> tuple[int, int]:
+    return int(segment[0]), int(segment[1])
+
+
+def _first_codes(codes: Codes) -> NDArray[np.int32]:
+    """The first code under each node, at the place where the geometry has the last."""
+    ints = codes.geometry.ints
+    found = np.zeros(len(ints), np.int32)
+    for j, attribute in enumerate(codes.attributes):
+        if attribute.taxonomy is not None:
+            nodes = ints[kernels.boxes.HEAD * j + kernels.boxes.NODES]
+            found[nodes : nodes + 2 * len(attribute.taxonomy.lo) : 2] = attribute.taxonomy.lo
+    return found
+
+
+def _padded(quasi: NDArray[np.int32], most: int) -> NDArray[Any]:
+    """A copy of codes below ``most`` in the shortest type, its rows a multiple of 16 bytes, as the kernels compare them."""
+    kind = np.dtype(np.uint16 if most <= 1 << 16 else np.int32)
+    lanes = 16 // kind.itemsize
+    rows = np.zeros((len(quasi), -(-quasi.shape[1] // lanes) * lanes), kind)
     rows[:, : quasi.shape[1]] = quasi
     return rows
 
@@ -221,9 +250,8 @@ def _joined(parts: Mapping[tuple[int, int], _Tree], rows: int) -> _Tree:
     shift = dict(zip(order, np.cumsum([0, *(len(parts[s].attribute) for s in order)]), strict=False))
     child = np.concatenate([np.where(parts[s].child >= 0, parts[s].child + shift[s], -1) for s in order])
     for segment in order:
-        below = [(int(b), int(e)) for b, e in parts[segment].segment[1:]]
-        if segment[1] - segment[0] > PIECE and below:
-            child[shift[segment]] = [shift[b] for b in below]
+        if below := parts[segment].below:
+            child[shift[segment]] = [shift[half] for half in below]
     whole = _Tree(
         np.concatenate([parts[s].attribute for s in order]),
         np.concatenate([parts[s].cut for s in order]),
@@ -249,12 +277,14 @@ def _groups(tree: _Tree) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     return leaves, np.repeat(np.arange(len(leaves), dtype=np.int32), sizes)
 
 
-def _strict(codes: Codes, ref: NDArray[np.int32], tree: _Tree) -> Decision:
+def _strict(
+    codes: Codes, ref: NDArray[np.int32], tree: _Tree, box: tuple[NDArray[np.int32], NDArray[np.int32]]
+) -> Decision:
     leaves, by_row = _groups(tree)
     group = np.empty(len(codes.quasi), np.int32)
     group[ref] = by_row
-    lo, hi = kernels.boxes.bounds(codes.quasi, np.arange(len(group)), group, len(leaves))
+    del by_row
     number = np.full(len(tree.attribute), -1, np.int32)
     number[leaves] = np.arange(len(leaves), dtype=np.int32)
     cuts = Cuts(tree.attribute, tree.cut, tree.child[:, 0].copy(), tree.child[:, 1].copy(), number)
-    return Decision(Placement.whole(codes.counts, group), lo, hi, cuts)
+    return Decision(Placement.whole(codes.counts, group), *box, cuts)

@@ -1,0 +1,92 @@
+"""Tables larger than memory: from Parquet to a checked release in Parquet, beside what DuckDB alone needs for the file.
+
+`python -m benchmarks.scale FOLDER ROWS` makes a hospital of so many patients in FOLDER, some millions to a file, and releases
+it with a method and a memory limit: ``--method tds --memory 4GB``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+
+import shoal
+from benchmarks.cases import forget_peak, peak_mb
+from shoal.datasets import hospital, hospital_policy
+
+FILE = 5_000_000  # patients to a file
+
+
+def hospital_folder(folder: Path, rows: int) -> Path:
+    """Made-up patients in files of five million, drawn one file after another; at most 2 GB for 100M."""
+    target = folder / f"hospital-{rows}"
+    if target.is_dir():
+        return target
+    work = Path(tempfile.mkdtemp(dir=folder))
+    for number, begin in enumerate(range(0, rows, FILE)):
+        some = hospital(min(FILE, rows - begin), seed=number, kind="pyarrow")
+        pq.write_table(some, work / f"part-{number:03d}.parquet")
+    return work.rename(target)
+
+
+def alone(table: Path, memory: str) -> dict[str, float]:
+    """What DuckDB needs to read the files, to group them by the quasi-identifiers, and to copy them."""
+    quasi = ", ".join(hospital_policy().quasi)
+    with tempfile.TemporaryDirectory(dir=table.parent) as folder:
+        connection = duckdb.connect(config={"memory_limit": memory, "temp_directory": f"{folder}/spill"})
+        source = f"read_parquet('{table}/*.parquet')"
+        begin = time.perf_counter()
+        connection.execute(f"SELECT count(*) FROM (SELECT {quasi}, count(*) FROM {source} GROUP BY ALL)").fetchall()
+        grouped = time.perf_counter()
+        connection.execute(f"COPY (FROM {source}) TO '{folder}/copy.parquet' (FORMAT parquet)")
+        copied = time.perf_counter()
+        connection.close()
+    return {"group": grouped - begin, "copy": copied - grouped, "wall": copied - begin}
+
+
+def released(table: Path, method: str, memory: str, **limits: int) -> dict[str, float]:
+    """A checked release of the files, saved beside them and removed again; seconds, and the most memory held, in MB."""
+    out = table.parent / f"{table.name}-{method}"
+    forget_peak()
+    wall, cpu = time.perf_counter(), time.process_time()
+    release = shoal.anonymize(
+        table, hospital_policy(), method=method, memory=memory, temp=table.parent, engine="duckdb", **limits
+    )
+    decided = time.perf_counter()
+    release.save(out, overwrite=True)
+    saved = time.perf_counter()
+    shutil.rmtree(out)
+    shutil.rmtree(f"{out}.owner")
+    return {
+        "wall": saved - wall,
+        "release": decided - wall,
+        "cpu": time.process_time() - cpu,
+        "peak": peak_mb(),
+        "rows": release.certificate.records,
+        "groups": release.certificate.groups,
+        "parts": release.certificate.parts,
+        "ncp": release.measures["ncp"],
+    }
+
+
+def main() -> None:
+    """One release, or DuckDB alone; prints one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("rows", type=int)
+    parser.add_argument("--method", default="tds", help="a method, or duckdb for DuckDB alone")
+    parser.add_argument("--memory", default="4GB")
+    given = parser.parse_args()
+    table = hospital_folder(given.folder, given.rows)
+    found = alone(table, given.memory) if given.method == "duckdb" else released(table, given.method, given.memory)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,289 @@
+"""The engine for tables larger than memory: DuckDB counts, joins and sorts; dictionaries, cells and groups come and go.
+
+What happens where. `distinct` groups one column; its values are settled here, as those of a table in memory are. `encode`
+makes a table of codes for every column and, where something is to be released, puts aside what the release needs: for
+each record its *key*, all codes packed into a word (or several), and the columns that are carried along. `count` groups the
+keys. `apply` joins the keys with their groups, sorts the records by what is published of them and writes them to a file,
+which is then read by strangers: the same engine, opened on that file.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc_csv
+
+from shoal import kernels, threads
+from shoal.engines import files, prints, values
+from shoal.engines.base import I4, I8, Counts, Dictionary, Distinct, Division, Format, Plan, Reading, Schema
+from shoal.engines.duck.home import Home
+from shoal.engines.duck.parts import Keys, divided, scatter, scattered
+from shoal.engines.duck.release import Release, Staged
+from shoal.engines.duck.sources import BATCH, CHANGED, Source, name, source_of, text
+from shoal.engines.resources import Resources
+from shoal.errors import DataError, EngineError, PolicyError, choices
+
+DIGITS = 38  # that DuckDB's decimals have
+
+
+@dataclass(frozen=True)
+class _Coding:
+    """The codes of a column: a table of raw values and codes, and how many codes there may be."""
+
+    table: str
+    size: int
+
+
+@dataclass(frozen=True)
+class DuckEngine:
+    """A table that DuckDB reads from Parquet files, with the codes of the columns that were encoded."""
+
+    home: Home
+    source: Source
+    codings: Mapping[str, _Coding] = field(default_factory=dict)
+    carry: tuple[str, ...] | None = None
+    _seen: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def open(cls, data: Any, resources: Resources) -> DuckEngine:
+        """Files, folders of files, a connection, a table or a relation."""
+        home = Home(resources)
+        return cls(home, source_of(data, home))
+
+    @property
+    def format(self) -> Format:
+        """As the data came."""
+        return self.source.format
+
+    def schema(self) -> Schema:
+        """Names and number of records."""
+        return Schema(tuple(self.source.columns), self.source.rows)
+
+    def distinct(self, column: str, reading: Reading) -> Distinct:
+        """The distinct values of one column."""
+        return self._settled(column, reading)[0]
+
+    def prepare(self, readings: Mapping[str, Reading]) -> None:
+        """Every column is a scan of its own."""
+
+    def _settled(self, column: str, reading: Reading) -> tuple[Distinct, I4]:
+        """The distinct values, and the place of every raw one's among them, in the order of the table of raw values."""
+        if (column, reading) not in self._seen:
+            found = self.home.arrow(f"SELECT raw, records FROM {self._raw(column)} ORDER BY id")
+            raw = self.source.typed(column, found["raw"].combine_chunks())
+            raw = raw.chunk(0) if isinstance(raw, pa.ChunkedArray) else raw
+            records = found["records"].to_numpy()
+            present = raw.is_valid().to_numpy(zero_copy_only=False)
+            kept, target = values.settled(raw.filter(pa.array(present)), column, reading)
+            place = np.full(len(raw), -1, np.int32)
+            place[present] = target
+            tally = np.bincount(place + 1, records, minlength=len(kept) + 1).astype(np.int64)
+            self._seen[column, reading] = Distinct(kept, tally[1:], int(tally[0])), place
+        found_before: tuple[Distinct, I4] = self._seen[column, reading]
+        return found_before
+
+    def _raw(self, column: str) -> str:
+        """The table of a column's raw values, numbered, with the records of each."""
+        if column not in self.source.columns:
+            raise PolicyError(f"column {column!r} is not in the table; {choices(column, list(self.source.columns))}")
+        if ("raw", column) not in self._seen:
+            table, raw = self.home.fresh("raw"), name(self.source.columns[column])
+            self._refuse_strange(column)
+            self.home.run(
+                f"CREATE TEMP TABLE {table} AS SELECT row_number() OVER () AS id, * FROM "
+                f"(SELECT {raw} AS raw, count(*) AS records FROM {self.source.sql} GROUP BY 1)"
+            )
+            self._seen["raw", column] = table
+        return str(self._seen["raw", column])
+
+    def _refuse_strange(self, column: str) -> None:
+        """An error for a column that DuckDB cannot group, or cannot hold as it is."""
+        kind = self.source.types[column]
+        if pa.types.is_nested(kind):
+            raise DataError(
+                f"column {column!r} holds {kind} values, which cannot be grouped; turn it into text or numbers, or leave it "
+                "out of the policy"
+            )
+        if (pa.types.is_decimal(kind) and kind.precision > DIGITS) or pa.types.is_duration(kind):
+            raise DataError(
+                f"column {column!r} holds {kind} values, which DuckDB does not hold as they are; turn it into text or numbers, "
+                "or leave it out of the policy"
+            )
+
+    def encode(self, dictionaries: Mapping[str, Dictionary], *, carry: Sequence[str] | None = None) -> DuckEngine:
+        """The same data with codes beside the named columns."""
+        codings = dict(self.codings)
+        for column, dictionary in dictionaries.items():
+            _, place = self._settled(column, dictionary.reading)
+            target = np.append(dictionary.codes, np.int32(dictionary.missing)).astype(np.int32)
+            code = target[place]
+            numbered = self.home.put("numbered", pa.table({"id": np.arange(1, len(code) + 1), "code": code}))
+            table = self.home.fresh("codes")
+            self.home.run(
+                f"CREATE TEMP TABLE {table} AS SELECT raw, code FROM {self._raw(column)} JOIN {numbered} USING (id)"
+            )
+            self.home.drop(numbered)
+            codings[column] = _Coding(table, int(target.max(initial=0)) + 1)
+        return replace(self, codings=codings, carry=None if carry is None else tuple(dict.fromkeys(carry)), _seen={})
+
+    def divide(self, quasi: Sequence[str], secret: Sequence[str] = ()) -> Division:
+        """One part, unless there are more cells than may be held at once."""
+        return self._staged(quasi, secret).parts
+
+    def count(self, quasi: Sequence[str], secret: Sequence[str] = (), *, part: int = 0) -> Counts:
+        """Counted cells over columns that were encoded, sorted by their codes."""
+        if self.carry is None:
+            keys = self._keys((*quasi, *secret))
+            found = self.home.arrow(f"SELECT {keys.words}, count(*) AS n FROM ({self._encoded(keys)}) GROUP BY ALL")
+        else:
+            staged = self._staged(quasi, secret)
+            keys = staged.keys
+            found = self.home.arrow(f"SELECT {keys.words}, count(*) AS n FROM {self._part(staged, part)} GROUP BY ALL")
+        words, counts = _counts(keys, found, len(quasi), part)
+        self._seen["keys"] = words  # those of the cells that were counted last, which a plan is then made for
+        return counts
+
+    def _keys(self, columns: Sequence[str]) -> Keys:
+        return Keys.of(columns, [self.codings[c].size for c in columns])
+
+    def _encoded(self, keys: Keys, carry: Sequence[str] = ()) -> str:
+        """Every record with its key; a value that has no code makes it NULL."""
+        joins, codes = [], {}
+        for number, column in enumerate(keys.columns):
+            raw = name(self.source.columns[column])
+            joins.append(
+                f"LEFT JOIN {self.codings[column].table} t{number} ON s.{raw} IS NOT DISTINCT FROM t{number}.raw"
+            )
+            codes[column] = f"t{number}.code"
+        carried = [f"s.{name(self.source.columns[c])} AS c{i}" for i, c in enumerate(carry)]
+        return f"SELECT {', '.join([*keys.packed(codes), *carried])} FROM {self.source.sql} s {' '.join(joins)}"
+
+    def _staged(self, quasi: Sequence[str], secret: Sequence[str]) -> Staged:
+        """Put aside what the release needs, once."""
+        wanted = (tuple(quasi), tuple(secret))
+        if self.carry is None:
+            raise EngineError("this table was encoded to be counted, not to be released")
+        if wanted not in self._seen:
+            keys, carry = self._keys((*quasi, *secret)), self.carry
+            for column in carry:
+                self._refuse_strange(column)
+            file = self.home.place("staged").with_suffix(".parquet")
+            self.home.run(
+                f"COPY ({self._encoded(keys, carry)}) TO {text(str(file))} (FORMAT parquet, COMPRESSION lz4_raw)"
+            )
+            self.source.refuse_changed()
+            sql = f"read_parquet({text(str(file))})"
+            parts = divided(self.home, keys, sql, len(quasi))
+            if parts.parts > 1:
+                scatter(self.home, keys, sql, parts)
+                file.unlink()
+            self._seen[wanted] = Staged(keys, carry, sql, parts)
+        found: Staged = self._seen[wanted]
+        return found
+
+    def _part(self, staged: Staged, part: int) -> str:
+        if staged.parts.parts == 1:
+            return staged.sql
+        return scattered(staged.parts, part)
+
+    def batches(self, columns: Sequence[str], *, part: int | None = None) -> Iterator[Mapping[str, Any]]:
+        """The columns as they stand, some records at a time, as Arrow arrays by name."""
+        return self.source.batches(columns, part or BATCH)
+
+    def apply(self, plans: Iterable[Plan]) -> DuckEngine:
+        """The released data, in files of their own; what is published is sorted by what stands in it."""
+        release = Release(self.home, self.source)
+        for plan in plans:
+            staged = next(s for s in self._seen.values() if isinstance(s, Staged))
+            release.place(plan, staged, self._part(staged, plan.counts.part), self._seen["keys"])
+        self.source.refuse_changed()
+        return DuckEngine(self.home, release.written())
+
+    def write(self, path: Path, format: Format) -> None:
+        """Put the files where they are wanted; a CSV file is written from them, in their order."""
+        if format == "csv":
+            self._write_csv(path)
+            return
+        with files.writing(path):
+            if not self.source.folder:
+                _link(self.source.files[0], path)
+                return
+            root = Path(os.path.commonpath([f.parent for f in self.source.files]))
+            for file in self.source.files:
+                target = path / file.relative_to(root)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _link(file, target)
+
+    def _write_csv(self, path: Path) -> None:
+        columns = list(self.source.columns)
+        schema = pa.schema([(column, pa.large_string()) for column in columns])
+        with files.writing(path), pc_csv.CSVWriter(path, schema, write_options=files.CSV) as writer:
+            for batch in self.source.batches(columns):
+                written = [values.texts(array, column) for column, array in batch.items()]
+                writer.write_batch(pa.record_batch(written, schema=schema))
+
+    def opened(self, path: Path) -> DuckEngine:
+        """A file or folder that was written, in the same home; these very data, where it is the same file on disk."""
+        source = source_of(path, self.home)
+        same = {f.stat().st_ino for f in source.files} == {f.stat().st_ino for f in self.source.files}
+        return self if same and path.stat().st_dev == self.home.folder.stat().st_dev else DuckEngine(self.home, source)
+
+    def fingerprint(self) -> str:
+        """A digest of the rows as a multiset."""
+        if "fingerprint" not in self._seen:
+            columns = list(self.source.columns)
+            self._seen["fingerprint"] = prints.fingerprint(columns, self._hashes(columns))
+        return str(self._seen["fingerprint"])
+
+    def _hashes(self, columns: Sequence[str]) -> Iterator[prints.U8]:
+        """The hashes of all rows, some at a time, on all cores."""
+
+        def hashes(batch: Mapping[str, Any]) -> prints.U8:
+            arrays = {column: pa.chunked_array([array]) for column, array in batch.items()}
+            return prints.row_hashes(arrays, len(next(iter(batch.values()))) if batch else 0)
+
+        batches = self.source.batches(columns)
+        with threads.workers() as workers:
+            while some := list(islice(batches, threads.CORES)):
+                yield from workers.each(hashes, some)
+
+    def frame(self) -> Any:
+        """A DuckDB relation over the files."""
+        self.home.last()
+        return self.home.connection.sql(f"SELECT * FROM {self.source.sql}")
+
+
+def _counts(keys: Keys, found: pa.Table, quasi: int, part: int) -> tuple[list[I8], Counts]:
+    """Counted keys in their order, and as cells."""
+    words = [found[word].to_numpy() for word in keys.names]
+    if any(found[word].null_count for word in keys.names):
+        raise DataError(CHANGED)
+    order = kernels.order.argsort(words[0].view(np.uint64)) if len(words) == 1 else np.lexsort(words[::-1])
+    words, weight = [word[order] for word in words], found["n"].to_numpy()[order]
+    listed = zip(words, keys.groups, strict=True)
+    codes = [kernels.order.unpack(word.view(np.uint64), np.array(sizes, np.uint64)) for word, sizes in listed]
+    cell = codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1)
+    if cell.shape[1] == quasi:
+        return words, Counts(cell, np.arange(len(cell) + 1, dtype=np.int64), cell[:, quasi:], weight, part=part)
+    fresh = np.ones(len(cell), bool)
+    fresh[1:] = (cell[1:, :quasi] != cell[:-1, :quasi]).any(axis=1)
+    start: I8 = np.append(np.flatnonzero(fresh), len(cell)).astype(np.int64)
+    secret = np.ascontiguousarray(cell[:, quasi:])
+    return words, Counts(cell[start[:-1], :quasi], start, secret, weight, part=part)
+
+
+def _link(file: Path, target: Path) -> None:
+    """The same file under another name, or a copy where the disks differ."""
+    try:
+        os.link(file, target)
+    except OSError:
+        shutil.copyfile(file, target)
+    target.chmod(0o644)

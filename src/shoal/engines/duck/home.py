@@ -1,0 +1,154 @@
+"""The place where the DuckDB engine works: a connection with limits, and a folder that is gone when the work is done."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from shoal.engines.resources import Resources
+from shoal.errors import EngineError
+from shoal.threads import CORES
+
+if TYPE_CHECKING:
+    import duckdb
+
+PREFIX = ".shoal-"
+LOCK = "lock"
+_lasting: list[Home] = []  # homes whose tables were handed out: they stay until the program ends
+
+
+class Home:
+    """A connection of its own, so that nothing of the user's is touched, and a folder (mode 700) for what is put aside.
+
+    The folder holds raw data. It is removed when nobody needs it any more, at the latest when the program ends; what a killed
+    program left behind is removed by the next one that works in the same place.
+    """
+
+    def __init__(self, resources: Resources) -> None:
+        self.duckdb = _duckdb()
+        self.resources = resources
+        parent = resources.temp or Path(tempfile.gettempdir())
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            _sweep(parent)
+            self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+            lock = _locked(self.folder)
+        except OSError as error:
+            raise EngineError(
+                f"cannot work in {str(parent)!r}: {error.strerror or error}; name a folder with temp"
+            ) from None
+        self.connection: duckdb.DuckDBPyConnection = self.duckdb.connect(config={"autoinstall_known_extensions": False})
+        self._close = weakref.finalize(self, _removed, self.folder, self.connection, lock)
+        self._numbers = itertools.count()
+        spill = str(self.folder / "spill").replace("'", "''")
+        memory = max(resources.budget // 2, 10**8)
+        self.run(f"SET memory_limit = '{memory}B'; SET temp_directory = '{spill}'; SET threads = {CORES}")
+        self.run("SET preserve_insertion_order = false; SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+
+    def fresh(self, word: str) -> str:
+        """A name that no table here has."""
+        return f"{word}_{next(self._numbers)}"
+
+    def place(self, name: str) -> Path:
+        """A path in the folder that nothing has."""
+        return self.folder / self.fresh(name)
+
+    def run(self, sql: str) -> None:
+        """Carry out a statement."""
+        with told():
+            self.connection.execute(sql)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The few rows that a query gives."""
+        with told():
+            return self.connection.execute(sql).fetchall()
+
+    def arrow(self, sql: str) -> Any:
+        """What a query gives, as an Arrow table."""
+        with told():
+            return self.connection.sql(sql).to_arrow_table()
+
+    def put(self, word: str, table: Any) -> str:
+        """A table made of an Arrow table; its name."""
+        name = self.fresh(word)
+        with told():
+            self.connection.register("given", table)
+            self.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM given")
+            self.connection.unregister("given")
+        return name
+
+    def drop(self, *names: str) -> None:
+        """Forget tables."""
+        for name in names:
+            self.run(f"DROP TABLE IF EXISTS {name}")
+
+    def last(self) -> None:
+        """Stay until the program ends: somebody was handed a table that lives here."""
+        _lasting.append(self)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """DuckDB's errors as ours, without what they quote from the data."""
+    duckdb = _duckdb()
+    try:
+        yield
+    except duckdb.Error as error:
+        text = str(error)
+        if "No space left" in text or "max_temp_directory_size" in text or "failed to offload" in text:
+            raise EngineError(
+                "the disk is full: DuckDB cannot put aside what does not fit into memory; make room, or name another folder "
+                "with temp"
+            ) from None
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise EngineError(
+                "the memory limit is too small for this table; raise memory, or lower combinations so that it is worked on in "
+                "smaller parts"
+            ) from None
+        raise EngineError(f"DuckDB could not do it: {_first(text)}") from error
+
+
+def _first(text: str) -> str:
+    """What kind of fault, in DuckDB's words, up to what it quotes."""
+    return text.splitlines()[0].split('"')[0].split("'")[0].strip().rstrip(":")
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise EngineError("duckdb is not installed; install it with: pip install 'shoal[duckdb]'") from None
+    return duckdb
+
+
+def _locked(folder: Path) -> IO[str]:
+    """Hold the folder as long as this program runs."""
+    lock = (folder / LOCK).open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return lock
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what programs left behind that were killed: folders of ours that nobody holds."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if folder.is_symlink() or folder.stat().st_uid != os.getuid() or not (folder / LOCK).is_file():
+                continue
+            with (folder / LOCK).open("r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _removed(folder: Path, connection: Any, lock: IO[str]) -> None:
+    with suppress(Exception):
+        connection.close()
+    shutil.rmtree(folder, ignore_errors=True)
+    lock.close()

@@ -1,0 +1,184 @@
+"""A release in the making: records get their groups, are sorted by what is published of them, and written."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.engines import prints
+from shoal.engines.base import I8, Division, Kept, Plan, Written
+from shoal.engines.duck.home import Home
+from shoal.engines.duck.parts import Keys
+from shoal.engines.duck.sources import CHANGED, Source, name, parquet, text
+from shoal.errors import DataError
+
+ROW_GROUP = 122_880  # records
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What was put aside of every record: keys as ``k0``, ``k1``…, carried columns as ``c0``, ``c1``…"""
+
+    keys: Keys
+    columns: tuple[str, ...]
+    sql: str
+    parts: Division
+
+    def column(self, wanted: str) -> str:
+        """What a carried column is called."""
+        return f"c{self.columns.index(wanted)}"
+
+
+class Release:
+    """A release in the making: the records of each part with their groups, and what is written for these."""
+
+    def __init__(self, home: Home, source: Source) -> None:
+        self.home, self.source = home, source
+        self.groups = home.fresh("groups")
+        self.placed: list[str] = []
+        self.columns: tuple[Kept | Written, ...] = ()
+        self.staged: Staged | None = None
+        self.total = self.records = 0
+
+    def place(self, plan: Plan, staged: Staged, part: str, cells: Sequence[I8]) -> None:
+        """Give the records of a part their groups; ``cells`` are the keys of its cells."""
+        self.columns, self.staged = plan.columns, staged
+        written = [c for c in plan.columns if isinstance(c, Written)]
+        count = int(plan.group.max(initial=-1)) + 1
+        listed = {f"w{i}": _labels(column, count) for i, column in enumerate(written)}
+        table = self.home.put("written", pa.table({"g": np.arange(self.total, self.total + count), **listed}))
+        if self.placed:
+            self.home.run(f"INSERT INTO {self.groups} SELECT * FROM {table}")
+            self.home.drop(table)
+        else:
+            self.groups = table
+        query = self._grouped(plan, staged, part, dict(zip(staged.keys.names, cells, strict=True)))
+        if staged.parts.parts == 1:
+            self.placed.append(f"({query})")
+        else:
+            file = self.home.place("placed").with_suffix(".parquet")
+            self.home.run(f"COPY ({query}) TO {text(str(file))} (FORMAT parquet, COMPRESSION lz4_raw)")
+            self.placed.append(f"read_parquet({text(str(file))})")
+        self.total += count
+        self.records += int(plan.weight[plan.group >= 0].sum())
+
+    def _grouped(self, plan: Plan, staged: Staged, part: str, words: Mapping[str, I8]) -> str:
+        """The records of a part with their groups as ``g``; the key is left behind."""
+        keys = staged.keys
+        entries = np.bincount(plan.cell, minlength=len(plan.counts.weight))
+        alone = entries[plan.cell] == 1
+        stays = alone & (plan.group >= 0)
+        carried = ", ".join(f"s.c{i}" for i in range(len(staged.columns)))
+        shown = f", {carried}" if carried else ""
+        listed = {word: key[plan.cell[stays]] for word, key in words.items()}
+        cells = self.home.put("cells", pa.table({**listed, "g": plan.group[stays].astype(np.int64) + self.total}))
+        query = f"SELECT g{shown} FROM {part} s JOIN {cells} USING ({keys.words})"
+        if alone.all():
+            return query
+        cell, group, weight = (array[~alone] for array in (plan.cell, plan.group, plan.weight))
+        each = np.repeat(cell, weight)
+        first = np.concatenate(([0], np.flatnonzero(np.diff(each)) + 1)) if len(each) else np.zeros(0, np.int64)
+        ordinal = np.arange(len(each)) - np.repeat(first, np.diff(np.append(first, len(each)))) + 1
+        listed = {word: key[each] for word, key in words.items()}
+        groups = np.repeat(group, weight).astype(np.int64) + self.total
+        dealt = self.home.put("dealt", pa.table({**listed, "o": ordinal, "g": groups}))
+        divided = f"(SELECT * FROM {part} s SEMI JOIN {dealt} USING ({keys.words}))"
+        hashes = self._hashes(plan.dealt_by, staged, divided)
+        order = " + ".join(f"h{i}.h::UHUGEINT" for i in range(len(hashes))) or "0::UHUGEINT"
+        joins = " ".join(
+            f"JOIN {table} h{i} ON s.{staged.column(c)} IS NOT DISTINCT FROM h{i}.raw"
+            for i, (c, table) in enumerate(hashes)
+        )
+        by = ", ".join(f"s.{word}" for word in keys.names)
+        numbered = (
+            f"SELECT s.*, row_number() OVER (PARTITION BY {by} ORDER BY ({order}) % {2**64}::UHUGEINT) AS o "
+            f"FROM {divided} s {joins}"
+        )
+        return (
+            f"{query} UNION ALL SELECT g{shown} FROM ({numbered}) s JOIN {dealt} USING ({keys.words}, o) "
+            f"WHERE g >= {self.total}"
+        )
+
+    def _hashes(self, columns: Sequence[str], staged: Staged, divided: str) -> list[tuple[str, str]]:
+        """For each column a table of its values, among some records, with the hash by which records are dealt."""
+        found = []
+        for column in columns:
+            raw = self.home.arrow(f"SELECT DISTINCT {staged.column(column)} AS raw FROM {divided}")
+            array = self.source.typed(column, raw["raw"])
+            hashes = prints.row_hashes({column: array}, len(array))
+            found.append((column, self.home.put("hashes", raw.append_column("h", pa.array(hashes)))))
+        return found
+
+    def written(self) -> Source:
+        """Sort the records by what is published of them, and write them; no order tells where they came from."""
+        staged, home = self.staged, self.home
+        assert staged is not None  # noqa: S101  there is at least one part
+        shown: list[str] = []
+        for column in self.columns:
+            place = f"l.w{sum(isinstance(c, Written) for c in self.columns[: len(shown)])}"
+            inner = f"p.{staged.column(column.name)}" if isinstance(column, Kept) else place
+            shown.append(f"{inner} AS {name(column.name)}")
+        written = [f"w{i}" for i in range(sum(isinstance(c, Written) for c in self.columns))]
+        ranks = home.fresh("ranks")
+        by = ", ".join(written) or "0"
+        home.run(f"CREATE TEMP TABLE {ranks} AS SELECT g, dense_rank() OVER (ORDER BY {by}) AS r FROM {self.groups}")
+        labels = home.fresh("labels")
+        kept = f", {by}" if written else ""
+        home.run(f"CREATE TEMP TABLE {labels} AS SELECT DISTINCT r{kept} FROM {self.groups} JOIN {ranks} USING (g)")
+        carried = [f"c{i}" for i in range(len(staged.columns))]
+        released = [staged.column(c.name) for c in self.columns if isinstance(c, Kept)]
+        content = f"hash({', '.join(released)})" if released else "0"
+        placed = " UNION ALL ".join(f"SELECT * FROM {part}" for part in self.placed)
+        rows = f"(SELECT {', '.join(['r', *carried])} FROM ({placed}) JOIN {ranks} USING (g) ORDER BY r, {content})"
+        query = f"SELECT {', '.join(shown)} FROM {rows} p JOIN {labels} l USING (r)"
+        target = home.place("released")
+        try:
+            home.run("SET preserve_insertion_order = true")
+            source = self._copied(query, target)
+        finally:
+            home.run("SET preserve_insertion_order = false")
+        if source.rows != self.records:
+            raise DataError(CHANGED)
+        home.drop(self.groups, ranks, labels)
+        return source
+
+    def _copied(self, query: str, target: Path) -> Source:
+        """The release in a file, or in a folder of files where it came as one."""
+        types = self._types()
+        options = ["FORMAT parquet", "COMPRESSION zstd"]
+        if any(pa.types.is_timestamp(t) and t.tz for t in types.values()):
+            schema = base64.b64encode(pa.schema(list(types.items())).serialize().to_pybytes()).decode("ascii")
+            options.append(f"KV_METADATA {{'ARROW:schema': {text(schema)}}}")
+        if not self.source.folder:
+            file = target.with_suffix(".parquet")
+            self.home.run(f"COPY ({query}) TO {text(str(file))} ({', '.join(options)})")
+            return parquet([file], self.source.format)
+        parted = [column for column in self.source.partitions if column in types]
+        if parted:
+            options.append(f"PARTITION_BY ({', '.join(map(name, parted))})")
+        else:  # about as many files as there were
+            rows = max(self.records // len(self.source.files), 1)
+            options.append(f"ROW_GROUPS_PER_FILE {-(-rows // ROW_GROUP)}, ROW_GROUP_SIZE {min(rows, ROW_GROUP)}")
+        target.mkdir()
+        self.home.run(f"COPY ({query}) TO {text(str(target))} ({', '.join(options)}, OVERWRITE_OR_IGNORE)")
+        return parquet(sorted(target.rglob("*.parquet")), self.source.format, root=target)
+
+    def _types(self) -> dict[str, pa.DataType]:
+        found = {}
+        for column in self.columns:
+            if isinstance(column, Kept):
+                found[column.name] = self.source.types[column.name]
+            else:
+                found[column.name] = pa.string() if column.values.dtype == object else pa.array(column.values[:0]).type
+        return found
+
+
+def _labels(column: Written, count: int) -> pa.Array:
+    kind = pa.string() if column.values.dtype == object else None
+    index = column.index[:count]
+    return pa.DictionaryArray.from_arrays(pa.array(index, mask=index < 0), pa.array(column.values, kind))

@@ -1,0 +1,251 @@
+"""What the DuckDB engine reads: Parquet files, given so or made from what was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shoal.engines import files, frames
+from shoal.engines.base import Format, format_of
+from shoal.engines.duck.home import Home, told
+from shoal.engines.resources import DATABASES
+from shoal.errors import DataError, EngineError, some
+
+BATCH = 1 << 18  # records that are looked at together
+CHANGED = "the source changed while it was read; nothing was released; run again when nobody writes to it"
+STORED = {"HUGEINT": "DECIMAL(38, 0)", "UHUGEINT": "DECIMAL(38, 0)", "UUID": "VARCHAR"}  # what Parquet cannot hold
+
+
+@dataclass(frozen=True)
+class Source:
+    """Parquet files that together are one table.
+
+    ``columns`` has for every name what DuckDB calls the column; ``types`` the Arrow types; ``partitions`` the columns that
+    the folders' names tell (``year=2024``), which no file holds. ``stamps`` says how the user's own files looked when they
+    were opened. ``folder``: it came as a folder of files and is released as one.
+    """
+
+    files: tuple[Path, ...]
+    columns: Mapping[str, str]
+    types: Mapping[str, pa.DataType]
+    rows: int
+    format: Format
+    partitions: tuple[str, ...] = ()
+    stamps: tuple[tuple[int, ...], ...] = ()
+    folder: bool = False
+    parted: Mapping[Path, Mapping[str, str | None]] = field(default_factory=dict, repr=False)
+
+    @property
+    def sql(self) -> str:
+        """The table in DuckDB's words."""
+        listed = ", ".join(text(str(file)) for file in self.files)
+        union = ", union_by_name = true" if len(self.files) > 1 else ""
+        hive = (
+            "hive_partitioning = true, hive_types_autocast = false" if self.partitions else "hive_partitioning = false"
+        )
+        return f"read_parquet([{listed}], {hive}{union})"
+
+    def refuse_changed(self) -> None:
+        """An error where the user's files are not what they were when they were opened."""
+        if self.stamps and self.stamps != _stamps(self.files):
+            raise DataError(CHANGED)
+
+    def batches(self, columns: Sequence[str], size: int = BATCH) -> Iterator[Mapping[str, pa.Array]]:
+        """The columns as they stand, some records at a time."""
+        for path in self.files:
+            held = [name for name in columns if name not in self.partitions]
+            with pq.ParquetFile(path, read_dictionary=files.texts_of(pq.read_schema(path))) as file:
+                for batch in file.iter_batches(size, columns=held):
+                    found = dict(zip(batch.schema.names, batch.columns, strict=True))
+                    for column in self.partitions:
+                        found[column] = pa.repeat(pa.scalar(self.parted[path][column], pa.string()), batch.num_rows)
+                    yield {column: self.typed(column, found[column]) for column in columns}
+
+    def typed(self, column: str, array: Any) -> Any:
+        """Values as they are when the file is read into memory: DuckDB knows moments without their zones."""
+        kind = self.types[column]
+        if isinstance(array.type, pa.BaseExtensionType):
+            return pa.array([None if value is None else str(value) for value in array.to_pylist()], pa.string())
+        zoned = pa.types.is_timestamp(array.type) and pa.types.is_timestamp(kind) and kind.tz
+        return array.cast(pa.timestamp(array.type.unit, kind.tz)) if zoned and array.type.tz != kind.tz else array
+
+
+def text(value: str) -> str:
+    """A text in SQL."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def name(value: str) -> str:
+    """A name in SQL."""
+    return '"' + value.replace('"', '""') + '"'
+
+
+def source_of(data: Any, home: Home) -> Source:
+    """What the user passed, as Parquet files: their own, or files made of it in the home."""
+    duckdb = home.duckdb
+    if isinstance(data, (str, Path)):
+        path = Path(data)
+        if not path.exists():
+            raise DataError(f"there is no file {str(path)!r}")
+        if path.suffix.lower() in DATABASES:
+            with told():
+                database = duckdb.connect(str(path), read_only=True)
+            return _relation(_only_table(database), home)
+        return _folder(path, home) if path.is_dir() else _files([path], home, None)
+    if isinstance(data, duckdb.DuckDBPyConnection):
+        return _relation(_only_table(data), home)
+    if isinstance(data, duckdb.DuckDBPyRelation):
+        return _relation(data, home)
+    frame = frames.opened(data)
+    file = home.place("given").with_suffix(".parquet")
+    listed = {n: files.storable(frames.arrow(frame.get_column(n))) for n in frame.columns}
+    with files.writing(file):
+        pq.write_table(pa.table(listed), file)
+    return parquet([file], "csv")
+
+
+def parquet(
+    listed: Sequence[Path],
+    format: Format,
+    *,
+    root: Path | None = None,
+    stamped: bool = False,
+) -> Source:
+    """Parquet files as one table; those of a folder ``root`` may be parted by their folders' names."""
+    folders = {path: _partition(path, root) for path in listed} if root else {}
+    parted = tuple(next(iter(folders.values()), {}))
+    schemas = [files.parquet_schema(path) for path in listed]
+    names = [*schemas[0].names, *parted]
+    for path, schema in zip(listed, schemas, strict=True):
+        _refuse_different(path, [*schema.names, *folders.get(path, {})], listed[0], names)
+    _refuse_alike(names)
+    types = {n: schemas[0].field(n).type for n in schemas[0].names} | dict.fromkeys(parted, pa.string())
+    rows = sum(pq.read_metadata(path).num_rows for path in listed)
+    stamps = _stamps(listed) if stamped else ()
+    return Source(
+        tuple(listed),
+        dict(zip(names, names, strict=True)),
+        types,
+        rows,
+        format,
+        parted,
+        stamps,
+        root is not None,
+        folders,
+    )
+
+
+def _folder(path: Path, home: Home) -> Source:
+    """All CSV or all Parquet files under a folder, those that are hidden or empty left out."""
+    found = []
+    for file in sorted(path.rglob("*")):
+        if not file.is_file() or any(part.startswith((".", "_")) for part in file.relative_to(path).parts):
+            continue
+        if file.stat().st_size:
+            found.append(file)
+    if not found:
+        raise DataError(f"the folder {str(path)!r} holds no CSV or Parquet file")
+    formats = {format_of(file) for file in found}
+    if len(formats) > 1:
+        raise DataError(f"the folder {str(path)!r} holds CSV and Parquet files; keep one kind in it")
+    return _files(found, home, path)
+
+
+def _files(listed: Sequence[Path], home: Home, root: Path | None) -> Source:
+    if format_of(listed[0]) == "parquet":
+        return parquet(listed, "parquet", root=root, stamped=True)
+    made, before = [], _stamps(listed)
+    for file in listed:  # a CSV file is read once, by the reader that reads it into memory too
+        target = (
+            home.place("csv").with_suffix(".parquet") if root is None else home.folder / "csv" / file.relative_to(root)
+        )
+        target = target.with_name(target.name + ".parquet")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        files.csv_to_parquet(file, target)
+        made.append(target)
+    if before != _stamps(listed):
+        raise DataError(CHANGED)
+    return parquet(made, "csv", root=None if root is None else home.folder / "csv")
+
+
+def _relation(relation: Any, home: Home) -> Source:
+    """A relation as it is now; whatever happens to its tables later does not matter."""
+    _refuse_alike(relation.columns)
+    with told():
+        shown = [_storable(n, str(kind)) for n, kind in zip(relation.columns, relation.types, strict=True)]
+        relation = relation.project(", ".join(shown))
+        schema = relation.limit(0).to_arrow_table().schema
+        file = home.place("relation").with_suffix(".parquet")
+        relation.write_parquet(str(file))
+    source = parquet([file], "parquet")
+    zones = {f.name: f.type for f in schema if pa.types.is_timestamp(f.type) and f.type.tz}
+    return Source(source.files, source.columns, {**source.types, **zones}, source.rows, "parquet")
+
+
+def _storable(column: str, kind: str) -> str:
+    """A column of a relation as Parquet can hold it, in SQL."""
+    stored = STORED.get(kind)
+    return f"{name(column)}::{stored} AS {name(column)}" if stored else name(column)
+
+
+def _only_table(connection: Any) -> Any:
+    """The table of a connection that has only one."""
+    with told():
+        found = connection.sql("SELECT table_schema, table_name FROM information_schema.tables ORDER BY ALL").fetchall()
+    if len(found) != 1:
+        named = some([n for _, n in found]) if found else "none"
+        raise DataError(f"the database has {len(found)} tables ({named}); pass one of them, as connection.table(name)")
+    return connection.table(".".join(map(name, found[0])))
+
+
+def _partition(path: Path, root: Path) -> dict[str, str | None]:
+    """What the folders' names tell of a file: ``year=2024``."""
+    pairs = [part.partition("=") for part in path.relative_to(root).parts[:-1] if "=" in part]
+    found = {unquote(key): unquote(value) for key, _, value in pairs}
+    return {key: None if value == "__HIVE_DEFAULT_PARTITION__" else value for key, value in found.items()}
+
+
+def _refuse_different(path: Path, names: Sequence[str], first: Path, wanted: Sequence[str]) -> None:
+    frames.refuse_twice(names)
+    absent, more = [n for n in wanted if n not in names], [n for n in names if n not in wanted]
+    if absent:
+        raise DataError(
+            f"the file {path.name!r} lacks columns that {first.name!r} has: {some(absent)}; all files of a folder must have "
+            "the same columns"
+        )
+    if more:
+        raise DataError(
+            f"the file {path.name!r} has columns that {first.name!r} lacks: {some(more)}; all files of a folder must have "
+            "the same columns"
+        )
+
+
+def _refuse_alike(names: Sequence[str]) -> None:
+    """Names that DuckDB cannot tell apart, or cannot write."""
+    seen: dict[str, str] = {}
+    for given in names:
+        other = seen.setdefault(given.lower(), given)
+        if other is not given and other != given:
+            raise EngineError(
+                f"DuckDB does not tell the columns {other!r} and {given!r} apart; rename one, or use engine='memory'"
+            )
+        if not given:
+            raise EngineError("DuckDB cannot hold a column without a name; rename it, or use engine='memory'")
+    frames.refuse_twice(names)
+
+
+def _stamps(listed: Sequence[Path]) -> tuple[tuple[int, ...], ...]:
+    try:
+        found = [path.stat() for path in listed]
+    except OSError as error:
+        raise DataError(f"the source changed while it was read: {error.strerror}") from None
+    return tuple((s.st_ino, s.st_size, s.st_mtime_ns) for s in found)
+
+
+__all__ = ["BATCH", "Source", "name", "parquet", "source_of", "text"]

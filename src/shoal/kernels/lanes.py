@@ -1,0 +1,71 @@
+"""Boxes of codes stretched several attributes at a time.
+
+Codes lie side by side, padded to a multiple of `lanes`: as many as a processor compares in one step. The compiler, which
+cannot know that a box and what stretches it lie apart, would compare them one by one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+BITS = 128  # compared in one step
+
+
+@intrinsic
+def lanes(typing, array):
+    """How many codes of an array are compared in one step."""
+
+    def generate(context, builder, signature, arguments):
+        return context.get_constant(types.uint64, BITS // array.dtype.bitwidth)
+
+    return types.uint64(array), generate
+
+
+@intrinsic
+def step(typing, box, low, high, source, first, last):
+    """Do one step of `stretch`, on the codes that begin at these places."""
+
+    def generate(context, builder, signature, arguments):
+        vector = ir.VectorType(context.get_value_type(box.dtype), BITS // box.dtype.bitwidth)
+        align = box.dtype.bitwidth // 8
+        compare = builder.icmp_signed if box.dtype.signed else builder.icmp_unsigned
+
+        def pointer(kind, array, at):
+            data = context.make_array(kind)(context, builder, array).data
+            return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
+
+        ends = [pointer(box, arguments[0], at) for at in arguments[1:3]]
+        news = [builder.load(pointer(source, arguments[3], at), align=align) for at in arguments[4:]]
+        olds = [builder.load(end, align=align) for end in ends]
+        outside = [compare(sign, new, old) for sign, new, old in zip("<>", news, olds, strict=True)]
+        for end, new, old, out in zip(ends, news, olds, outside, strict=True):
+            builder.store(builder.select(out, new, old), end, align=align)
+        return cgutils.is_not_null(builder, builder.bitcast(builder.or_(*outside), ir.IntType(vector.count)))
+
+    place = types.uint64
+    return types.boolean(box, place, place, source, place, place), generate
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def clear(box):
+    """Make a box that holds nothing: stretched by another, it is that one."""
+    width = box.shape[0] // 2
+    box[:width] = np.iinfo(box.dtype).max
+    box[width:] = 0
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def stretch(box, at, width, source, place, gap):
+    """Stretch the box at ``at`` until it holds another; whether it grew.
+
+    A box is ``width`` smallest codes with as many largest behind them. The other has its smallest codes from ``place`` on
+    and its largest ``gap`` behind these: 0 where it is a single row. Both arrays are flat and of one type.
+    """
+    grew = False
+    for j in range(0, width, lanes(box)):
+        grew |= step(box, at + j, at + width + j, source, place + j, place + gap + j)
+    return grew

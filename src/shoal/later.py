@@ -1,0 +1,331 @@
+"""Next month's rows: new records under last month's recoding, tested together with all that was released before.
+
+Earlier records have left and cannot be called back, so only new ones can be left out: those whose group, old and new records
+together, fails a requirement, and those that fail for want of these, until nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.codes import Secret, secret_of
+from shoal.engines import AS_SEEN, Counts, Dictionary, Engine, Plan, Written, number_of, number_text, open_data
+from shoal.errors import DataError, PolicyError, RequirementNotMet
+from shoal.groups import Groups
+from shoal.ledger import Labels, Ledger
+from shoal.measures import measures_of
+from shoal.policy import Policy
+from shoal.recoding import Columns, Later, Located, Placement, Recoding, Synthesis, load_recoding, locate
+from shoal.release import Release, View, spread
+from shoal.requirements import Requirement, certify, describe
+
+I4 = NDArray[np.int32]
+
+Tell = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Before:
+    """What earlier releases left with the owner: the policy, the recoding, and the ledger of what left."""
+
+    policy: Policy
+    recoding: Recoding
+    ledger: Ledger
+
+    @classmethod
+    def load(cls, path: Path, policy: Policy | None) -> Before:
+        """Read an owner's folder by the file of its recoding; a policy that is given goes before the one there."""
+        recoding = load_recoding(path)
+        if isinstance(recoding, Synthesis):
+            recoding.apply(path)  # says why not
+        policy = policy or Policy.load(path.with_name("policy.yaml"))
+        _refuse_other_policy(policy, recoding)
+        return cls(policy, recoding, Ledger.load(path).asked_of(policy.confidential))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the new records: their cells, the group of each combination (-1: left out), what is written for a group.
+
+    ``lost`` counts the records that the recoding leaves out, by the reason.
+    """
+
+    counts: Counts
+    group: I4
+    written: Columns
+    lost: dict[str, int]
+
+    def ledger(self, secrets: Sequence[Secret], known: Ledger) -> Ledger:
+        """What a stranger will count in these records."""
+        group = np.repeat(self.group, np.diff(self.counts.start))
+        order = np.argsort(group, kind="stable")
+        order = order[group[order] >= 0]
+        present, start = np.unique(group[order], return_index=True)
+        groups = Groups(
+            tuple(w.name for _, w in self.written),
+            tuple(s.name for s in secrets),
+            _stacked([np.where(w.index < 0, len(w.values), w.index)[present] for _, w in self.written], len(present)),
+            np.append(start, len(order)).astype(np.int64),
+            self.counts.secret[order],
+            self.counts.weight[order],
+            tuple(len(s.labels) for s in secrets),
+            tuple(s.labels for s in secrets),
+        )
+        return Ledger(groups, self._labels(known))
+
+    def without(self, gone: set[Labels], known: Ledger) -> Part:
+        """The same records but those of groups with these labels."""
+        if not gone:
+            return self
+        labels = self._labels(known)
+        columns = {
+            w.name: np.array(labels[w.name], object)[w.index] for _, w in self.written
+        }  # index -1 is the last: None
+        rows = zip(*(columns[name] for name in known.groups.names), strict=True)
+        out = np.array([row in gone for row in rows], bool)
+        group = self.group.copy()
+        held = np.flatnonzero(group >= 0)
+        group[held[out[group[held]]]] = -1
+        return replace(self, group=group)
+
+    def _labels(self, known: Ledger) -> dict[str, Labels]:
+        return {w.name: _texts(w, known.labels.get(w.name, ())) for _, w in self.written}
+
+
+@dataclass(frozen=True)
+class New:
+    """New records with codes, in as many parts as the engine holds at once."""
+
+    before: Before
+    located: Located
+    secrets: tuple[Secret, ...]
+    names: tuple[str, ...]
+    nearest: bool
+    _held: dict[int, Part] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, engine: Engine, before: Before, *, nearest: bool) -> New:
+        """Read the columns that are needed."""
+        coding: dict[str, Dictionary] = {}
+        secrets = tuple(secret_of(engine, c, AS_SEEN, coding) for c in before.policy.confidential)
+        return cls(before, locate(before.recoding, engine, coding), secrets, engine.schema().names, nearest)
+
+    @property
+    def columns(self) -> tuple[list[str], list[str]]:
+        """The quasi-identifiers and the confidential columns that are counted."""
+        return [f.name for f in self.before.recoding.fields], [s.name for s in self.secrets]
+
+    @cached_property
+    def number(self) -> int:
+        """How many parts there are."""
+        return self.located.engine.divide(*self.columns).parts
+
+    def parts(self) -> Iterator[Part]:
+        """The parts as the recoding places them; a single one is held, several are counted again."""
+        for number in range(self.number):
+            part = self._held.get(number) or self._placed(number)
+            if self.number == 1:
+                self._held[number] = part
+            yield part
+
+    def _placed(self, number: int) -> Part:
+        counts = self.located.engine.count(*self.columns, part=number)
+        later = Later(counts.quasi, self.located.positions)
+        placed = self.before.recoding.place(later)
+        records = np.zeros(len(placed.group), np.int64)
+        np.add.at(records, np.repeat(np.arange(len(records)), np.diff(counts.start)), counts.weight)
+        nowhere = np.zeros(len(records), bool)
+        unknown, outside = (nowhere, nowhere) if self.nearest else (later.unknown, placed.outside & ~later.unknown)
+        gone = (placed.group < 0) & ~unknown
+        lost = {"unknown": unknown, "outside": outside, "suppressed": gone}
+        group = np.where(unknown | outside, -1, placed.group).astype(np.int32)
+        return Part(counts, group, placed.written, {why: int(records[which].sum()) for why, which in lost.items()})
+
+    def apply(self, gone: set[Labels]) -> Engine:
+        """The table that leaves, without the groups of these labels."""
+        output, known = self.before.recoding.output, self.before.ledger
+
+        def plans() -> Iterator[Plan]:
+            for part in self.parts():
+                kept = part.without(gone, known)
+                where = Placement.whole(kept.counts, kept.group)
+                listed = output.columns(self.names, kept.written)
+                yield Plan(kept.counts, where.cell, where.group, where.weight, listed)
+
+        return self.located.engine.apply(plans())
+
+
+def release_later(
+    data: Any, recoding: str | Path, policy: Policy | None, *, nearest: bool = False, tell: Tell | None = None
+) -> Release:
+    """Release new records by the recoding of an earlier release; see `shoal.anonymize`."""
+    tell = tell or (lambda stage, done, total: None)
+    if not isinstance(nearest, bool):
+        raise PolicyError(f"nearest must be true or false, not {nearest!r}")
+    before = Before.load(Path(recoding), policy)
+    policy, source = before.policy, open_data(data)
+    schema = source.schema()
+    policy.fit(schema, check=True)
+    tell("reading", 0, 1)
+    new = New.of(source, before, nearest=nearest)
+    tell("reading", 1, 1)
+    gone = _left_out(new, schema.rows)
+    tell("writing", 0, 1)
+    table = new.apply(gone)
+    tell("writing", 1, 1)
+    tell("checking", 0, 1)
+    suppressed = schema.rows - table.schema().rows
+    view = View.of(table, policy, measured=policy)
+    certificate = view.certificate(policy, suppressed=suppressed, earlier=before.ledger)
+    if certificate.fingerprint in before.ledger.releases:
+        raise DataError(
+            "these rows were released before: the table is the same as an earlier one of this chain, fingerprint "
+            f"{certificate.fingerprint}; give only the records that are new"
+        )
+    if not certificate.holds:
+        text = f"the release fails its check together with what was released before; nothing was written\n{certificate}"
+        raise RequirementNotMet(text).reached(certificate)
+    tell("checking", 1, 1)
+    return Release(
+        policy,
+        certificate,
+        measures_of([], view.audience(policy, suppressed)),
+        before.recoding,
+        "recoding",
+        {"kind": before.recoding.kind, "nearest": nearest},
+        tuple(n for n in schema.names if n not in policy.quasi and n not in policy.kept),
+        source.format,
+        table,
+        earlier=before.ledger,
+    )
+
+
+def _left_out(new: New, records: int) -> set[Labels]:
+    """The labels of groups whose new records must be left out; an error where these are more than the policy allows."""
+    policy, known = new.before.policy, new.before.ledger
+    lost = dict.fromkeys(("unknown", "outside", "suppressed", "failing"), 0)
+    both = known
+    for part in new.parts():
+        both = both.beside(part.ledger(new.secrets, known))
+        lost = {why: count + part.lost.get(why, 0) for why, count in lost.items()}
+    fixed = np.arange(len(both.groups.quasi)) < len(known.groups.quasi)
+    require = spread(policy.require, both.groups.names)
+    kept = settle_new(both.groups, require, fixed)
+    _refuse_broken(both.groups.keep(kept), both.groups.keep(fixed), require)
+    out = ~kept & ~fixed
+    lost["failing"] = int(both.groups.size[out].sum())
+    total, allowed = sum(lost.values()), int(policy.suppress * records + 1e-9)
+    if total > allowed or total == records:
+        raise RequirementNotMet(_refusal(new, lost, total, records, allowed))
+    return set(replace(both, groups=both.groups.keep(out)).rows()) if out.any() else set()
+
+
+def settle_new(groups: Groups, requirements: Sequence[Requirement], fixed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which groups may stay, where those that are ``fixed`` cannot go; groups with the same labels count as one.
+
+    As `requirements.settle`, a fixed point: no group that can still be left out fails. Fixed ones may.
+    """
+    kept = np.ones(len(fixed), bool)
+    changed = True
+    while changed:
+        changed = False
+        for requirement in requirements:
+            merged, place = _by(groups.keep(kept), requirement)
+            out = np.flatnonzero(kept)[~requirement.test(merged).ok[place]]
+            out = out[~fixed[out]]
+            kept[out] = False
+            changed |= len(out) > 0
+    return kept
+
+
+def _by(groups: Groups, requirement: Requirement) -> tuple[Groups, I4]:
+    """The groups that a requirement is about, those with the same labels made one."""
+    on = requirement.on
+    return groups.merged() if on is None or tuple(on) == groups.names else groups.onto(on)
+
+
+def _refuse_broken(groups: Groups, earlier: Groups, requirements: Sequence[Requirement]) -> None:
+    """An error where groups fail that hold earlier records alone."""
+    for requirement in requirements:
+        merged, _ = _by(groups, requirement)
+        verdict = requirement.test(merged)
+        if verdict.ok.all():
+            continue
+        alone = bool(requirement.test(_by(earlier, requirement)[0]).ok.all())
+        why = (
+            "The new records shift what the whole tables tell; release fewer of them, relax the requirement, or learn a "
+            "recoding anew"
+            if alone
+            else "It did not hold for what was released before; use the policy of that release"
+        )
+        failing = ~verdict.ok
+        raise RequirementNotMet(
+            f"{describe(requirement)} fails for {int(failing.sum())} groups with {int(merged.size[failing].sum())} records "
+            f"that were released before and cannot be called back. {why}"
+        ).reached(certify(groups.merged()[0], requirements, fingerprint="", label=lambda *_: None, evidence="union"))
+
+
+def _refusal(new: New, lost: dict[str, int], total: int, records: int, allowed: int) -> str:
+    """Why too many new records would be left out, and what can be done."""
+    unseen = next(((name, values[0]) for name, values in new.located.unseen.items()), ("", ""))
+    wanted = "; ".join(describe(r) for r in new.before.policy.require)
+    reasons = {
+        "unknown": f"hold a value that the recoding has never seen, as column {unseen[0]!r} does: {unseen[1]!r}",
+        "outside": "lie outside every box of the recoding",
+        "suppressed": "fall where records were suppressed before",
+        "failing": f"stand in groups that fail {wanted}, even together with what was released before",
+    }
+    listed = ", ".join(f"{lost[why]} {text}" for why, text in reasons.items() if lost[why])
+    anew = "learn a recoding anew on all of them"
+    last = f"{anew}, or ask for the nearest box" if lost["unknown"] or lost["outside"] else f"or {anew}"
+    head = (
+        f"none of {records} new records could be released"
+        if total == records
+        else f"{total} of {records} new records would have to be left out, and the policy allows {allowed}"
+    )
+    return f"{head}: {listed}; raise 'suppress', wait for more records, {last}"
+
+
+def _refuse_other_policy(policy: Policy, recoding: Recoding) -> None:
+    """An error for a policy under which the recoding was not learned; requirements and the allowance may differ."""
+    kinds = {f.name: f.kind for f in recoding.fields}
+    for name, quasi in policy.quasi.items():
+        if name in kinds and quasi.kind != kinds[name]:
+            raise PolicyError(
+                f"column {name!r} is {quasi.kind} in the policy and {kinds[name]} in the recoding; use the policy in the "
+                "owner's folder, or learn a recoding anew"
+            )
+    pairs: dict[str, tuple[Sequence[str], Sequence[str]]] = {
+        "column {!r} is a quasi-identifier": (tuple(policy.quasi), tuple(kinds)),
+        "column {!r} is kept": (policy.kept, recoding.output.kept),
+        "the text {!r} stands for a missing value": (policy.tokens, recoding.output.missing),
+    }
+    for text, (mine, theirs) in pairs.items():
+        for name in dict.fromkeys((*mine, *theirs)):
+            if (name in mine) != (name in theirs):
+                where = "policy, but not in the recoding" if name in mine else "recoding, but not in the policy"
+                raise PolicyError(
+                    f"{text.format(name)} in the {where}; use the policy in the owner's folder, or learn a recoding anew"
+                )
+
+
+def _texts(column: Written, known: Labels) -> Labels:
+    """What a stranger reads where each value of a column is written, None behind them.
+
+    A number has the text that it had in the releases before, however that was written.
+    """
+    if column.values.dtype == object:
+        return (*(str(v) or None for v in column.values), None)
+    before = {number_of(label): label for label in known if label is not None}
+    return (*(before.get(float(v)) or number_text(v) for v in column.values), None)
+
+
+def _stacked(columns: Sequence[NDArray[Any]], rows: int) -> I4:
+    return np.stack(columns, axis=1).astype(np.int32) if columns else np.zeros((rows, 0), np.int32)

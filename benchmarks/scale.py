@@ -28,6 +28,7 @@ def hospital_folder(folder: Path, rows: int) -> Path:
     target = folder / f"hospital-{rows}"
     if target.is_dir():
         return target
+    folder.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=folder))
     for number, begin in enumerate(range(0, rows, FILE)):
         some = hospital(min(FILE, rows - begin), seed=number, kind="pyarrow")

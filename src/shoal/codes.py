@@ -227,11 +227,12 @@ class Coded:
     attributes: tuple[Attribute, ...]
     secrets: tuple[Secret, ...]
     engine: Engine
+    least: int = 1
 
     @cached_property
     def division(self) -> Division:
         """The parts to be worked on one after another; one, where all cells can be held at once."""
-        return self.engine.divide(*self._names)
+        return self.engine.divide(*self._names, least=self.least)
 
     def count(self, part: int = 0) -> Codes:
         """The counted cells of a part."""
@@ -266,7 +267,8 @@ def coded(
         attributes.append(attribute)
     secrets = [secret_of(engine, c, readings[c], dictionaries) for c in confidential]
     tell(len(readings), len(readings) + 1)
-    return Coded(tuple(attributes), tuple(secrets), engine.encode(dictionaries, carry=carry))
+    least = max((r.least for r in policy.require), default=1)
+    return Coded(tuple(attributes), tuple(secrets), engine.encode(dictionaries, carry=carry), least)
 
 
 def encode(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> tuple[Codes, Engine]:

@@ -47,7 +47,7 @@ def parts_of(attributes: tuple[Attribute, ...], division: Division, policy: Poli
     at = _cut_positions(attributes, division.column, division.at)
     tree = (division.column, at, division.left, division.right, division.part)
     assert division.folder is not None  # noqa: S101  an engine that divides has room
-    return Parts(fields_of(attributes, policy), output, *tree, folder=division.folder)
+    return Parts(fields_of(attributes, policy), output, *tree, division.folder, division.owner)
 
 
 def fields_of(attributes: tuple[Attribute, ...], policy: Policy) -> tuple[Field, ...]:

@@ -196,7 +196,11 @@ class Method(ABC):
             for part, chance in enumerate(rng.spawn(division.parts)):
                 tell("parts", part, division.parts)
                 codes = table.count(part)
-                found = self._decided(codes, chance, _silent)
+                try:
+                    found = self._decided(codes, chance, _silent)
+                except RequirementNotMet as error:
+                    where = f"part {part + 1} of the {division.parts} that the table was cut into"
+                    raise RequirementNotMet(f"{where}: {error}; {ROOM}").reached(error.certificate) from None
                 recoding.put(part, self._recoding(codes, found, output))
                 shown = replace(found, written=self._write(codes, found.decision, "label"))
                 labels.append(published_labels(codes, shown.decision, shown.written))

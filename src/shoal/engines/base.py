@@ -7,7 +7,7 @@ counted cells of integer codes, and a plan that says which group each cell goes 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -109,7 +109,8 @@ class Division:
 
     Node n sends codes up to ``at[n]`` of the column with the number ``column[n]`` to the node ``left[n]``, others to
     ``right[n]``; where ``column[n]`` is -1 it is the part ``part[n]``. Without a cut the whole table is the only part.
-    ``folder`` is a place for what is learned of each part, so that it need not be held until the last.
+    ``folder`` is a place for what is learned of each part, so that it need not be held until the last; it is there as long
+    as ``owner`` is.
     """
 
     column: I4
@@ -118,6 +119,7 @@ class Division:
     right: I4
     part: I4
     folder: Path | None = None
+    owner: Any = field(default=None, repr=False, compare=False)
 
     @classmethod
     def whole(cls) -> Division:
@@ -196,8 +198,11 @@ class Engine(Protocol):
         """
         ...
 
-    def divide(self, quasi: Sequence[str], secret: Sequence[str] = ()) -> Division:
-        """The parts to count one by one, where the cells of the whole table are more than may be held at once."""
+    def divide(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Division:
+        """The parts to count one by one, where the cells of the whole table are more than may be held at once.
+
+        Every part has at least ``least`` records.
+        """
         ...
 
     def count(self, quasi: Sequence[str], secret: Sequence[str] = (), *, part: int = 0) -> Counts:

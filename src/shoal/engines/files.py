@@ -72,13 +72,20 @@ def size_in_memory(path: Path) -> int:
     return sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
 
 
-def texts_of(schema: pa.Schema) -> list[str]:
-    """The columns of text, which are read as dictionaries."""
+def texts_of(path: Path, *, own: bool = False) -> list[str]:
+    """The columns of text of a Parquet file, which can be read as dictionaries.
+
+    DuckDB writes dictionaries of its ENUM columns in which values occur twice, of which Arrow makes wrong ones; so files of
+    DuckDB that are not our ``own`` are read value by value.
+    """
+    schema = parquet_schema(path)
+    if not own and "duckdb" in (pq.read_metadata(path).created_by or "").lower():
+        return []
     return [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)]
 
 
 def _read_parquet(path: Path) -> pa.Table:
-    return pq.read_table(path, read_dictionary=texts_of(parquet_schema(path)), partitioning=None)
+    return pq.read_table(path, read_dictionary=texts_of(path), partitioning=None)
 
 
 def _read_csv(path: Path) -> pa.Table:

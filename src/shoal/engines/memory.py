@@ -85,7 +85,7 @@ class MemoryEngine:
             sizes[column] = int(target.max(initial=0)) + 1
         return replace(self, codes=codes, sizes=sizes, _seen={})
 
-    def divide(self, quasi: Sequence[str], secret: Sequence[str] = ()) -> Division:
+    def divide(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Division:
         """What fits in memory is worked on whole."""
         return Division.whole()
 

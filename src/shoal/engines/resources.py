@@ -63,7 +63,7 @@ def resources_of(
     """
     if engine is not None and engine not in ENGINES:
         raise PolicyError(f"unknown engine {engine!r}; {choices(engine, ENGINES)}")
-    if combinations is not None and (not isinstance(combinations, int) or combinations < 1):
+    if combinations is not None and (type(combinations) is not int or combinations < 1):
         raise PolicyError(f"combinations must be a whole number of at least 1, not {combinations!r}")
     for name, value in (("memory", memory), ("combinations", combinations)):
         if value is not None and engine == "memory":
@@ -73,9 +73,9 @@ def resources_of(
 
 
 def _bytes(given: str | int) -> int:
-    size = given if isinstance(given, int) else 0
+    size = given if type(given) is int else 0
     if isinstance(given, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", given.lower())
+        found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,15})?)\s*([a-z]*)\s*", given.lower())
         unit = UNITS.get(found[2] or "b") if found else None
         if found is None or unit is None:
             raise PolicyError(f"memory is a size such as '4GB' or '500MB', not {given!r}")

@@ -84,7 +84,8 @@ def merged(parts: Sequence[Published]) -> Published:
         for label, count in zip(part.labels, part.records.tolist(), strict=True):
             records[label] = records.get(label, 0) + count
     original = np.sum([part.original for part in parts], axis=0).astype(np.int64)
-    return Published(parts[0].attribute, list(records), np.array(list(records.values()), np.int64), original)
+    labels = sorted(records, key=lambda label: (label is None, label))
+    return Published(parts[0].attribute, labels, np.array([records[label] for label in labels], np.int64), original)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal import kernels
 from shoal.codes import Codes, encode, published
 from shoal.engines import AS_SEEN, Engine, open_data
 from shoal.errors import DataError
@@ -49,7 +50,8 @@ def audience_of(groups: Groups, policy: Policy, suppressed: int, *, threshold: f
 
 def original_counts(codes: Codes, j: int) -> NDArray[np.int64]:
     """How often each code of an attribute occurs."""
-    return np.bincount(codes.quasi[:, j], codes.weight, minlength=codes.attributes[j].size).astype(np.int64)
+    found: NDArray[np.int64] = kernels.order.totals(codes.quasi[:, j], codes.weight, codes.attributes[j].size)
+    return found
 
 
 def _labels(released: Engine, name: str, policy: Policy) -> tuple[list[str | None], NDArray[np.int64]]:

@@ -288,7 +288,7 @@ LISTED = 20_000  # longer arrays are packed: a list of so many numbers nobody re
 
 def array_to_json(values: NDArray[Any]) -> Any:
     """An array for JSON: a list (infinity as text, whole numbers as such), or its bytes where it is long."""
-    if values.size > LISTED:
+    if len(values) > LISTED or values.size > LISTED:
         packed = base64.b64encode(zlib.compress(np.ascontiguousarray(values).tobytes(), 1)).decode("ascii")
         return {"shape": list(values.shape), "type": values.dtype.newbyteorder("<").str, "packed": packed}
     if values.ndim == 2:

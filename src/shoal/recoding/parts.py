@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -37,7 +38,7 @@ from shoal.recoding.synthesis import Synthesis
 @dataclass(frozen=True)
 class Parts:
     """Node n sends positions up to ``at[n]`` of field ``field[n]`` left, others right; where ``field[n]`` is -1 it is the
-    part ``part[n]``, whose recoding is in ``folder``.
+    part ``part[n]``, whose recoding is in ``folder``, which is there as long as ``owner`` is.
     """
 
     fields: tuple[Field, ...]
@@ -48,6 +49,7 @@ class Parts:
     right: I4
     part: I4
     folder: Path
+    owner: Any = dataclasses.field(default=None, repr=False, compare=False)
 
     kind: ClassVar[str] = "parts"
 

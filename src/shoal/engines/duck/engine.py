@@ -9,6 +9,7 @@ which is then read by strangers: the same engine, opened on that file.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -134,9 +135,9 @@ class DuckEngine:
             codings[column] = _Coding(table, int(target.max(initial=0)) + 1)
         return replace(self, codings=codings, carry=None if carry is None else tuple(dict.fromkeys(carry)), _seen={})
 
-    def divide(self, quasi: Sequence[str], secret: Sequence[str] = ()) -> Division:
+    def divide(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Division:
         """One part, unless there are more cells than may be held at once."""
-        return self._staged(quasi, secret).parts
+        return self._staged(quasi, secret, least).parts
 
     def count(self, quasi: Sequence[str], secret: Sequence[str] = (), *, part: int = 0) -> Counts:
         """Counted cells over columns that were encoded, sorted by their codes."""
@@ -166,7 +167,7 @@ class DuckEngine:
         carried = [f"s.{name(self.source.columns[c])} AS c{i}" for i, c in enumerate(carry)]
         return f"SELECT {', '.join([*keys.packed(codes), *carried])} FROM {self.source.sql} s {' '.join(joins)}"
 
-    def _staged(self, quasi: Sequence[str], secret: Sequence[str]) -> Staged:
+    def _staged(self, quasi: Sequence[str], secret: Sequence[str], least: int = 1) -> Staged:
         """Put aside what the release needs, once."""
         wanted = (tuple(quasi), tuple(secret))
         if self.carry is None:
@@ -181,7 +182,7 @@ class DuckEngine:
             )
             self.source.refuse_changed()
             sql = f"read_parquet({text(str(file))})"
-            parts = divided(self.home, keys, sql, len(quasi))
+            parts = divided(self.home, keys, sql, len(quasi), least)
             if parts.parts > 1:
                 scatter(self.home, keys, sql, parts)
                 file.unlink()
@@ -258,7 +259,11 @@ class DuckEngine:
     def frame(self) -> Any:
         """A DuckDB relation over the files."""
         self.home.last()
-        return self.home.connection.sql(f"SELECT * FROM {self.source.sql}")
+        session = self.home.connection.cursor()
+        zones = {kind.tz for kind in self.source.types.values() if pa.types.is_timestamp(kind) and kind.tz}
+        if len(zones) == 1:
+            session.execute(f"SET TimeZone = {text(zones.pop())}")
+        return session.sql(f"SELECT * FROM {self.source.sql}")
 
 
 def _counts(keys: Keys, found: pa.Table, quasi: int, part: int) -> tuple[list[I8], Counts]:
@@ -274,15 +279,21 @@ def _counts(keys: Keys, found: pa.Table, quasi: int, part: int) -> tuple[list[I8
     if cell.shape[1] == quasi:
         return words, Counts(cell, np.arange(len(cell) + 1, dtype=np.int64), cell[:, quasi:], weight, part=part)
     fresh = np.ones(len(cell), bool)
-    fresh[1:] = (cell[1:, :quasi] != cell[:-1, :quasi]).any(axis=1)
+    if len(words) == 1:  # the codes of the quasi-identifiers come first in the word
+        above = words[0] // math.prod(keys.groups[0][quasi:])
+        fresh[1:] = above[1:] != above[:-1]
+    else:
+        fresh[1:] = (cell[1:, :quasi] != cell[:-1, :quasi]).any(axis=1)
     start: I8 = np.append(np.flatnonzero(fresh), len(cell)).astype(np.int64)
     secret = np.ascontiguousarray(cell[:, quasi:])
     return words, Counts(cell[start[:-1], :quasi], start, secret, weight, part=part)
 
 
 def _link(file: Path, target: Path) -> None:
-    """The same file under another name, or a copy where the disks differ."""
+    """The same file under another name; a copy where it has another already, or where the disks differ."""
     try:
+        if file.stat().st_nlink > 1:
+            raise OSError
         os.link(file, target)
     except OSError:
         shutil.copyfile(file, target)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PREFIX = ".shoal-"
 LOCK = "lock"
+OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 _lasting: list[Home] = []  # homes whose tables were handed out: they stay until the program ends
 
 
@@ -45,7 +46,7 @@ class Home:
             raise EngineError(
                 f"cannot work in {str(parent)!r}: {error.strerror or error}; name a folder with temp"
             ) from None
-        self.connection: duckdb.DuckDBPyConnection = self.duckdb.connect(config={"autoinstall_known_extensions": False})
+        self.connection: duckdb.DuckDBPyConnection = self.duckdb.connect(config=OFFLINE)
         self._close = weakref.finalize(self, _removed, self.folder, self.connection, lock)
         self._numbers = itertools.count()
         spill = str(self.folder / "spill").replace("'", "''")
@@ -102,6 +103,8 @@ def told() -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
+        if os.environ.get("SHOAL_DEBUG"):
+            raise
         text = str(error)
         if "No space left" in text or "max_temp_directory_size" in text or "failed to offload" in text:
             raise EngineError(
@@ -113,12 +116,21 @@ def told() -> Iterator[None]:
                 "the memory limit is too small for this table; raise memory, or lower combinations so that it is worked on in "
                 "smaller parts"
             ) from None
-        raise EngineError(f"DuckDB could not do it: {_first(text)}") from error
+        kind = type(error).__name__
+        said = next((words for name, words in FAULTS.items() if isinstance(error, getattr(duckdb, name))), None)
+        raise EngineError(said or f"DuckDB could not do it: {kind}; {HELP}") from None
 
 
-def _first(text: str) -> str:
-    """What kind of fault, in DuckDB's words, up to what it quotes."""
-    return text.splitlines()[0].split('"')[0].split("'")[0].strip().rstrip(":")
+FAULTS = {  # what went wrong, without DuckDB's own text, which quotes the data
+    "CatalogException": "a table that the data come from is not there any more; open it anew",
+    "ConnectionException": "the database is closed, or open elsewhere with other settings; pass that connection",
+    "PermissionException": "the connection may not write files, which Shoal needs; pass the path of the data instead",
+    "IOException": "DuckDB cannot read or write a file; is it there, whole, and of the kind that its name says?",
+    "ConversionException": "a value does not fit the type that the relation gives its column; mend the query",
+    "OutOfRangeException": "a number is too large for the type that the relation gives its column; mend the query",
+    "InvalidInputException": "DuckDB cannot compute a column of the relation; mend the query",
+}
+HELP = "set SHOAL_DEBUG=1 to see all, and report it"
 
 
 def _duckdb() -> Any:

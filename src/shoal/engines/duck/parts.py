@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,62 +71,66 @@ Node = tuple[int, int, "Node", "Node"] | None  # column, last code to the left, 
 Region = tuple[tuple[int, int, int], ...]  # column, first and last code
 
 
-def divided(home: Home, keys: Keys, staged: str, quasi: int) -> Division:
+def divided(home: Home, keys: Keys, staged: str, quasi: int, least: int) -> Division:
     """The parts of the records that were put aside, none of which has more cells than may be held at once.
 
     The column with the most codes is cut at quantiles of the cells; what is still too large after that, because one code has
-    too many, by the next column.
+    too many, by the next column. Parts with fewer than ``least`` records are not made.
     """
     most = home.resources.most
     if home.rows(f"SELECT count(*) FROM {staged}")[0][0] <= most:
         return Division.whole()
     cells = home.place("cells").with_suffix(".parquet")
-    home.run(f"COPY (SELECT DISTINCT {keys.words} FROM {staged}) TO {text(str(cells))} (FORMAT parquet)")
+    home.run(
+        f"COPY (SELECT {keys.words}, count(*) AS records FROM {staged} GROUP BY ALL) TO {text(str(cells))} (FORMAT parquet)"
+    )
     sizes = [size for group in keys.groups for size in group][:quasi]
     widest = sorted(range(quasi), key=lambda j: (-sizes[j], j))
-    tree = _cut(home, keys, f"read_parquet({text(str(cells))})", (), widest, most)
+    tree = _cut(home, keys, f"read_parquet({text(str(cells))})", (), widest, (most, least))
     cells.unlink()
     if tree is None:
         return Division.whole()
     folder = home.place("parts")
     folder.mkdir(mode=0o700)
-    return _division(tree, folder)
+    return replace(_division(tree), folder=folder, owner=home)
 
 
-def _cut(home: Home, keys: Keys, cells: str, region: Region, widest: Sequence[int], most: int) -> Node:
+def _cut(home: Home, keys: Keys, cells: str, region: Region, widest: Sequence[int], limits: tuple[int, int]) -> Node:
     where = " AND ".join(f"{keys.code(j)} BETWEEN {lo} AND {hi}" for j, lo, hi in region) or "true"
     for column in widest:
-        query = f"SELECT {keys.code(column)} AS code, count(*) AS n FROM {cells} WHERE {where} GROUP BY 1 ORDER BY 1"
-        rows = home.arrow(query)
-        code, count = rows["code"].to_numpy(), rows["n"].to_numpy()
+        rows = home.arrow(
+            f"SELECT {keys.code(column)} AS code, count(*) AS cells, sum(records)::BIGINT AS records FROM {cells} "
+            f"WHERE {where} GROUP BY 1 ORDER BY 1"
+        )
+        code, count, records = (rows[n].to_numpy() for n in ("code", "cells", "records"))
         if len(code) > 1:
             break
     else:
         return None
+    most = limits[0]
     if count.sum() <= most:
         return None
-    ends = _quantiles(count, most)
+    ends = _quantiles(count, records, *limits)
     firsts = [0, *(end + 1 for end in ends[:-1])]
     below: list[Node] = []
     for first, end in zip(firsts, ends, strict=True):
         inner = (*region, (column, int(code[first]), int(code[end])))
         crowded = count[first : end + 1].sum() > most
-        below.append(_cut(home, keys, cells, inner, widest[widest.index(column) + 1 :], most) if crowded else None)
+        below.append(_cut(home, keys, cells, inner, widest[widest.index(column) + 1 :], limits) if crowded else None)
     return _halved(column, [int(code[end]) for end in ends[:-1]], below)
 
 
-def _quantiles(count: NDArray[np.int64], most: int) -> list[int]:
+def _quantiles(count: NDArray[np.int64], records: NDArray[np.int64], most: int, least: int) -> list[int]:
     """The last place of every run of counts, runs being about as large as one another and no larger than need be."""
     total = int(count.sum())
-    wanted = -(-total // most)
-    target = total / wanted
-    ends, held = [], 0
-    for place, n in enumerate(count.tolist()):
-        if held and (held + n > most or held >= target):
+    target = total / -(-total // most)
+    ends, held, inside = [], 0, 0
+    for place, (n, size) in enumerate(zip(count.tolist(), records.tolist(), strict=True)):
+        if inside >= least and (held + n > most or held >= target):
             ends.append(place - 1)
-            held = 0
-        held += n
-    if ends and held < target * SMALL:  # a remainder too small to be searched on its own
+            held = inside = 0
+        held, inside = held + n, inside + size
+    if ends and (held < target * SMALL or inside < least):  # a remainder too small to be searched on its own
         ends.pop()
     return [*ends, len(count) - 1]
 
@@ -141,7 +144,7 @@ def _halved(column: int, cuts: Sequence[int], below: Sequence[Node]) -> Node:
     return column, cuts[middle], left, _halved(column, cuts[middle + 1 :], below[middle + 1 :])
 
 
-def _division(tree: Node, folder: Path) -> Division:
+def _division(tree: Node) -> Division:
     rows: list[list[int]] = []
     parts = 0
 
@@ -158,7 +161,7 @@ def _division(tree: Node, folder: Path) -> Division:
 
     number(tree)
     column, at, left, right, part = np.array(rows, np.int32).T.copy()
-    return Division(column, at, left, right, part, folder)
+    return Division(column, at, left, right, part)
 
 
 def scatter(home: Home, keys: Keys, staged: str, division: Division) -> None:

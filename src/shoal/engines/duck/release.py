@@ -35,11 +35,15 @@ class Staged:
 
 
 class Release:
-    """A release in the making: the records of each part with their groups, and what is written for these."""
+    """The records of each part with their groups, and what is written for these.
+
+    A group is told by the *rank* of what is written for it, so that groups that look alike are one, and the order of the ranks
+    says nothing but what is published.
+    """
 
     def __init__(self, home: Home, source: Source) -> None:
         self.home, self.source = home, source
-        self.groups = home.fresh("groups")
+        self.groups = ""
         self.placed: list[str] = []
         self.columns: tuple[Kept | Written, ...] = ()
         self.staged: Staged | None = None
@@ -48,27 +52,37 @@ class Release:
     def place(self, plan: Plan, staged: Staged, part: str, cells: Sequence[I8]) -> None:
         """Give the records of a part their groups; ``cells`` are the keys of its cells."""
         self.columns, self.staged = plan.columns, staged
-        written = [c for c in plan.columns if isinstance(c, Written)]
         count = int(plan.group.max(initial=-1)) + 1
-        listed = {f"w{i}": _labels(column, count) for i, column in enumerate(written)}
-        table = self.home.put("written", pa.table({"g": np.arange(self.total, self.total + count), **listed}))
+        number = np.arange(self.total, self.total + count)
+        listed = {f"w{i}": _labels(column, count) for i, column in enumerate(self._written())}
+        table = self.home.put("written", pa.table({"g": number, **listed}))
         if self.placed:
             self.home.run(f"INSERT INTO {self.groups} SELECT * FROM {table}")
             self.home.drop(table)
         else:
             self.groups = table
-        query = self._grouped(plan, staged, part, dict(zip(staged.keys.names, cells, strict=True)))
+        words = dict(zip(staged.keys.names, cells, strict=True))
         if staged.parts.parts == 1:
-            self.placed.append(f"({query})")
+            number = self.home.arrow(f"SELECT r FROM ({self._ranked()}) ORDER BY g")["r"].to_numpy()
+            self.placed.append(self._grouped(plan, staged, part, words, number))
         else:
             file = self.home.place("placed").with_suffix(".parquet")
+            query = self._grouped(plan, staged, part, words, number)
             self.home.run(f"COPY ({query}) TO {text(str(file))} (FORMAT parquet, COMPRESSION lz4_raw)")
-            self.placed.append(f"read_parquet({text(str(file))})")
+            self.placed.append(f"SELECT * FROM read_parquet({text(str(file))})")
         self.total += count
         self.records += int(plan.weight[plan.group >= 0].sum())
 
-    def _grouped(self, plan: Plan, staged: Staged, part: str, words: Mapping[str, I8]) -> str:
-        """The records of a part with their groups as ``g``; the key is left behind."""
+    def _written(self) -> list[Written]:
+        return [column for column in self.columns if isinstance(column, Written)]
+
+    def _ranked(self) -> str:
+        """Every group with the rank of what is written for it."""
+        by = ", ".join(f"w{i}" for i in range(len(self._written()))) or "true"
+        return f"SELECT *, dense_rank() OVER (ORDER BY {by}) AS r FROM {self.groups}"
+
+    def _grouped(self, plan: Plan, staged: Staged, part: str, words: Mapping[str, I8], number: I8) -> str:
+        """The records of a part with the numbers of their groups as ``g``; the key is left behind."""
         keys = staged.keys
         entries = np.bincount(plan.cell, minlength=len(plan.counts.weight))
         alone = entries[plan.cell] == 1
@@ -76,7 +90,7 @@ class Release:
         carried = ", ".join(f"s.c{i}" for i in range(len(staged.columns)))
         shown = f", {carried}" if carried else ""
         listed = {word: key[plan.cell[stays]] for word, key in words.items()}
-        cells = self.home.put("cells", pa.table({**listed, "g": plan.group[stays].astype(np.int64) + self.total}))
+        cells = self.home.put("cells", pa.table({**listed, "g": number[plan.group[stays]]}))
         query = f"SELECT g{shown} FROM {part} s JOIN {cells} USING ({keys.words})"
         if alone.all():
             return query
@@ -85,7 +99,7 @@ class Release:
         first = np.concatenate(([0], np.flatnonzero(np.diff(each)) + 1)) if len(each) else np.zeros(0, np.int64)
         ordinal = np.arange(len(each)) - np.repeat(first, np.diff(np.append(first, len(each)))) + 1
         listed = {word: key[each] for word, key in words.items()}
-        groups = np.repeat(group, weight).astype(np.int64) + self.total
+        groups = np.where(np.repeat(group, weight) >= 0, np.append(number, -1)[np.repeat(group, weight)], -1)
         dealt = self.home.put("dealt", pa.table({**listed, "o": ordinal, "g": groups}))
         divided = f"(SELECT * FROM {part} s SEMI JOIN {dealt} USING ({keys.words}))"
         hashes = self._hashes(plan.dealt_by, staged, divided)
@@ -100,8 +114,7 @@ class Release:
             f"FROM {divided} s {joins}"
         )
         return (
-            f"{query} UNION ALL SELECT g{shown} FROM ({numbered}) s JOIN {dealt} USING ({keys.words}, o) "
-            f"WHERE g >= {self.total}"
+            f"{query} UNION ALL SELECT g{shown} FROM ({numbered}) s JOIN {dealt} USING ({keys.words}, o) WHERE g >= 0"
         )
 
     def _hashes(self, columns: Sequence[str], staged: Staged, divided: str) -> list[tuple[str, str]]:
@@ -118,34 +131,37 @@ class Release:
         """Sort the records by what is published of them, and write them; no order tells where they came from."""
         staged, home = self.staged, self.home
         assert staged is not None  # noqa: S101  there is at least one part
-        shown: list[str] = []
+        labels = self._labelled()
+        kept = [staged.column(column.name) for column in self.columns if isinstance(column, Kept)]
+        content = f", hash({', '.join(kept)}) AS h" if kept else ""
+        placed = f"({' UNION ALL '.join(self.placed)})"
+        if len(self.placed) > 1:
+            placed = f"(SELECT p.* REPLACE (r AS g) FROM {placed} p JOIN ({self._ranked()}) USING (g))"
+        rows = f"(SELECT *{content} FROM {placed} ORDER BY g{', h' if kept else ''})"
+        shown, written = [], 0
         for column in self.columns:
-            place = f"l.w{sum(isinstance(c, Written) for c in self.columns[: len(shown)])}"
-            inner = f"p.{staged.column(column.name)}" if isinstance(column, Kept) else place
-            shown.append(f"{inner} AS {name(column.name)}")
-        written = [f"w{i}" for i in range(sum(isinstance(c, Written) for c in self.columns))]
-        ranks = home.fresh("ranks")
-        by = ", ".join(written) or "0"
-        home.run(f"CREATE TEMP TABLE {ranks} AS SELECT g, dense_rank() OVER (ORDER BY {by}) AS r FROM {self.groups}")
-        labels = home.fresh("labels")
-        kept = f", {by}" if written else ""
-        home.run(f"CREATE TEMP TABLE {labels} AS SELECT DISTINCT r{kept} FROM {self.groups} JOIN {ranks} USING (g)")
-        carried = [f"c{i}" for i in range(len(staged.columns))]
-        released = [staged.column(c.name) for c in self.columns if isinstance(c, Kept)]
-        content = f"hash({', '.join(released)})" if released else "0"
-        placed = " UNION ALL ".join(f"SELECT * FROM {part}" for part in self.placed)
-        rows = f"(SELECT {', '.join(['r', *carried])} FROM ({placed}) JOIN {ranks} USING (g) ORDER BY r, {content})"
-        query = f"SELECT {', '.join(shown)} FROM {rows} p JOIN {labels} l USING (r)"
-        target = home.place("released")
+            place = f"p.{staged.column(column.name)}" if isinstance(column, Kept) else f"l.w{written}"
+            shown.append(f"{place} AS {name(column.name)}")
+            written += isinstance(column, Written)
         try:
             home.run("SET preserve_insertion_order = true")
-            source = self._copied(query, target)
+            source = self._copied(
+                f"SELECT {', '.join(shown)} FROM {rows} p JOIN {labels} l USING (g)", home.place("released")
+            )
         finally:
             home.run("SET preserve_insertion_order = false")
         if source.rows != self.records:
             raise DataError(CHANGED)
-        home.drop(self.groups, ranks, labels)
+        home.drop(self.groups, labels)
         return source
+
+    def _labelled(self) -> str:
+        """A table of what is written by rank."""
+        table, written = self.home.fresh("labels"), [f"w{i}" for i in range(len(self._written()))]
+        self.home.run(
+            f"CREATE TEMP TABLE {table} AS SELECT DISTINCT {', '.join(['r AS g', *written])} FROM ({self._ranked()})"
+        )
+        return table
 
     def _copied(self, query: str, target: Path) -> Source:
         """The release in a file, or in a folder of files where it came as one."""
@@ -157,7 +173,7 @@ class Release:
         if not self.source.folder:
             file = target.with_suffix(".parquet")
             self.home.run(f"COPY ({query}) TO {text(str(file))} ({', '.join(options)})")
-            return parquet([file], self.source.format)
+            return parquet([file], self.source.format, own=True)
         parted = [column for column in self.source.partitions if column in types]
         if parted:
             options.append(f"PARTITION_BY ({', '.join(map(name, parted))})")
@@ -166,7 +182,7 @@ class Release:
             options.append(f"ROW_GROUPS_PER_FILE {-(-rows // ROW_GROUP)}, ROW_GROUP_SIZE {min(rows, ROW_GROUP)}")
         target.mkdir()
         self.home.run(f"COPY ({query}) TO {text(str(target))} ({', '.join(options)}, OVERWRITE_OR_IGNORE)")
-        return parquet(sorted(target.rglob("*.parquet")), self.source.format, root=target)
+        return parquet(sorted(target.rglob("*.parquet")), self.source.format, root=target, own=True)
 
     def _types(self) -> dict[str, pa.DataType]:
         found = {}

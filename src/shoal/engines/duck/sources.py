@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -13,13 +13,19 @@ import pyarrow.parquet as pq
 
 from shoal.engines import files, frames
 from shoal.engines.base import Format, format_of
-from shoal.engines.duck.home import Home, told
+from shoal.engines.duck.home import OFFLINE, Home, told
 from shoal.engines.resources import DATABASES
+from shoal.engines.text import EXACT
 from shoal.errors import DataError, EngineError, some
 
 BATCH = 1 << 18  # records that are looked at together
 CHANGED = "the source changed while it was read; nothing was released; run again when nobody writes to it"
-STORED = {"HUGEINT": "DECIMAL(38, 0)", "UHUGEINT": "DECIMAL(38, 0)", "UUID": "VARCHAR"}  # what Parquet cannot hold
+TEXTS = ("UUID", "INTERVAL", "TIME WITH TIME ZONE", "BIT", "BIGNUM", "VARINT")
+STORED = {
+    "HUGEINT": "DECIMAL(38, 0)",
+    "UHUGEINT": "DECIMAL(38, 0)",
+    **dict.fromkeys(TEXTS, "VARCHAR"),
+}  # as Parquet holds them
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class Source:
 
     ``columns`` has for every name what DuckDB calls the column; ``types`` the Arrow types; ``partitions`` the columns that
     the folders' names tell (``year=2024``), which no file holds. ``stamps`` says how the user's own files looked when they
-    were opened. ``folder``: it came as a folder of files and is released as one.
+    were opened. ``folder``: it came as a folder of files and is released as one. ``own``: the files are ours.
     """
 
     files: tuple[Path, ...]
@@ -39,17 +45,26 @@ class Source:
     partitions: tuple[str, ...] = ()
     stamps: tuple[tuple[int, ...], ...] = ()
     folder: bool = False
+    own: bool = False
     parted: Mapping[Path, Mapping[str, str | None]] = field(default_factory=dict, repr=False)
 
     @property
     def sql(self) -> str:
         """The table in DuckDB's words."""
-        listed = ", ".join(text(str(file)) for file in self.files)
-        union = ", union_by_name = true" if len(self.files) > 1 else ""
-        hive = (
-            "hive_partitioning = true, hive_types_autocast = false" if self.partitions else "hive_partitioning = false"
-        )
-        return f"read_parquet([{listed}], {hive}{union})"
+        if not self.partitions:
+            return _scan(self.files)
+        together: dict[tuple[str | None, ...], list[Path]] = {}
+        for file in self.files:
+            together.setdefault(tuple(self.parted[file].values()), []).append(file)
+        queries = []
+        for (
+            values,
+            listed,
+        ) in together.items():  # DuckDB would look for partitions in all of the path, ours are below the root
+            pairs = zip(self.partitions, values, strict=True)
+            told = ", ".join(f"{'NULL' if v is None else text(v)}::VARCHAR AS {name(n)}" for n, v in pairs)
+            queries.append(f"SELECT *, {told} FROM {_scan(listed)}")
+        return f"({' UNION ALL BY NAME '.join(queries)})"
 
     def refuse_changed(self) -> None:
         """An error where the user's files are not what they were when they were opened."""
@@ -60,7 +75,7 @@ class Source:
         """The columns as they stand, some records at a time."""
         for path in self.files:
             held = [name for name in columns if name not in self.partitions]
-            with pq.ParquetFile(path, read_dictionary=files.texts_of(pq.read_schema(path))) as file:
+            with pq.ParquetFile(path, read_dictionary=files.texts_of(path, own=self.own)) as file:
                 for batch in file.iter_batches(size, columns=held):
                     found = dict(zip(batch.schema.names, batch.columns, strict=True))
                     for column in self.partitions:
@@ -74,6 +89,11 @@ class Source:
             return pa.array([None if value is None else str(value) for value in array.to_pylist()], pa.string())
         zoned = pa.types.is_timestamp(array.type) and pa.types.is_timestamp(kind) and kind.tz
         return array.cast(pa.timestamp(array.type.unit, kind.tz)) if zoned and array.type.tz != kind.tz else array
+
+
+def _scan(listed: Sequence[Path]) -> str:
+    union = ", union_by_name = true" if len(listed) > 1 else ""
+    return f"read_parquet([{', '.join(text(str(file)) for file in listed)}], hive_partitioning = false{union})"
 
 
 def text(value: str) -> str:
@@ -95,7 +115,7 @@ def source_of(data: Any, home: Home) -> Source:
             raise DataError(f"there is no file {str(path)!r}")
         if path.suffix.lower() in DATABASES:
             with told():
-                database = duckdb.connect(str(path), read_only=True)
+                database = duckdb.connect(str(path), read_only=True, config=OFFLINE)
             return _relation(_only_table(database), home)
         return _folder(path, home) if path.is_dir() else _files([path], home, None)
     if isinstance(data, duckdb.DuckDBPyConnection):
@@ -107,7 +127,7 @@ def source_of(data: Any, home: Home) -> Source:
     listed = {n: files.storable(frames.arrow(frame.get_column(n))) for n in frame.columns}
     with files.writing(file):
         pq.write_table(pa.table(listed), file)
-    return parquet([file], "csv")
+    return parquet([file], "csv", own=True)
 
 
 def parquet(
@@ -116,45 +136,48 @@ def parquet(
     *,
     root: Path | None = None,
     stamped: bool = False,
+    own: bool = False,
 ) -> Source:
     """Parquet files as one table; those of a folder ``root`` may be parted by their folders' names."""
     folders = {path: _partition(path, root) for path in listed} if root else {}
     parted = tuple(next(iter(folders.values()), {}))
-    schemas = [files.parquet_schema(path) for path in listed]
-    names = [*schemas[0].names, *parted]
-    for path, schema in zip(listed, schemas, strict=True):
-        _refuse_different(path, [*schema.names, *folders.get(path, {})], listed[0], names)
+    schemas = {path: files.parquet_schema(path) for path in listed}
+    first = schemas[listed[0]]
+    names = [*first.names, *parted]
+    for path, schema in schemas.items():
+        _refuse_different(_short(path, root), [*schema.names, *folders.get(path, {})], _short(listed[0], root), names)
+        _refuse_mixed((path, schema), (listed[0], first), root)
     _refuse_alike(names)
-    types = {n: schemas[0].field(n).type for n in schemas[0].names} | dict.fromkeys(parted, pa.string())
+    types = {n: first.field(n).type for n in first.names} | dict.fromkeys(parted, pa.string())
     rows = sum(pq.read_metadata(path).num_rows for path in listed)
     stamps = _stamps(listed) if stamped else ()
-    return Source(
-        tuple(listed),
-        dict(zip(names, names, strict=True)),
-        types,
-        rows,
-        format,
-        parted,
-        stamps,
-        root is not None,
-        folders,
-    )
+    columns = dict(zip(names, names, strict=True))
+    return Source(tuple(listed), columns, types, rows, format, parted, stamps, root is not None, own, folders)
 
 
 def _folder(path: Path, home: Home) -> Source:
     """All CSV or all Parquet files under a folder, those that are hidden or empty left out."""
-    found = []
-    for file in sorted(path.rglob("*")):
-        if not file.is_file() or any(part.startswith((".", "_")) for part in file.relative_to(path).parts):
-            continue
-        if file.stat().st_size:
-            found.append(file)
+    found = [file for file in _walked(path, set()) if file.stat().st_size]
     if not found:
         raise DataError(f"the folder {str(path)!r} holds no CSV or Parquet file")
     formats = {format_of(file) for file in found}
     if len(formats) > 1:
         raise DataError(f"the folder {str(path)!r} holds CSV and Parquet files; keep one kind in it")
     return _files(found, home, path)
+
+
+def _walked(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    """The files below a folder in the order of their names; hidden ones are none of the table's."""
+    if folder.resolve() in seen:
+        return
+    seen.add(folder.resolve())
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or (path.name.startswith("_") and "=" not in path.name):
+            continue
+        if path.is_dir():
+            yield from _walked(path, seen)
+        elif path.is_file():
+            yield path
 
 
 def _files(listed: Sequence[Path], home: Home, root: Path | None) -> Source:
@@ -171,26 +194,26 @@ def _files(listed: Sequence[Path], home: Home, root: Path | None) -> Source:
         made.append(target)
     if before != _stamps(listed):
         raise DataError(CHANGED)
-    return parquet(made, "csv", root=None if root is None else home.folder / "csv")
+    return parquet(made, "csv", root=None if root is None else home.folder / "csv", own=True)
 
 
 def _relation(relation: Any, home: Home) -> Source:
     """A relation as it is now; whatever happens to its tables later does not matter."""
-    _refuse_alike(relation.columns)
     with told():
+        _refuse_alike(relation.columns)
         shown = [_storable(n, str(kind)) for n, kind in zip(relation.columns, relation.types, strict=True)]
         relation = relation.project(", ".join(shown))
         schema = relation.limit(0).to_arrow_table().schema
         file = home.place("relation").with_suffix(".parquet")
         relation.write_parquet(str(file))
-    source = parquet([file], "parquet")
+    source = parquet([file], "parquet", own=True)
     zones = {f.name: f.type for f in schema if pa.types.is_timestamp(f.type) and f.type.tz}
-    return Source(source.files, source.columns, {**source.types, **zones}, source.rows, "parquet")
+    return replace(source, types={**source.types, **zones})
 
 
 def _storable(column: str, kind: str) -> str:
     """A column of a relation as Parquet can hold it, in SQL."""
-    stored = STORED.get(kind)
+    stored = "VARCHAR" if kind.startswith("ENUM") else STORED.get(kind)
     return f"{name(column)}::{stored} AS {name(column)}" if stored else name(column)
 
 
@@ -211,26 +234,63 @@ def _partition(path: Path, root: Path) -> dict[str, str | None]:
     return {key: None if value == "__HIVE_DEFAULT_PARTITION__" else value for key, value in found.items()}
 
 
-def _refuse_different(path: Path, names: Sequence[str], first: Path, wanted: Sequence[str]) -> None:
+def _short(path: Path, root: Path | None) -> str:
+    return str(path.relative_to(root)) if root else path.name
+
+
+def _refuse_different(file: str, names: Sequence[str], first: str, wanted: Sequence[str]) -> None:
     frames.refuse_twice(names)
     absent, more = [n for n in wanted if n not in names], [n for n in names if n not in wanted]
-    if absent:
-        raise DataError(
-            f"the file {path.name!r} lacks columns that {first.name!r} has: {some(absent)}; all files of a folder must have "
-            "the same columns"
-        )
-    if more:
-        raise DataError(
-            f"the file {path.name!r} has columns that {first.name!r} lacks: {some(more)}; all files of a folder must have "
-            "the same columns"
-        )
+    for columns, one, other in ((absent, file, first), (more, first, file)):
+        if columns:
+            raise DataError(
+                f"the file {one!r} lacks columns that {other!r} has: {some(columns)}; all files of a folder must have the "
+                "same columns"
+            )
+
+
+def _refuse_mixed(file: tuple[Path, pa.Schema], first: tuple[Path, pa.Schema], root: Path | None) -> None:
+    """Columns whose values are of one kind in a file and of another in the first."""
+    path = file[0]
+    for column in first[1].names:
+        here, there = file[1].field(column).type, first[1].field(column).type
+        kinds = {_kind(here), _kind(there)} - {"null"}
+        exact = kinds == {"whole", "float"} and _exact(path, column) and _exact(first[0], column)
+        if len(kinds) > 1 and not exact:
+            raise DataError(
+                f"column {column!r} holds {here} values in the file {_short(path, root)!r} and {there} values in the first; "
+                "write it alike in all files"
+            )
+
+
+def _kind(given: pa.DataType) -> str:
+    kind = given.value_type if pa.types.is_dictionary(given) else given
+    if pa.types.is_integer(kind):
+        return "whole"
+    if pa.types.is_floating(kind):
+        return "float"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "text"
+    if pa.types.is_timestamp(kind):
+        return f"moment {kind.tz}"
+    return str(kind)
+
+
+def _exact(path: Path, column: str) -> bool:
+    """Whether the whole numbers of a column are small enough to be told apart beside floating ones."""
+    if not pa.types.is_integer(pq.read_schema(path).field(column).type):
+        return True  # the other file has the whole numbers
+    found = pq.read_metadata(path)
+    place = [found.schema.column(i).path for i in range(found.num_columns)].index(column)
+    parts = [found.row_group(i).column(place).statistics for i in range(found.num_row_groups)]
+    return all(s is not None and s.has_min_max and max(abs(s.min), abs(s.max)) < EXACT for s in parts)
 
 
 def _refuse_alike(names: Sequence[str]) -> None:
     """Names that DuckDB cannot tell apart, or cannot write."""
-    seen: dict[str, str] = {}
+    seen: dict[bytes, str] = {}
     for given in names:
-        other = seen.setdefault(given.lower(), given)
+        other = seen.setdefault(given.encode().lower(), given)  # it folds no other letters than ASCII's
         if other is not given and other != given:
             raise EngineError(
                 f"DuckDB does not tell the columns {other!r} and {given!r} apart; rename one, or use engine='memory'"

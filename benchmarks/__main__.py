@@ -1,6 +1,7 @@
 """`make bench`: every figure in seconds, in yardsticks of this run, and beside the peers that can be installed.
 
-`make bench ARGS=quick` leaves out the ten million rows and the slow peers and ends in two minutes.
+`make bench ARGS=quick` leaves out the ten million rows and the slow peers and ends in a few minutes; `make bench ARGS=huge`
+adds a hundred million rows, for which some 10 GB of disk are needed.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ class Line:
         return ", ".join(words) or "reported"
 
 
-def child(name: str, **options: Any) -> dict[str, Any]:
+def child(name: str, *given: str, module: str = "cases", **options: Any) -> dict[str, Any]:
     """One case in a process of its own."""
-    arguments = [f"--{key}={value}" for key, value in options.items()]
+    arguments = [name, *given, *(f"--{key}={value}" for key, value in options.items())]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.cases", name, *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-m", f"benchmarks.{module}", *arguments], capture_output=True, text=True, check=False
     )
     if done.returncode:
         sys.exit(f"the case {name} failed:\n{done.stderr}")
@@ -172,6 +173,29 @@ def hospital_lines(unit: float, rows: int) -> Iterator[Line]:
         yield Line(f"{size}, k=10, {cut}: peak memory", found[f"{cut}_memory"], "x codes", 3.0)
 
 
+def scale_lines(sizes: tuple[int, ...]) -> Iterator[Line]:
+    """Hospital files of ten million and more: from Parquet to a checked release in Parquet, DuckDB held to 4 GB in all."""
+    folder = str(Path(tempfile.gettempdir()) / "shoal-bench-scale")
+    few, base = 1_000_000, dict[str, float]()
+    for rows in sizes:
+        size = f"hospital {rows // 1_000_000}M"
+        alone = child(folder, str(rows), module="scale", method="duckdb")
+        note = f"groups in {alone['group']:.1f} s, copies in {alone['copy']:.1f} s"
+        yield Line(f"{size}: DuckDB reads, groups, copies", alone["wall"], "s", note=note)
+        for method in ("tds", "mondrian"):
+            found = child(folder, str(rows), module="scale", method=method)
+            parts = f"; {found['parts']} parts" if found["parts"] > 1 else ""
+            note = f"{found['wall']:.1f} s, CPU {found['cpu']:.1f} s; {found['groups']:,} groups; NCP {found['ncp']:.3f}{parts}"
+            ratio, bound = found["wall"] / alone["wall"], 3.0 if rows > few else None
+            yield Line(f"{size}, k=10, {method}: time", ratio, "x DuckDB", bound, note=note)
+            yield Line(f"{size}, k=10, {method}: peak memory", found["peak"] * 1e6 / 2**30, "GiB", 4.0)
+            if rows == few:
+                base[method] = found["wall"]
+            elif method in base:
+                growth = found["wall"] / base[method] / (rows / few)
+                yield Line(f"{method}: growth from 1M to {rows // 1_000_000}M, over linear", growth, "x", 1.0)
+
+
 def shown(line: Line, unit: float) -> str:
     """One line of the table as text."""
     seconds = f"{line.figure * unit:9.3f} s" if line.unit == "yd" else " " * 11
@@ -201,6 +225,8 @@ def main() -> None:
             print(f"the lines of UCI Adult are left out: {error}")
         if not quick:
             groups.append(hospital_lines(unit, 10_000_000))
+        sizes = (1_000_000,) if quick else (1_000_000, 10_000_000)
+        groups.append(scale_lines((*sizes, 100_000_000) if "huge" in sys.argv[1:] else sizes))
         for group in groups:
             for line in group:
                 lost += "LOST" in line.verdict()

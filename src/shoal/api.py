@@ -83,9 +83,8 @@ def anonymize(
         raise PolicyError(
             "a policy is needed; only with 'recoding', the file of an earlier release, is there one already"
         )
-    source = open_data(data, resources)
     chosen = make(find_method(method or "mondrian"), policy_of(policy), parameters)
-    return chosen.release(source, seed=seed, progress=progress)
+    return chosen.release(open_data(data, resources), seed=seed, progress=progress)
 
 
 def _refuse_beside_recoding(given: Mapping[str, Any]) -> None:

@@ -298,12 +298,16 @@ def _refuse_to_lose(place: Path, mark: str, overwrite: bool) -> None:
 
 
 def _exchange(pairs: list[tuple[Path, Path]], work: Path) -> None:
-    """Put new folders in the place of old ones; if anything interrupts, the old ones are put back."""
+    """Put new folders in the place of old ones; if anything interrupts, the old ones are put back.
+
+    The last pair is the one that others see: it goes first and comes last, so that nobody sees it beside another's.
+    """
     olds = [(place, work / f"old-{number}") for number, (_, place) in enumerate(pairs)]
     try:
-        for (new, place), (_, old) in zip(pairs, olds, strict=True):
+        for place, old in reversed(olds):
             if place.exists():
                 place.replace(old)
+        for new, place in pairs:
             new.replace(place)
     except BaseException:
         for (new, _), (place, old) in reversed(list(zip(pairs, olds, strict=True))):

@@ -9,6 +9,7 @@ which is then read by strangers: the same engine, opened on that file.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import shutil
@@ -26,7 +27,7 @@ from shoal import kernels, threads
 from shoal.engines import files, prints, values
 from shoal.engines.base import I4, I8, Counts, Dictionary, Distinct, Division, Format, Plan, Reading, Schema
 from shoal.engines.duck.home import Home
-from shoal.engines.duck.parts import Keys, divided, scatter, scattered
+from shoal.engines.duck.parts import Keys, divided, part_of, scatter, scattered
 from shoal.engines.duck.release import Release, Staged
 from shoal.engines.duck.sources import BATCH, CHANGED, Source, name, source_of, text
 from shoal.engines.resources import Resources
@@ -98,7 +99,7 @@ class DuckEngine:
         if ("raw", column) not in self._seen:
             table, raw = self.home.fresh("raw"), name(self.source.columns[column])
             self._refuse_strange(column)
-            self.home.run(
+            self._read(
                 f"CREATE TEMP TABLE {table} AS SELECT row_number() OVER () AS id, * FROM "
                 f"(SELECT {raw} AS raw, count(*) AS records FROM {self.source.sql} GROUP BY 1)"
             )
@@ -143,14 +144,26 @@ class DuckEngine:
         """Counted cells over columns that were encoded, sorted by their codes."""
         if self.carry is None:
             keys = self._keys((*quasi, *secret))
-            found = self.home.arrow(f"SELECT {keys.words}, count(*) AS n FROM ({self._encoded(keys)}) GROUP BY ALL")
-        else:
-            staged = self._staged(quasi, secret)
-            keys = staged.keys
-            found = self.home.arrow(f"SELECT {keys.words}, count(*) AS n FROM {self._part(staged, part)} GROUP BY ALL")
-        words, counts = _counts(keys, found, len(quasi), part)
-        self._seen["keys"] = words  # those of the cells that were counted last, which a plan is then made for
+            table = self.home.fresh("counted")
+            self._read(
+                f"CREATE TEMP TABLE {table} AS SELECT {keys.words}, count(*) AS n FROM ({self._encoded(keys)}) GROUP BY ALL"
+            )
+            _, counts = _counts(keys, self.home.arrow(f"SELECT * FROM {table}"), len(quasi), part)
+            self.home.drop(table)
+            return counts
+        staged = self._staged(quasi, secret)
+        counted = f"SELECT {staged.keys.words}, count(*) AS n FROM {self._part(staged, part)} GROUP BY ALL"
+        words, counts = _counts(staged.keys, self.home.arrow(counted), len(quasi), part)
+        self._seen["counted"] = counts, staged, words  # a plan is made for what was counted last
         return counts
+
+    def _read(self, sql: str) -> None:
+        """Carry out a statement that reads the source; if it fails because that has changed, the error says so."""
+        try:
+            self.home.run(sql)
+        except EngineError:
+            self.source.refuse_changed()
+            raise
 
     def _keys(self, columns: Sequence[str]) -> Keys:
         return Keys.of(columns, [self.codings[c].size for c in columns])
@@ -184,7 +197,8 @@ class DuckEngine:
             sql = f"read_parquet({text(str(file))})"
             parts = divided(self.home, keys, sql, len(quasi), least)
             if parts.parts > 1:
-                scatter(self.home, keys, sql, parts)
+                assert parts.folder is not None  # noqa: S101
+                scatter(self.home, f"SELECT *, {part_of(keys, parts)} AS part FROM {sql}", parts.folder)
                 file.unlink()
             self._seen[wanted] = Staged(keys, carry, sql, parts)
         found: Staged = self._seen[wanted]
@@ -193,7 +207,8 @@ class DuckEngine:
     def _part(self, staged: Staged, part: int) -> str:
         if staged.parts.parts == 1:
             return staged.sql
-        return scattered(staged.parts, part)
+        assert staged.parts.folder is not None  # noqa: S101
+        return scattered(staged.parts.folder, part)
 
     def batches(self, columns: Sequence[str], *, part: int | None = None) -> Iterator[Mapping[str, Any]]:
         """The columns as they stand, some records at a time, as Arrow arrays by name."""
@@ -203,8 +218,10 @@ class DuckEngine:
         """The released data, in files of their own; what is published is sorted by what stands in it."""
         release = Release(self.home, self.source)
         for plan in plans:
-            staged = next(s for s in self._seen.values() if isinstance(s, Staged))
-            release.place(plan, staged, self._part(staged, plan.counts.part), self._seen["keys"])
+            counts, staged, words = self._seen["counted"]
+            if plan.counts is not counts:
+                raise EngineError("a plan must be made for the cells that were counted last")
+            release.place(plan, staged, self._part(staged, counts.part), words)
         self.source.refuse_changed()
         return DuckEngine(self.home, release.written())
 
@@ -215,13 +232,13 @@ class DuckEngine:
             return
         with files.writing(path):
             if not self.source.folder:
-                _link(self.source.files[0], path)
+                _copy(self.source.files[0], path)
                 return
             root = Path(os.path.commonpath([f.parent for f in self.source.files]))
             for file in self.source.files:
                 target = path / file.relative_to(root)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                _link(file, target)
+                _copy(file, target)
 
     def _write_csv(self, path: Path) -> None:
         columns = list(self.source.columns)
@@ -232,15 +249,16 @@ class DuckEngine:
                 writer.write_batch(pa.record_batch(written, schema=schema))
 
     def opened(self, path: Path) -> DuckEngine:
-        """A file or folder that was written, in the same home; these very data, where it is the same file on disk."""
+        """A file or folder that was written, in the same home; these very data, where it has the very same bytes."""
         source = source_of(path, self.home)
-        same = {f.stat().st_ino for f in source.files} == {f.stat().st_ino for f in self.source.files}
-        return self if same and path.stat().st_dev == self.home.folder.stat().st_dev else DuckEngine(self.home, source)
+        same = _digests(source.files) == self._seen.get("digests")
+        return self if same else DuckEngine(self.home, source)
 
     def fingerprint(self) -> str:
         """A digest of the rows as a multiset."""
         if "fingerprint" not in self._seen:
             columns = list(self.source.columns)
+            self._seen["digests"] = _digests(self.source.files) if self.source.own else None
             self._seen["fingerprint"] = prints.fingerprint(columns, self._hashes(columns))
         return str(self._seen["fingerprint"])
 
@@ -289,12 +307,15 @@ def _counts(keys: Keys, found: pa.Table, quasi: int, part: int) -> tuple[list[I8
     return words, Counts(cell[start[:-1], :quasi], start, secret, weight, part=part)
 
 
-def _link(file: Path, target: Path) -> None:
-    """The same file under another name; a copy where it has another already, or where the disks differ."""
-    try:
-        if file.stat().st_nlink > 1:
-            raise OSError
-        os.link(file, target)
-    except OSError:
-        shutil.copyfile(file, target)
+def _copy(file: Path, target: Path) -> None:
+    shutil.copyfile(file, target)
     target.chmod(0o644)
+
+
+def _digests(listed: Sequence[Path]) -> list[str]:
+    """What files hold, whatever they are called."""
+    found = []
+    for path in listed:
+        with path.open("rb") as file:
+            found.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return sorted(found)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PREFIX = ".shoal-"
 LOCK = "lock"
+THREAD = 150 * 10**6  # bytes that one thread of DuckDB needs to sort and to write
 OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 _lasting: list[Home] = []  # homes whose tables were handed out: they stay until the program ends
 
@@ -51,7 +52,8 @@ class Home:
         self._numbers = itertools.count()
         spill = str(self.folder / "spill").replace("'", "''")
         memory = max(resources.budget // 2, 10**8)
-        self.run(f"SET memory_limit = '{memory}B'; SET temp_directory = '{spill}'; SET threads = {CORES}")
+        self.threads = max(min(CORES, memory // THREAD), 1)
+        self.run(f"SET memory_limit = '{memory}B'; SET temp_directory = '{spill}'; SET threads = {self.threads}")
         self.run("SET preserve_insertion_order = false; SET TimeZone = 'UTC'; SET enable_progress_bar = false")
 
     def fresh(self, word: str) -> str:
@@ -102,23 +104,36 @@ def told() -> Iterator[None]:
     duckdb = _duckdb()
     try:
         yield
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
     except duckdb.Error as error:
         if os.environ.get("SHOAL_DEBUG"):
             raise
-        text = str(error)
-        if "No space left" in text or "max_temp_directory_size" in text or "failed to offload" in text:
-            raise EngineError(
-                "the disk is full: DuckDB cannot put aside what does not fit into memory; make room, or name another folder "
-                "with temp"
-            ) from None
-        if isinstance(error, duckdb.OutOfMemoryException):
-            raise EngineError(
-                "the memory limit is too small for this table; raise memory, or lower combinations so that it is worked on in "
-                "smaller parts"
-            ) from None
-        kind = type(error).__name__
-        said = next((words for name, words in FAULTS.items() if isinstance(error, getattr(duckdb, name))), None)
-        raise EngineError(said or f"DuckDB could not do it: {kind}; {HELP}") from None
+        raise _ours(error, duckdb) from None
+    except RuntimeError as error:
+        if "interrupt" in str(error).lower():
+            raise KeyboardInterrupt from None
+        raise
+
+
+def _ours(error: Exception, duckdb: Any) -> EngineError:
+    text = str(error)
+    if "No space left" in text or "max_temp_directory_size" in text or "failed to offload" in text:
+        return EngineError(
+            "the disk is full: DuckDB cannot put aside what does not fit into memory; make room, or name another folder with "
+            "temp"
+        )
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return TooLittle(
+            "the memory limit is too small for this table; raise memory, or lower combinations so that it is worked on in "
+            "smaller parts"
+        )
+    said = next((words for name, words in FAULTS.items() if isinstance(error, getattr(duckdb, name))), None)
+    return EngineError(said or f"DuckDB could not do it: {type(error).__name__}; {HELP}")
+
+
+class TooLittle(EngineError):
+    """The memory is too small for what was asked."""
 
 
 FAULTS = {  # what went wrong, without DuckDB's own text, which quotes the data

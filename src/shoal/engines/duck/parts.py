@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.engines.base import Division
 from shoal.engines.duck.home import Home
-from shoal.engines.duck.sources import text
+from shoal.engines.duck.sources import scan, text
 
 LIMIT = 2**63
 SMALL = 0.1  # of a part
@@ -164,23 +165,23 @@ def _division(tree: Node) -> Division:
     return Division(column, at, left, right, part)
 
 
-def scatter(home: Home, keys: Keys, staged: str, division: Division) -> None:
-    """Put the records of every part into files of their own."""
+def part_of(keys: Keys, division: Division, node: int = 0) -> str:
+    """The part that a record belongs to, by its key, in SQL."""
+    column = int(division.column[node])
+    if column < 0:
+        return str(int(division.part[node]))
+    left, right = (part_of(keys, division, int(below[node])) for below in (division.left, division.right))
+    return f"CASE WHEN {keys.code(column)} <= {int(division.at[node])} THEN {left} ELSE {right} END"
 
-    def part(node: int) -> str:
-        column = int(division.column[node])
-        if column < 0:
-            return str(int(division.part[node]))
-        left, right = part(int(division.left[node])), part(int(division.right[node]))
-        return f"CASE WHEN {keys.code(column)} <= {int(division.at[node])} THEN {left} ELSE {right} END"
 
+def scatter(home: Home, query: str, folder: Path) -> None:
+    """Put records into files of their own by what the query calls their ``part``."""
     home.run(f"SET partitioned_write_flush_threshold = {FLUSH}")
     home.run(
-        f"COPY (SELECT *, {part(0)} AS part FROM {staged}) TO {text(str(division.folder))} "
-        "(FORMAT parquet, COMPRESSION lz4_raw, PARTITION_BY (part), OVERWRITE_OR_IGNORE)"
+        f"COPY ({query}) TO {text(str(folder))} (FORMAT parquet, COMPRESSION lz4_raw, PARTITION_BY (part), OVERWRITE_OR_IGNORE)"
     )
 
 
-def scattered(division: Division, part: int) -> str:
+def scattered(folder: Path, part: int) -> str:
     """The records of a part."""
-    return f"read_parquet({text(f'{division.folder}/part={part}/*.parquet')}, hive_partitioning = false)"
+    return scan(sorted((folder / f"part={part}").glob("*.parquet")))

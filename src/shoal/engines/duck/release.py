@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,9 @@ import pyarrow as pa
 
 from shoal.engines import prints
 from shoal.engines.base import I8, Division, Kept, Plan, Written
-from shoal.engines.duck.home import Home
-from shoal.engines.duck.parts import Keys
-from shoal.engines.duck.sources import CHANGED, Source, name, parquet, text
+from shoal.engines.duck.home import Home, TooLittle
+from shoal.engines.duck.parts import Keys, scatter, scattered
+from shoal.engines.duck.sources import CHANGED, Source, name, parquet, scan, text
 from shoal.errors import DataError
 
 ROW_GROUP = 122_880  # records
@@ -45,6 +46,7 @@ class Release:
         self.home, self.source = home, source
         self.groups = ""
         self.placed: list[str] = []
+        self.loose: list[str] = []  # tables that a part needs
         self.columns: tuple[Kept | Written, ...] = ()
         self.staged: Staged | None = None
         self.total = self.records = 0
@@ -55,7 +57,8 @@ class Release:
         count = int(plan.group.max(initial=-1)) + 1
         number = np.arange(self.total, self.total + count)
         listed = {f"w{i}": _labels(column, count) for i, column in enumerate(self._written())}
-        table = self.home.put("written", pa.table({"g": number, **listed}))
+        size = np.bincount(plan.group[plan.group >= 0], plan.weight[plan.group >= 0], minlength=count).astype(np.int64)
+        table = self.home.put("written", pa.table({"g": number, "n": size, **listed}))
         if self.placed:
             self.home.run(f"INSERT INTO {self.groups} SELECT * FROM {table}")
             self.home.drop(table)
@@ -69,9 +72,14 @@ class Release:
             file = self.home.place("placed").with_suffix(".parquet")
             query = self._grouped(plan, staged, part, words, number)
             self.home.run(f"COPY ({query}) TO {text(str(file))} (FORMAT parquet, COMPRESSION lz4_raw)")
-            self.placed.append(f"SELECT * FROM read_parquet({text(str(file))})")
+            self.placed.append(str(file))
+            self._forget()
         self.total += count
-        self.records += int(plan.weight[plan.group >= 0].sum())
+        self.records += int(size.sum())
+
+    def _forget(self) -> None:
+        self.home.drop(*self.loose)
+        self.loose.clear()
 
     def _written(self) -> list[Written]:
         return [column for column in self.columns if isinstance(column, Written)]
@@ -91,6 +99,7 @@ class Release:
         shown = f", {carried}" if carried else ""
         listed = {word: key[plan.cell[stays]] for word, key in words.items()}
         cells = self.home.put("cells", pa.table({**listed, "g": number[plan.group[stays]]}))
+        self.loose.append(cells)
         query = f"SELECT g{shown} FROM {part} s JOIN {cells} USING ({keys.words})"
         if alone.all():
             return query
@@ -103,6 +112,7 @@ class Release:
         dealt = self.home.put("dealt", pa.table({**listed, "o": ordinal, "g": groups}))
         divided = f"(SELECT * FROM {part} s SEMI JOIN {dealt} USING ({keys.words}))"
         hashes = self._hashes(plan.dealt_by, staged, divided)
+        self.loose += [dealt, *(table for _, table in hashes)]
         order = " + ".join(f"h{i}.h::UHUGEINT" for i in range(len(hashes))) or "0::UHUGEINT"
         joins = " ".join(
             f"JOIN {table} h{i} ON s.{staged.column(c)} IS NOT DISTINCT FROM h{i}.raw"
@@ -129,60 +139,104 @@ class Release:
 
     def written(self) -> Source:
         """Sort the records by what is published of them, and write them; no order tells where they came from."""
-        staged, home = self.staged, self.home
-        assert staged is not None  # noqa: S101  there is at least one part
-        labels = self._labelled()
-        kept = [staged.column(column.name) for column in self.columns if isinstance(column, Kept)]
+        labels = self.home.fresh("labels")
+        columns = ", ".join(["r AS g", "sum(n)::BIGINT AS n", *(f"w{i}" for i in range(len(self._written())))])
+        self.home.run(f"CREATE TEMP TABLE {labels} AS SELECT {columns} FROM ({self._ranked()}) GROUP BY ALL")
+        self.loose.append(labels)
+        whole = len(self.placed) == 1
+        source = self._copied(self._sorted(f"({self.placed[0]})", labels)) if whole else self._gathered(labels)
+        if source.rows != self.records:
+            raise DataError(CHANGED)
+        self._forget()
+        self.home.drop(self.groups)
+        return source
+
+    def _sorted(self, placed: str, labels: str) -> str:
+        """Records with what is written for them, in the order of that and of the other columns."""
+        assert self.staged is not None  # noqa: S101  there is at least one part
+        kept = [self.staged.column(column.name) for column in self.columns if isinstance(column, Kept)]
         content = f", hash({', '.join(kept)}) AS h" if kept else ""
-        placed = f"({' UNION ALL '.join(self.placed)})"
-        if len(self.placed) > 1:
-            placed = f"(SELECT p.* REPLACE (r AS g) FROM {placed} p JOIN ({self._ranked()}) USING (g))"
         rows = f"(SELECT *{content} FROM {placed} ORDER BY g{', h' if kept else ''})"
         shown, written = [], 0
         for column in self.columns:
-            place = f"p.{staged.column(column.name)}" if isinstance(column, Kept) else f"l.w{written}"
+            place = f"p.{self.staged.column(column.name)}" if isinstance(column, Kept) else f"l.w{written}"
             shown.append(f"{place} AS {name(column.name)}")
             written += isinstance(column, Written)
-        try:
-            home.run("SET preserve_insertion_order = true")
-            source = self._copied(
-                f"SELECT {', '.join(shown)} FROM {rows} p JOIN {labels} l USING (g)", home.place("released")
-            )
-        finally:
-            home.run("SET preserve_insertion_order = false")
-        if source.rows != self.records:
-            raise DataError(CHANGED)
-        home.drop(self.groups, labels)
+        return f"SELECT {', '.join(shown)} FROM {rows} p JOIN {labels} l USING (g)"
+
+    def _gathered(self, labels: str) -> Source:
+        """The records of all parts, by their ranks put into lots, each of which is sorted on its own."""
+        files = []
+        folder = self._lots(labels)
+        for lot in sorted(int(path.name.partition("=")[2]) for path in folder.iterdir()):
+            rows = scattered(folder, lot)
+            low, high = self.home.rows(f"SELECT min(g), max(g) FROM {rows}")[0]
+            target = self.home.place("lot").with_suffix(".parquet")
+            self._copy(self._sorted(rows, f"(SELECT * FROM {labels} WHERE g BETWEEN {low} AND {high})"), target)
+            files.append(target)
+            shutil.rmtree(folder / f"part={lot}")
+        if self.source.folder and not self._parted():
+            target = self.home.place("released")
+            target.mkdir()
+            moved = [file.rename(target / f"part-{lot:04d}.parquet") for lot, file in enumerate(files)]
+            return parquet(moved, self.source.format, root=target, own=True)
+        source = self._copied(f"SELECT * FROM {scan(files)}")
+        for file in files:
+            file.unlink()
         return source
 
-    def _labelled(self) -> str:
-        """A table of what is written by rank."""
-        table, written = self.home.fresh("labels"), [f"w{i}" for i in range(len(self._written()))]
-        self.home.run(
-            f"CREATE TEMP TABLE {table} AS SELECT DISTINCT {', '.join(['r AS g', *written])} FROM ({self._ranked()})"
+    def _lots(self, labels: str) -> Path:
+        """A folder with as many lots of records as there are parts, those of lower ranks first."""
+        home = self.home
+        rank, folder = home.fresh("rank"), home.place("lots")
+        home.run(
+            f"CREATE TEMP TABLE {rank} AS SELECT a.g, r, lot FROM ({self._ranked()}) a JOIN (SELECT g AS r, "
+            f"((sum(n) OVER (ORDER BY g) - n) * {len(self.placed)} // {self.records})::INTEGER AS lot FROM {labels}) USING (r)"
         )
-        return table
+        home.run(f"DELETE FROM {self.groups}")
+        folder.mkdir(mode=0o700)
+        placed = [Path(file) for file in self.placed]
+        scatter(home, f"SELECT p.* REPLACE (r AS g), lot AS part FROM {scan(placed)} p JOIN {rank} USING (g)", folder)
+        home.drop(rank)
+        for file in placed:
+            file.unlink()
+        return folder
 
-    def _copied(self, query: str, target: Path) -> Source:
+    def _parted(self) -> list[str]:
+        """The columns that the folders of the source tell, as far as they are released."""
+        return [column for column in self.source.partitions if column in self._types()]
+
+    def _copied(self, query: str) -> Source:
         """The release in a file, or in a folder of files where it came as one."""
-        types = self._types()
-        options = ["FORMAT parquet", "COMPRESSION zstd"]
-        if any(pa.types.is_timestamp(t) and t.tz for t in types.values()):
-            schema = base64.b64encode(pa.schema(list(types.items())).serialize().to_pybytes()).decode("ascii")
-            options.append(f"KV_METADATA {{'ARROW:schema': {text(schema)}}}")
+        target = self.home.place("released")
         if not self.source.folder:
             file = target.with_suffix(".parquet")
-            self.home.run(f"COPY ({query}) TO {text(str(file))} ({', '.join(options)})")
+            self._copy(query, file)
             return parquet([file], self.source.format, own=True)
-        parted = [column for column in self.source.partitions if column in types]
-        if parted:
-            options.append(f"PARTITION_BY ({', '.join(map(name, parted))})")
+        if self._parted():
+            options = f"PARTITION_BY ({', '.join(map(name, self._parted()))})"
         else:  # about as many files as there were
             rows = max(self.records // len(self.source.files), 1)
-            options.append(f"ROW_GROUPS_PER_FILE {-(-rows // ROW_GROUP)}, ROW_GROUP_SIZE {min(rows, ROW_GROUP)}")
+            options = f"ROW_GROUPS_PER_FILE {-(-rows // ROW_GROUP)}, ROW_GROUP_SIZE {min(rows, ROW_GROUP)}"
         target.mkdir()
-        self.home.run(f"COPY ({query}) TO {text(str(target))} ({', '.join(options)}, OVERWRITE_OR_IGNORE)")
+        self._copy(query, target, options, "OVERWRITE_OR_IGNORE")
         return parquet(sorted(target.rglob("*.parquet")), self.source.format, root=target, own=True)
+
+    def _copy(self, query: str, target: Path, *options: str) -> None:
+        """Write rows in their order; the zones of moments, which DuckDB does not know, are written beside them."""
+        types, listed = self._types(), ["FORMAT parquet", "COMPRESSION zstd", *options]
+        if any(pa.types.is_timestamp(kind) and kind.tz for kind in types.values()):
+            schema = base64.b64encode(pa.schema(list(types.items())).serialize().to_pybytes()).decode("ascii")
+            listed.append(f"KV_METADATA {{'ARROW:schema': {text(schema)}}}")
+        copy = f"COPY ({query}) TO {text(str(target))} ({', '.join(listed)})"
+        self.home.run("SET preserve_insertion_order = true")
+        try:
+            self.home.run(copy)
+        except TooLittle:  # what several threads hold at once one may still have room for
+            self.home.run("SET threads = 1")
+            self.home.run(copy)
+        finally:
+            self.home.run(f"SET preserve_insertion_order = false; SET threads = {self.home.threads}")
 
     def _types(self) -> dict[str, pa.DataType]:
         found = {}

@@ -52,7 +52,7 @@ class Source:
     def sql(self) -> str:
         """The table in DuckDB's words."""
         if not self.partitions:
-            return _scan(self.files)
+            return scan(self.files)
         together: dict[tuple[str | None, ...], list[Path]] = {}
         for file in self.files:
             together.setdefault(tuple(self.parted[file].values()), []).append(file)
@@ -63,7 +63,7 @@ class Source:
         ) in together.items():  # DuckDB would look for partitions in all of the path, ours are below the root
             pairs = zip(self.partitions, values, strict=True)
             told = ", ".join(f"{'NULL' if v is None else text(v)}::VARCHAR AS {name(n)}" for n, v in pairs)
-            queries.append(f"SELECT *, {told} FROM {_scan(listed)}")
+            queries.append(f"SELECT *, {told} FROM {scan(listed)}")
         return f"({' UNION ALL BY NAME '.join(queries)})"
 
     def refuse_changed(self) -> None:
@@ -73,14 +73,17 @@ class Source:
 
     def batches(self, columns: Sequence[str], size: int = BATCH) -> Iterator[Mapping[str, pa.Array]]:
         """The columns as they stand, some records at a time."""
+        held = [column for column in columns if column not in self.partitions]
         for path in self.files:
-            held = [name for name in columns if name not in self.partitions]
-            with pq.ParquetFile(path, read_dictionary=files.texts_of(path, own=self.own)) as file:
-                for batch in file.iter_batches(size, columns=held):
+            try:
+                for batch in _batches(path, held, size, own=self.own):
                     found = dict(zip(batch.schema.names, batch.columns, strict=True))
                     for column in self.partitions:
                         found[column] = pa.repeat(pa.scalar(self.parted[path][column], pa.string()), batch.num_rows)
                     yield {column: self.typed(column, found[column]) for column in columns}
+            except (pa.ArrowException, OSError):
+                self.refuse_changed()
+                raise
 
     def typed(self, column: str, array: Any) -> Any:
         """Values as they are when the file is read into memory: DuckDB knows moments without their zones."""
@@ -91,7 +94,15 @@ class Source:
         return array.cast(pa.timestamp(array.type.unit, kind.tz)) if zoned and array.type.tz != kind.tz else array
 
 
-def _scan(listed: Sequence[Path]) -> str:
+def _batches(path: Path, columns: list[str], size: int, *, own: bool) -> Iterator[pa.RecordBatch]:
+    """Some records at a time; never across row groups, whose dictionaries would be held together."""
+    with pq.ParquetFile(path, read_dictionary=files.texts_of(path, own=own)) as file:
+        for group in range(file.num_row_groups):
+            yield from file.iter_batches(size, row_groups=[group], columns=columns)
+
+
+def scan(listed: Sequence[Path]) -> str:
+    """Parquet files that are one table, in SQL."""
     union = ", union_by_name = true" if len(listed) > 1 else ""
     return f"read_parquet([{', '.join(text(str(file)) for file in listed)}], hive_partitioning = false{union})"
 
@@ -114,8 +125,11 @@ def source_of(data: Any, home: Home) -> Source:
         if not path.exists():
             raise DataError(f"there is no file {str(path)!r}")
         if path.suffix.lower() in DATABASES:
-            with told():
-                database = duckdb.connect(str(path), read_only=True, config=OFFLINE)
+            try:
+                with told():
+                    database = duckdb.connect(str(path), read_only=True, config=OFFLINE)
+            except EngineError as error:
+                raise DataError(f"cannot open {path.name!r} as a DuckDB database: {error}") from None
             return _relation(_only_table(database), home)
         return _folder(path, home) if path.is_dir() else _files([path], home, None)
     if isinstance(data, duckdb.DuckDBPyConnection):
@@ -308,4 +322,4 @@ def _stamps(listed: Sequence[Path]) -> tuple[tuple[int, ...], ...]:
     return tuple((s.st_ino, s.st_size, s.st_mtime_ns) for s in found)
 
 
-__all__ = ["BATCH", "Source", "name", "parquet", "source_of", "text"]
+__all__ = ["BATCH", "CHANGED", "Source", "name", "parquet", "scan", "source_of", "text"]

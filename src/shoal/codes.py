@@ -227,6 +227,7 @@ class Coded:
     attributes: tuple[Attribute, ...]
     secrets: tuple[Secret, ...]
     engine: Engine
+    dictionaries: Mapping[str, Dictionary]
     least: int = 1
 
     @cached_property
@@ -237,6 +238,16 @@ class Coded:
     def count(self, part: int = 0) -> Codes:
         """The counted cells of a part."""
         return Codes(self.attributes, self.secrets, self.engine.count(*self._names, part=part))
+
+    def occurring(self, j: int) -> I8:
+        """How often each code of an attribute occurs; nothing need be counted for it."""
+        attribute = self.attributes[j]
+        known = self.dictionaries[attribute.name]
+        found = np.zeros(attribute.size, np.int64)
+        np.add.at(found, known.codes, known.distinct.counts)
+        if known.missing >= 0:
+            found[known.missing] += known.distinct.missing
+        return found
 
     @property
     def _names(self) -> tuple[list[str], list[str]]:
@@ -268,7 +279,7 @@ def coded(
     secrets = [secret_of(engine, c, readings[c], dictionaries) for c in confidential]
     tell(len(readings), len(readings) + 1)
     least = max((r.least for r in policy.require), default=1)
-    return Coded(tuple(attributes), tuple(secrets), engine.encode(dictionaries, carry=carry), least)
+    return Coded(tuple(attributes), tuple(secrets), engine.encode(dictionaries, carry=carry), dictionaries, least)
 
 
 def encode(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> tuple[Codes, Engine]:
@@ -277,26 +288,48 @@ def encode(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> tuple
     return table.count(), table.engine
 
 
-def published(
-    engine: Engine, policy: Policy, *, also: Sequence[str] = ()
-) -> tuple[Groups, Mapping[str, Sequence[str | None]]]:
-    """The groups of a finished table by what stands in it, and the label of every code: a stranger's view.
+@dataclass(frozen=True)
+class Shown:
+    """A finished table as a stranger reads it: its columns by what stands in them, not yet counted."""
 
-    A quasi-identifier that was written as two columns, ``age_lo`` and ``age_hi``, counts as both. The confidential
-    columns that a requirement names are counted within the groups, and those of ``also``.
+    columns: tuple[str, ...]
+    values: Mapping[str, Secret]
+    engine: Engine
+
+    @property
+    def labels(self) -> dict[str, Sequence[str | None]]:
+        """What the codes of every column stand for."""
+        return {name: secret.labels for name, secret in self.values.items()}
+
+    def parts(self, confidential: Sequence[str]) -> int:
+        """In how many parts the groups are counted with the values of some columns; each group is whole in one of them."""
+        return self.engine.divide(self.columns, confidential).parts
+
+    def groups(self, confidential: Sequence[str], part: int | None = None) -> Groups:
+        """The groups, all or those of a part, with the counts of the values of some columns."""
+        counts = self.engine.count(self.columns, confidential, part=part)
+        return groups_of(counts, self.columns, [self.values[c] for c in confidential])
+
+
+def shown(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> Shown:
+    """A finished table by its quasi-identifiers, by the confidential columns that a requirement names, and those of ``also``.
+
+    A quasi-identifier that was written as two columns, ``age_lo`` and ``age_hi``, counts as both.
     """
-    confidential = tuple(dict.fromkeys((*policy.confidential, *also)))
     present = engine.schema().names
     parts = {name: (name,) if name in present else (f"{name}_lo", f"{name}_hi") for name in policy.quasi}
-    columns = [part for name in policy.quasi for part in parts[name]]
-    reading = AS_SEEN
-    engine.prepare(dict.fromkeys((*columns, *confidential), reading))
+    columns = tuple(part for name in policy.quasi for part in parts[name])
+    listed = tuple(dict.fromkeys((*columns, *policy.confidential, *also)))
+    engine.prepare(dict.fromkeys(listed, AS_SEEN))
     dictionaries: dict[str, Dictionary] = {}
-    secrets = [secret_of(engine, c, reading, dictionaries) for c in (*columns, *confidential)]
-    counts = engine.encode(dictionaries).count(columns, confidential)
-    by_name = {s.name: s for s in secrets}
-    groups = groups_of(counts, columns, [by_name[c] for c in confidential])
-    return groups, {s.name: s.labels for s in secrets}
+    values = {name: secret_of(engine, name, AS_SEEN, dictionaries) for name in listed}
+    return Shown(columns, values, engine.encode(dictionaries))
+
+
+def published(engine: Engine, policy: Policy) -> tuple[Groups, Mapping[str, Sequence[str | None]]]:
+    """The groups of a finished table with the values that requirements look at, and the label of every code."""
+    table = shown(engine, policy)
+    return table.groups(policy.confidential), table.labels
 
 
 def secret_of(engine: Engine, column: str, reading: Reading, dictionaries: dict[str, Dictionary]) -> Secret:

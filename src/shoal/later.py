@@ -196,7 +196,7 @@ def release_later(
     return Release(
         policy,
         certificate,
-        measures_of([], view.audience(policy, suppressed)),
+        measures_of([], view.audience(suppressed)),
         before.recoding,
         "recoding",
         {"kind": before.recoding.kind, "nearest": nearest},

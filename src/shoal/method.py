@@ -145,7 +145,7 @@ class Method(ABC):
             raise RequirementNotMet(f"the release fails its check; nothing was written\n{certificate}").reached(
                 certificate
             )
-        measures = measures_of(labels, view.audience(self.policy, suppressed))
+        measures = measures_of(labels, view.audience(suppressed))
         measures |= figures
         if made.drawn and codes is not None:
             measures |= statistics_kept(codes, made.drawn, self.policy)

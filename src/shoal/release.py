@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import shoal.path
-from shoal.codes import published
+from shoal.codes import published, shown
 from shoal.engines import Engine, Format, open_data
 from shoal.errors import EngineError, PolicyError, RequirementNotMet
 from shoal.groups import Groups
 from shoal.ledger import FILE, Ledger, digest
-from shoal.measures import Audience, Measures
-from shoal.measures.tables import audience_of, looked_at
+from shoal.measures import Audience, Confided, Measures
+from shoal.measures.tables import counted, looked_at
 from shoal.policy import Policy
 from shoal.recoding import Parts, Recoding
 from shoal.report import Facts, Picture, explain, html
@@ -37,13 +37,17 @@ class View:
     engine: Engine
     groups: Groups
     labels: Mapping[str, Sequence[str | None]]
+    confided: Confided = field(default_factory=Confided)
 
     @classmethod
     def of(cls, engine: Engine, policy: Policy, *, measured: Policy | None = None) -> View:
         """Count a table by a policy; with ``measured`` also the columns that measures look at."""
         policy.fit(engine.schema(), check=True)
-        groups, labels = published(engine, policy, also=looked_at(engine, measured) if measured else ())
-        return cls(engine, groups, labels)
+        if measured is None:
+            return cls(engine, *published(engine, policy))
+        table = shown(engine, policy, also=looked_at(engine, measured))
+        groups, confided = counted(table, measured, policy.confidential)
+        return cls(engine, groups, table.labels, confided)
 
     def certificate(
         self,
@@ -78,9 +82,9 @@ class View:
         )
         return replace(found, records=self.groups.records)
 
-    def audience(self, policy: Policy, suppressed: int) -> Audience:
+    def audience(self, suppressed: int) -> Audience:
         """What the measures look at."""
-        return audience_of(self.groups, policy, suppressed)
+        return Audience(self.groups, suppressed, self.confided)
 
 
 def examine(data: Any, policy: Policy) -> Certificate:

@@ -124,8 +124,13 @@ class Division:
     @classmethod
     def whole(cls) -> Division:
         """No cut."""
-        nowhere = np.full(1, -1, np.int32)
-        return cls(nowhere, nowhere, nowhere, nowhere, np.zeros(1, np.int32))
+        return cls.listed(1)
+
+    @classmethod
+    def listed(cls, parts: int) -> Division:
+        """Parts without a word on where they lie."""
+        nowhere = np.full(parts, -1, np.int32)
+        return cls(nowhere, nowhere, nowhere, nowhere, np.arange(parts, dtype=np.int32))
 
     @property
     def parts(self) -> int:
@@ -205,8 +210,8 @@ class Engine(Protocol):
         """
         ...
 
-    def count(self, quasi: Sequence[str], secret: Sequence[str] = (), *, part: int = 0) -> Counts:
-        """Counted cells over columns that were encoded, of one part of the division."""
+    def count(self, quasi: Sequence[str], secret: Sequence[str] = (), *, part: int | None = None) -> Counts:
+        """Counted cells over columns that were encoded, of all records or of one part of the division."""
         ...
 
     def batches(self, columns: Sequence[str], *, part: int | None = None) -> Iterator[Mapping[str, Any]]:

@@ -89,7 +89,7 @@ class MemoryEngine:
         """What fits in memory is worked on whole."""
         return Division.whole()
 
-    def count(self, quasi: Sequence[str], secret: Sequence[str] = (), *, part: int = 0) -> Counts:
+    def count(self, quasi: Sequence[str], secret: Sequence[str] = (), *, part: int | None = None) -> Counts:
         """Counted cells over columns that were encoded, sorted by their codes."""
         names = [*quasi, *secret]
         keys = np.zeros(len(self.data), np.uint64)

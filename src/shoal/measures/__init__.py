@@ -8,7 +8,7 @@ records; a missing value is a value like any other; records written as ``*`` thr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from shoal.codes import Attribute
 from shoal.groups import Groups
 from shoal.measures.extents import Extent, extents
+from shoal.policy import Policy
 
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
@@ -89,14 +90,63 @@ def merged(parts: Sequence[Published]) -> Published:
 
 
 @dataclass(frozen=True)
+class Confided:
+    """What groups tell of confidential values, summed over the groups; those of several parts of a table are added.
+
+    ``best``: the records of the most frequent class of each group (None without a target); ``certain``: records that share a
+    sensitive value with all of their group; ``equal`` and ``grave``: such records per sensitive column, and those whose value
+    the policy calls truly sensitive (None where there is none).
+    """
+
+    best: float | None = None
+    certain: float | None = None
+    equal: float | None = None
+    grave: float | None = None
+
+    @classmethod
+    def none(cls) -> Confided:
+        """Of no groups."""
+        return cls()
+
+    @classmethod
+    def of(cls, groups: Groups, policy: Policy, names: Sequence[str]) -> Confided:
+        """Of groups with the counts of the columns ``names``."""
+        size = groups.size
+        best = None
+        if policy.target is not None and policy.target in names:
+            group, _, weight = groups.histogram(policy.target)
+            most = np.zeros(len(size))
+            np.maximum.at(most, group, weight)
+            best = float(most.sum())
+        sensitive = [name for name in policy.sensitive if name in names]
+        if not sensitive:
+            return cls(best)
+        certain = np.zeros(len(size), bool)
+        equal = grave = 0.0
+        for name in sensitive:
+            group, code, _ = groups.histogram(name)
+            alone = np.bincount(group, minlength=len(size)) == 1
+            certain |= alone
+            equal += float(size[alone].sum())
+            truly = policy.truly_sensitive.get(name, ())
+            harmful = np.array([label in truly for label in groups.labels[groups.secrets.index(name)]], bool)
+            known = np.zeros(len(size), bool)
+            known[group] = harmful[code]
+            grave += float(size[alone & known].sum())
+        return cls(best, float(size[certain].sum()), equal, grave if policy.truly_sensitive else None)
+
+    def __add__(self, other: Confided) -> Confided:
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Confided(*(y if x is None else x if y is None else x + y for x, y in pairs))
+
+
+@dataclass(frozen=True)
 class Audience:
-    """What a stranger counts, and what the policy says of it."""
+    """What a stranger counts in a released table."""
 
     groups: Groups
     suppressed: int
-    sensitive: tuple[str, ...] = ()
-    target: str | None = None
-    truly: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    confided: Confided = field(default_factory=Confided)
     threshold: float = THRESHOLD
 
 
@@ -160,34 +210,12 @@ def _counted(audience: Audience) -> dict[str, float]:
         "risk_above": float(size[risk > audience.threshold + 1e-12].sum()) / records if records else 0.0,
         "uniques": float((size == 1).sum()),
     }
-    if audience.target is not None:
-        group, _, weight = groups.histogram(audience.target)
-        best = np.zeros(len(size))
-        np.maximum.at(best, group, weight)
-        found["cm_sum"] = records + suppressed - float(best.sum())
+    told = audience.confided
+    if told.best is not None:
+        found["cm_sum"] = records + suppressed - told.best
         found["cm"] = found["cm_sum"] / max(records + suppressed, 1.0)
-    if audience.sensitive:
-        found |= _diversity(audience)
-    return found
+    named = {"certain": told.certain, "ed": told.equal, "sd": told.grave}
+    return found | {name: value for name, value in named.items() if value is not None}
 
 
-def _diversity(audience: Audience) -> dict[str, float]:
-    groups = audience.groups
-    size = groups.size
-    certain = np.zeros(len(size), bool)
-    equal = truly = 0.0
-    for name in audience.sensitive:
-        group, code, _ = groups.histogram(name)
-        alone = np.bincount(group, minlength=len(size)) == 1
-        certain |= alone
-        equal += float(size[alone].sum())
-        labels = groups.labels[groups.secrets.index(name)]
-        grave = np.array([label in audience.truly.get(name, ()) for label in labels], bool)
-        known = np.zeros(len(size), bool)
-        known[group] = grave[code]
-        truly += float(size[alone & known].sum())
-    found = {"certain": float(size[certain].sum()), "ed": equal}
-    return {**found, "sd": truly} if audience.truly else found
-
-
-__all__ = ["THRESHOLD", "Audience", "Extent", "Measures", "Published", "measures_of", "merged"]
+__all__ = ["THRESHOLD", "Audience", "Confided", "Extent", "Measures", "Published", "measures_of", "merged"]

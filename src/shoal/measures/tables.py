@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal import kernels
-from shoal.codes import Codes, encode, published
+from shoal.codes import Codes, Shown, coded, published, shown
 from shoal.engines import AS_SEEN, Engine, open_data
 from shoal.errors import DataError
 from shoal.groups import Groups
 from shoal.labels import ROOT
-from shoal.measures import THRESHOLD, Audience, Measures, Published, measures_of
+from shoal.measures import THRESHOLD, Audience, Confided, Measures, Published, measures_of
 from shoal.policy import Policy
 
 
@@ -25,13 +26,13 @@ def measured(original: Any, released: Any, policy: Policy, *, threshold: float =
     lost = before.schema().rows - after.schema().rows
     if lost < 0:
         raise DataError(f"the release has {-lost} records more than the original; are the two tables the right ones?")
-    codes, _ = encode(before, policy)
+    table = coded(before, policy)
     columns = [
-        Published(attribute, *_labels(after, attribute.name, policy), original_counts(codes, j))
-        for j, attribute in enumerate(codes.attributes)
+        Published(attribute, *_labels(after, attribute.name, policy), table.occurring(j))
+        for j, attribute in enumerate(table.attributes)
     ]
-    groups, _ = published(after, policy, also=looked_at(after, policy))
-    return measures_of(columns, audience_of(groups, policy, lost, threshold=threshold))
+    groups, confided = counted(shown(after, policy, also=looked_at(after, policy)), policy)
+    return measures_of(columns, Audience(groups, lost, confided, threshold))
 
 
 def looked_at(released: Engine, policy: Policy) -> tuple[str, ...]:
@@ -41,11 +42,21 @@ def looked_at(released: Engine, policy: Policy) -> tuple[str, ...]:
     return tuple(n for n in (*policy.sensitive, *target) if n is not None and n in names)
 
 
-def audience_of(groups: Groups, policy: Policy, suppressed: int, *, threshold: float = THRESHOLD) -> Audience:
-    """What a stranger counts in a released table, by its groups with the columns of `looked_at`."""
-    sensitive = tuple(n for n in policy.sensitive if n in groups.secrets)
-    target = policy.target if policy.target in groups.secrets else None
-    return Audience(groups, suppressed, sensitive, target, policy.truly_sensitive, threshold)
+def counted(table: Shown, policy: Policy, asked: Sequence[str] = ()) -> tuple[Groups, Confided]:
+    """The groups of a finished table with the values of ``asked``, and what they tell of the columns of `looked_at`.
+
+    Where the cells of all columns are more than may be held at once, the second is found part by part.
+    """
+    names = looked_at(table.engine, policy)
+    every = tuple(dict.fromkeys((*asked, *names)))
+    parts = table.parts(every)
+    if parts == 1:
+        groups = table.groups(every)
+        return groups, Confided.of(groups, policy, names)
+    found = Confided.none()
+    for part in range(parts):
+        found = found + Confided.of(table.groups(every, part), policy, names)
+    return table.groups(asked), found
 
 
 def original_counts(codes: Codes, j: int) -> NDArray[np.int64]:

@@ -45,6 +45,22 @@ class _Coding:
 
 
 @dataclass(frozen=True)
+class _Counted:
+    """Counted cells in a table; range i of their first codes goes up to ``ends[i]``, the last to the end."""
+
+    table: str
+    keys: Keys
+    first: str
+    ends: tuple[int | None, ...]
+
+    def where(self, part: int) -> str:
+        """The cells of a range, in SQL."""
+        low, high = self.ends[part - 1] if part else None, self.ends[part]
+        limits = [] if low is None else [f"{self.first} > {low}"]
+        return " AND ".join([*limits, *([] if high is None else [f"{self.first} <= {high}"])]) or "true"
+
+
+@dataclass(frozen=True)
 class DuckEngine:
     """A table that DuckDB reads from Parquet files, with the codes of the columns that were encoded."""
 
@@ -58,7 +74,11 @@ class DuckEngine:
     def open(cls, data: Any, resources: Resources) -> DuckEngine:
         """Files, folders of files, a connection, a table or a relation."""
         home = Home(resources)
-        return cls(home, source_of(data, home))
+        try:
+            return cls(home, source_of(data, home))
+        except BaseException:
+            home.close()
+            raise
 
     @property
     def format(self) -> Format:
@@ -137,25 +157,46 @@ class DuckEngine:
         return replace(self, codings=codings, carry=None if carry is None else tuple(dict.fromkeys(carry)), _seen={})
 
     def divide(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Division:
-        """One part, unless there are more cells than may be held at once."""
-        return self._staged(quasi, secret, least).parts
+        """One part, unless there are more cells than may be held at once.
 
-    def count(self, quasi: Sequence[str], secret: Sequence[str] = (), *, part: int = 0) -> Counts:
+        Where nothing is to be released, parts are ranges of the keys.
+        """
+        if self.carry is not None:
+            return self._staged(quasi, secret, least).parts
+        return Division.listed(len(self._counted(quasi, secret).ends))
+
+    def count(self, quasi: Sequence[str], secret: Sequence[str] = (), *, part: int | None = None) -> Counts:
         """Counted cells over columns that were encoded, sorted by their codes."""
         if self.carry is None:
-            keys = self._keys((*quasi, *secret))
-            table = self.home.fresh("counted")
-            self._read(
-                f"CREATE TEMP TABLE {table} AS SELECT {keys.words}, count(*) AS n FROM ({self._encoded(keys)}) GROUP BY ALL"
-            )
-            _, counts = _counts(keys, self.home.arrow(f"SELECT * FROM {table}"), len(quasi), part)
-            self.home.drop(table)
-            return counts
+            counted = self._counted(quasi, secret)
+            where = "true" if part is None else counted.where(part)
+            found = self.home.arrow(f"SELECT * FROM {counted.table} WHERE {where}")
+            return _counts(counted.keys, found, len(quasi), part or 0)[1]
         staged = self._staged(quasi, secret)
-        counted = f"SELECT {staged.keys.words}, count(*) AS n FROM {self._part(staged, part)} GROUP BY ALL"
-        words, counts = _counts(staged.keys, self.home.arrow(counted), len(quasi), part)
+        if part is None and staged.parts.parts > 1:
+            raise EngineError("the table is too large to be counted whole; count its parts")
+        query = f"SELECT {staged.keys.words}, count(*) AS n FROM {self._part(staged, part or 0)} GROUP BY ALL"
+        words, counts = _counts(staged.keys, self.home.arrow(query), len(quasi), part or 0)
         self._seen["counted"] = counts, staged, words  # a plan is made for what was counted last
         return counts
+
+    def _counted(self, quasi: Sequence[str], secret: Sequence[str]) -> _Counted:
+        """Cells that stay in DuckDB, to be fetched in ranges of their keys; those of one combination are together."""
+        wanted = ("cells", tuple(quasi), tuple(secret))
+        if wanted not in self._seen:
+            keys, table = self._keys((*quasi, *secret)), self.home.fresh("counted")
+            query = f"SELECT {keys.words}, count(*) AS n FROM ({self._encoded(keys)}) GROUP BY ALL"
+            self._read(f"CREATE TEMP TABLE {table} AS {query}")
+            first = f"k0 // {math.prod(keys.groups[0][len(quasi) :])}"
+            cells, most = self.home.rows(f"SELECT count(*) FROM {table}")[0][0], self.home.resources.most
+            ends = [None]
+            if cells > most:
+                shares = [i / -(-cells // most) for i in range(1, -(-cells // most))]
+                cuts = self.home.rows(f"SELECT quantile_disc({first}, {shares}) FROM {table}")[0][0]
+                ends = [*sorted(set(cuts)), None]
+            self._seen[wanted] = _Counted(table, keys, first, tuple(ends))
+        found: _Counted = self._seen[wanted]
+        return found
 
     def _read(self, sql: str) -> None:
         """Carry out a statement that reads the source; if it fails because that has changed, the error says so."""
@@ -190,7 +231,7 @@ class DuckEngine:
             for column in carry:
                 self._refuse_strange(column)
             file = self.home.place("staged").with_suffix(".parquet")
-            self.home.run(
+            self._read(
                 f"COPY ({self._encoded(keys, carry)}) TO {text(str(file))} (FORMAT parquet, COMPRESSION lz4_raw)"
             )
             self.source.refuse_changed()
@@ -276,7 +317,7 @@ class DuckEngine:
 
     def frame(self) -> Any:
         """A DuckDB relation over the files."""
-        self.home.last()
+        self.home.last(self.source.files)
         session = self.home.connection.cursor()
         zones = {kind.tz for kind in self.source.types.values() if pa.types.is_timestamp(kind) and kind.tz}
         if len(zones) == 1:

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -38,17 +38,16 @@ class Home:
         self.duckdb = _duckdb()
         self.resources = resources
         parent = resources.temp or Path(tempfile.gettempdir())
+        self.connection: duckdb.DuckDBPyConnection = self.duckdb.connect(config=OFFLINE)
         try:
             parent.mkdir(parents=True, exist_ok=True)
             _sweep(parent)
-            self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-            lock = _locked(self.folder)
+            self.folder, lock = _made(parent)
+            self.close = weakref.finalize(self, _removed, self.folder, self.connection, lock, os.getpid())
         except OSError as error:
             raise EngineError(
                 f"cannot work in {str(parent)!r}: {error.strerror or error}; name a folder with temp"
             ) from None
-        self.connection: duckdb.DuckDBPyConnection = self.duckdb.connect(config=OFFLINE)
-        self._close = weakref.finalize(self, _removed, self.folder, self.connection, lock)
         self._numbers = itertools.count()
         spill = str(self.folder / "spill").replace("'", "''")
         memory = max(resources.budget // 2, 10**8)
@@ -93,9 +92,12 @@ class Home:
         for name in names:
             self.run(f"DROP TABLE IF EXISTS {name}")
 
-    def last(self) -> None:
-        """Stay until the program ends: somebody was handed a table that lives here."""
+    def last(self, kept: Sequence[Path]) -> None:
+        """Stay until the program ends with these files: somebody was handed a table that is made of them."""
         _lasting.append(self)
+        for file in self.folder.rglob("*.parquet"):
+            if file not in kept:
+                file.unlink()
 
 
 @contextmanager
@@ -156,11 +158,18 @@ def _duckdb() -> Any:
     return duckdb
 
 
-def _locked(folder: Path) -> IO[str]:
-    """Hold the folder as long as this program runs."""
-    lock = (folder / LOCK).open("w")
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return lock
+def _made(parent: Path) -> tuple[Path, IO[str]]:
+    """A folder of our own, held as long as this program runs."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        try:
+            lock = (folder / LOCK).open("w")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if (folder / LOCK).exists():  # another program may have swept it before it was held
+                return folder, lock
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
 
 def _sweep(parent: Path) -> None:
@@ -174,7 +183,9 @@ def _sweep(parent: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _removed(folder: Path, connection: Any, lock: IO[str]) -> None:
+def _removed(folder: Path, connection: Any, lock: IO[str], owner: int) -> None:
+    if os.getpid() != owner:  # a child that was forked
+        return
     with suppress(Exception):
         connection.close()
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,222 @@
+"""Every counting method x both engines: the same rows, the same certificate, the same measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import shoal
+from tests.contract.cases import Case, cases, suited
+
+duckdb = pytest.importorskip("duckdb")
+
+WAYS: list[tuple[str, dict[str, Any]]] = [
+    ("mondrian", {"cut": "gain"}),
+    ("mondrian", {"cut": "median"}),
+    ("mondrian", {"cut": "median", "relaxed": True}),
+    ("mondrian", {"cut": "target"}),
+    ("mondrian", {"improve": True}),
+    ("tds", {}),
+    ("tds", {"split": "valid"}),
+    ("bottom-up", {}),
+    ("kmember", {}),
+    ("kmember", {"diversity": "equal"}),
+    ("knn", {}),
+    ("mdav", {}),
+    ("condensation", {"seed": 7}),
+]
+STYLES = ("lo-hi", "midpoint", "set", "mean")
+
+ways = pytest.mark.parametrize(("method", "parameters"), WAYS, ids=str)
+divided = pytest.mark.parametrize(
+    ("method", "parameters"), [("mondrian", {"cut": "median", "relaxed": True}), ("kmember", {}), ("mdav", {})], ids=str
+)
+
+
+def few(test: Any) -> Any:
+    """Fewer examples than usual: each opens several connections to DuckDB."""
+    return settings(max_examples=max(settings.default.max_examples // 5, 5))(test)
+
+
+def anonymized(data: Any, policy: shoal.Policy, method: str, parameters: dict[str, Any], engine: str) -> Any:
+    """A release, or the text of the error where nothing meets the requirement."""
+    try:
+        return shoal.anonymize(arrow_of(data), policy, method=method, engine=engine, **parameters)
+    except shoal.RequirementNotMet as error:
+        return str(error)
+
+
+def arrow_of(frame: Any) -> pa.Table:
+    if isinstance(frame, duckdb.DuckDBPyRelation):
+        return frame.to_arrow_table()
+    return frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def rows_of(release: shoal.Release) -> list[tuple[str, ...]]:
+    """The rows in no order."""
+    rows = zip(*(column.to_pylist() for column in arrow_of(release.frame).columns), strict=True)
+    return sorted(tuple("" if v is None else str(v) for v in row) for row in rows)
+
+
+def assert_same(memory: Any, duck: Any) -> None:
+    """Both releases say the same, or both engines fail for the same reason."""
+    if isinstance(memory, str) or isinstance(duck, str):
+        assert memory == duck
+        return
+    assert isinstance(duck.frame, duckdb.DuckDBPyRelation)
+    assert arrow_of(duck.frame).column_names == arrow_of(memory.frame).column_names
+    assert rows_of(duck) == rows_of(memory)
+    assert duck.certificate == memory.certificate
+    assert repr(dict(duck.measures)) == repr(dict(memory.measures))
+    assert repr(duck.measures.columns) == repr(memory.measures.columns)
+    assert duck.recoding.to_json() == memory.recoding.to_json()
+    assert duck.dropped == memory.dropped
+
+
+@ways
+@few
+@given(case=cases())
+def test_both_engines_give_the_same_release(case: Case, method: str, parameters: dict[str, Any]) -> None:
+    """The unique column ``note`` is kept, so equal multisets of rows are equal row for row."""
+    case = suited(case, method, parameters)
+    assert_same(*(anonymized(case.frame, case.policy, method, parameters, e) for e in ("memory", "duckdb")))
+
+
+@pytest.mark.parametrize("write", STYLES)
+@few
+@given(case=cases(), way=st.sampled_from([way for way in WAYS if way[0] in ("mondrian", "tds", "kmember")]))
+def test_every_way_of_writing(case: Case, way: tuple[str, dict[str, Any]], write: str) -> None:
+    method, parameters = way
+    if write == "mean" and method == "tds":
+        return
+    case, parameters = suited(case, method, parameters), {**parameters, "write": write}
+    assert_same(*(anonymized(case.frame, case.policy, method, parameters, e) for e in ("memory", "duckdb")))
+
+
+def alike(values: list[int], keys: list[int]) -> pd.DataFrame:
+    """Many equal records, told apart by a key alone."""
+    ward = [None if v == 2 else f"w{v % 2}" for v in values]
+    return pd.DataFrame({"age": [20 + v // 2 for v in values], "ward": ward, "id": keys, "seen": keys})
+
+
+@st.composite
+def keyed(draw: st.DrawFn) -> pd.DataFrame:
+    rows = draw(st.integers(4, 40))
+    values = draw(st.lists(st.integers(0, 3), min_size=rows, max_size=rows))
+    keys = draw(st.lists(st.integers(-(2**40), 2**40), min_size=rows, max_size=rows, unique=True))
+    return alike(values, keys)
+
+
+@divided
+@few
+@given(frame=keyed(), k=st.integers(2, 4))
+def test_a_key_sends_the_same_record_to_the_same_group(
+    frame: pd.DataFrame, k: int, method: str, parameters: dict[str, Any]
+) -> None:
+    """The key is dropped; a copy of it is kept here, so that rows can be matched."""
+    policy = shoal.Policy(quasi={"age": "numeric"}, key="id", keep=["ward", "seen"], require=[shoal.KAnonymity(k)])
+    memory, duck = (anonymized(frame, policy, method, parameters, e) for e in ("memory", "duckdb"))
+    assert_same(memory, duck)
+    if not isinstance(memory, str):
+        assert "id" not in duck.frame.columns
+
+
+@divided
+@few
+@given(frame=keyed(), k=st.integers(2, 4), order=st.randoms(use_true_random=False), key=st.booleans())
+def test_equal_records_are_divided_alike_in_any_order(
+    frame: pd.DataFrame, k: int, order: Any, key: bool, method: str, parameters: dict[str, Any]
+) -> None:
+    given = {"key": "id"} if key else {"identifiers": ["id"]}
+    policy = shoal.Policy(quasi={"age": "numeric"}, keep=["ward"], require=[shoal.KAnonymity(k)], **given)
+    shuffled = frame.iloc[order.sample(range(len(frame)), len(frame))]
+    memory = anonymized(frame, policy, method, parameters, "memory")
+    assert_same(memory, anonymized(frame, policy, method, parameters, "duckdb"))
+    again = anonymized(shuffled, policy, method, parameters, "duckdb")
+    assert isinstance(again, str) or again.certificate == memory.certificate
+
+
+@few
+@given(case=cases())
+def test_check_and_measure_are_the_same(case: Case) -> None:
+    assert shoal.check(case.frame, case.policy, engine="duckdb") == shoal.check(case.frame, case.policy)
+    release = anonymized(case.frame, case.policy, "mondrian", {}, "duckdb")
+    if isinstance(release, str):
+        return
+    assert shoal.check(release.frame, case.policy).fingerprint == release.certificate.fingerprint
+    memory = shoal.measure(case.frame, arrow_of(release.frame), case.policy)
+    duck = shoal.measure(case.frame, release.frame, case.policy, engine="duckdb")
+    assert repr(dict(duck)) == repr(dict(memory))
+    assert repr(duck.columns) == repr(memory.columns)
+
+
+# In parts
+
+
+def parted(case: Case, combinations: int, **parameters: Any) -> Any:
+    try:
+        return shoal.anonymize(
+            case.frame, case.policy, engine="duckdb", combinations=combinations, **{"method": "mondrian", **parameters}
+        )
+    except shoal.RequirementNotMet as error:
+        return str(error)
+
+
+def unions_pass(policy: shoal.Policy) -> bool:
+    return all(r.monotone and not r.relative for r in policy.require)
+
+
+@few
+@given(
+    case=cases(least=8, most=60),
+    combinations=st.integers(1, 12),
+    method=st.sampled_from(["mondrian", "tds", "kmember", "knn"]),
+)
+def test_what_is_searched_in_parts_holds_and_is_measured_truly(case: Case, combinations: int, method: str) -> None:
+    case = suited(case, method)
+    if not unions_pass(case.policy):
+        return
+    release = parted(case, combinations, method=method)
+    if isinstance(release, str):
+        return
+    assert release.certificate.holds
+    frame = arrow_of(release.frame)
+    assert shoal.check(frame, case.policy).holds
+    measured = shoal.measure(case.frame, frame, case.policy)
+    for name, value in measured.items():
+        assert release.measures[name] == pytest.approx(value, nan_ok=True), name
+    again = parted(case, combinations, method=method)
+    assert again.certificate == release.certificate
+    assert rows_of(again) == rows_of(release)
+
+
+def tables() -> Iterator[tuple[str, shoal.Policy]]:
+    for asked in (
+        shoal.TCloseness(0.5, of="ill"),
+        shoal.LDiversity(2, of="ill", kind="recursive", c=0.2),
+        shoal.BetaLikeness(5.0, of="ill"),
+        shoal.DeltaDisclosure(5.0, of="ill"),
+    ):
+        if not asked.monotone or asked.relative:
+            yield asked.name, shoal.Policy(quasi={"age": "numeric"}, sensitive=["ill"], require=[asked])
+
+
+@pytest.mark.parametrize("policy", [p for _, p in tables()], ids=[n for n, _ in tables()])
+def test_what_looks_at_the_whole_table_cannot_be_searched_in_parts(policy: shoal.Policy) -> None:
+    frame = pd.DataFrame({"age": np.arange(40), "ill": ["flu", "cold"] * 20})
+    with pytest.raises(shoal.PolicyError, match=r"parts.*more memory, or allow more combinations"):
+        shoal.anonymize(frame, policy, engine="duckdb", combinations=10)
+
+
+def test_drawn_records_cannot_be_searched_in_parts() -> None:
+    frame = pd.DataFrame({"age": np.arange(40)})
+    policy = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(2)])
+    with pytest.raises(shoal.PolicyError, match=r"condensation cannot work in parts.*combinations"):
+        shoal.anonymize(frame, policy, method="condensation", seed=1, engine="duckdb", combinations=10)

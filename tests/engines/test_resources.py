@@ -1,0 +1,180 @@
+"""Limits as users give them, and which engine is taken."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import shoal
+from shoal.engines import Resources, open_data, resources_of
+from shoal.engines.memory import MemoryEngine
+from shoal.engines.resources import ENGINES, LEAST, UNITS, machine_memory
+
+SIZES = {
+    "4GB": 4 * 10**9,
+    "4gb": 4 * 10**9,
+    " 4 GB ": 4 * 10**9,
+    "0.5 GiB": 2**29,
+    "1.5GB": 15 * 10**8,
+    "500MiB": 500 * 2**20,
+    "200MB": 200 * 10**6,
+    "1tb": 10**12,
+    "300000000": 3 * 10**8,
+    "300000000b": 3 * 10**8,
+    10**9: 10**9,
+}
+WRONG: list[Any] = [
+    *("4 apples", "GB", "", "  ", "-4GB", "4GBs", "4,5GB", "1e9", "nan GB", "inf", "4 G B", "0x10GB", "٤ apples"),
+    *("9" * 400 + "GB", "1MB", "4", "0", "199MB", 0, -1, 7, True, False, 1.5e9, [4], b"4GB"),
+]
+
+
+@pytest.mark.parametrize("given", SIZES, ids=str)
+def test_sizes(given: str | int) -> None:
+    assert resources_of(memory=given).memory == SIZES[given]
+    assert resources_of("duckdb", given).budget == SIZES[given]
+
+
+@pytest.mark.parametrize("given", WRONG, ids=lambda v: repr(v)[:20])
+def test_wrong_sizes(given: Any) -> None:
+    with pytest.raises(shoal.PolicyError, match="memory"):
+        resources_of(memory=given)
+
+
+@given(st.integers(1, 10**6), st.sampled_from(sorted(UNITS)))
+def test_a_size_is_its_number_times_its_unit(number: int, unit: str) -> None:
+    size = number * UNITS[unit]
+    if size >= LEAST:
+        assert resources_of(memory=f"{number}{unit}").memory == size
+    else:
+        with pytest.raises(shoal.PolicyError, match="at least 200MB"):
+            resources_of(memory=f"{number}{unit}")
+
+
+@pytest.mark.parametrize("given", [0, -1, 1.5, "5", True, [1]], ids=repr)
+def test_wrong_numbers_of_combinations(given: Any) -> None:
+    with pytest.raises(shoal.PolicyError, match="combinations must be a whole number"):
+        resources_of(combinations=given)
+
+
+@pytest.mark.parametrize("given", ["spark", "", "DuckDB", "duck", "mem"])
+def test_unknown_engines_are_named_with_the_known(given: str) -> None:
+    with pytest.raises(shoal.PolicyError, match=r"unknown engine.*'memory', 'duckdb'"):
+        resources_of(given)
+
+
+@pytest.mark.parametrize("limit", [{"memory": "4GB"}, {"combinations": 10}], ids=str)
+def test_the_engine_in_memory_has_no_limits(limit: dict[str, Any]) -> None:
+    frame = pd.DataFrame({"a": [1, 1]})
+    policy = shoal.Policy(quasi={"a": "numeric"}, require=[shoal.KAnonymity(2)])
+    with pytest.raises(shoal.PolicyError, match="limit of the engine 'duckdb'"):
+        shoal.anonymize(frame, policy, engine="memory", **limit)
+
+
+def test_what_is_allowed_where_nothing_is_said() -> None:
+    found = resources_of()
+    assert found == Resources()
+    assert 0 < found.budget <= machine_memory()
+    assert found.most >= 10**5
+    assert resources_of(memory="400MB").most < resources_of(memory="4GB").most
+    assert resources_of(memory="400MB", combinations=7).most == 7
+    assert resources_of(temp="/somewhere").temp == Path("/somewhere")
+
+
+# Which engine
+
+
+def chosen(data: Any, **limits: Any) -> str:
+    return type(open_data(data, resources_of(**limits))).__name__
+
+
+def test_which_engine_is_taken(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    table = pa.table({"a": [1, 2]})
+    pq.write_table(table, file := tmp_path / "table.parquet")
+    (tmp_path / "table.csv").write_text("a\n1\n")
+    (tmp_path / "folder").mkdir()
+    pq.write_table(table, tmp_path / "folder" / "table.parquet")
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT 1 AS a")
+    for data in (table, table.to_pandas(), pl.from_arrow(table), file, str(file), tmp_path / "table.csv"):
+        assert chosen(data) == "MemoryEngine"
+        assert chosen(data, temp=tmp_path) == "MemoryEngine"
+        for limits in ({"engine": "duckdb"}, {"memory": "4GB"}, {"combinations": 5}):
+            assert chosen(data, **limits) == "DuckEngine"
+    for data in (tmp_path / "folder", str(tmp_path / "folder"), connection, connection.table("t")):
+        assert chosen(data) == "DuckEngine"
+    assert chosen(connection.table("t"), engine="memory") == "MemoryEngine"
+    with pytest.raises(shoal.DataError, match=r"is a folder.*use engine='duckdb'"):
+        chosen(tmp_path / "folder", engine="memory")
+    opened = open_data(table)
+    assert open_data(opened) is opened
+    assert isinstance(opened, MemoryEngine)
+    assert set(ENGINES) == {"memory", "duckdb"}
+
+
+def test_a_file_much_too_large_for_memory_goes_to_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("duckdb")
+    pq.write_table(pa.table({"a": range(1000)}), file := tmp_path / "table.parquet")
+    (tmp_path / "table.csv").write_text("a\n" + "1\n" * 1000)
+    monkeypatch.setattr("shoal.engines.machine_memory", lambda: 1000)
+    assert chosen(file) == chosen(tmp_path / "table.csv") == "DuckEngine"
+    assert chosen(file, engine="memory") == "MemoryEngine"
+
+
+# Without DuckDB
+
+WITHOUT = """
+import sys
+from pathlib import Path
+sys.modules["duckdb"] = sys.modules["_duckdb"] = None
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("duckdb", "_duckdb"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Blocked())
+import pandas as pd
+import shoal
+folder = Path(sys.argv[1])
+frame = pd.DataFrame({"a": [1, 1]})
+policy = shoal.Policy(quasi={"a": "numeric"}, require=[shoal.KAnonymity(2)])
+ways = {
+    "folder": (lambda: shoal.anonymize(folder, policy)),
+    "engine": (lambda: shoal.anonymize(frame, policy, engine="duckdb")),
+    "memory": (lambda: shoal.anonymize(frame, policy, memory="1GB")),
+    "combinations": (lambda: shoal.anonymize(frame, policy, combinations=5)),
+    "check": (lambda: shoal.check(folder, policy)),
+    "measure": (lambda: shoal.measure(frame, frame, policy, engine="duckdb")),
+    "database": (lambda: shoal.check(folder / "table.duckdb", policy)),
+}
+for name, way in ways.items():
+    try:
+        way()
+        print(name, "nothing was raised")
+    except shoal.EngineError as error:
+        print(name, error)
+print("frame", shoal.anonymize(frame, policy).certificate.holds)
+print("file", shoal.check(folder / "table.csv", policy).holds)
+"""
+
+
+def test_without_duckdb_its_error_says_how_to_install_it(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a\n1\n1\n")
+    (tmp_path / "table.duckdb").write_bytes(b"")
+    command = [sys.executable, "-c", WITHOUT, str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = said.stdout.splitlines()
+    assert len(lines) == 9, said.stderr
+    for line in lines[:7]:
+        assert line.endswith("pip install 'shoal[duckdb]'"), line
+    assert lines[7:] == ["frame True", "file True"]

@@ -925,3 +925,35 @@ def test_pandas_missing_values_of_every_kind() -> None:
     memory, duck = (shoal.anonymize(frame, policy, engine=e) for e in ENGINES)
     assert duck.certificate == memory.certificate
     assert dict(duck.measures) == dict(memory.measures)
+
+
+@pytest.mark.parametrize("years", [(2023,), (2023, 2024)])
+def test_a_folder_with_partitions_is_released_as_one(tmp_path: Path, years: tuple[int, ...]) -> None:
+    for year in years:
+        (tmp_path / "in" / f"year={year}").mkdir(parents=True)
+        table = pa.table({"age": list(range(20)), "ill": ["a", "b"] * 10})
+        pq.write_table(table, tmp_path / "in" / f"year={year}" / "part.parquet")
+    policy = shoal.Policy(quasi={"age": "numeric"}, keep=["ill", "year"], require=[shoal.KAnonymity(5)])
+    release = shoal.anonymize(tmp_path / "in", policy)
+    release.save(tmp_path / "out")
+    found = sorted(path.name for path in (tmp_path / "out" / "table.parquet").iterdir())
+    assert found == [f"year={year}" for year in years]
+    assert shoal.check(tmp_path / "out" / "table.parquet", policy) == release.certificate
+    assert pd.read_parquet(tmp_path / "out" / "table.parquet").groupby("year").size().to_dict() == dict.fromkeys(
+        years, 20
+    )
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_enums_of_a_file_that_duckdb_wrote_keep_their_values(tmp_path: Path, engine: str) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    connection, path = duckdb.connect(), str(tmp_path / "enum.parquet")
+    connection.execute("CREATE TYPE kind AS ENUM ('a', 'unused', 'b', 'idle', 'c', 'd')")
+    connection.execute(
+        "COPY (SELECT (['a', 'b', 'c', 'd'][1 + i % 4])::kind AS x FROM range(4000) t(i)) "
+        f"TO '{path}' (ROW_GROUP_SIZE 2048)"
+    )
+    found = open_data(path, resources_of(engine)).distinct("x", Reading())
+    assert dict(zip(found.values, found.counts, strict=True)) == dict.fromkeys("abcd", 1000)
+    frame = pa.table({"x": ["a", "b", "c", "d"] * 1000})
+    assert open_data(path, resources_of(engine)).fingerprint() == open_data(frame).fingerprint()

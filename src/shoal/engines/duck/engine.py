@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -87,7 +86,7 @@ class DuckEngine:
 
     def schema(self) -> Schema:
         """Names and number of records."""
-        return Schema(tuple(self.source.columns), self.source.rows)
+        return Schema(self.source.names, self.source.rows)
 
     def distinct(self, column: str, reading: Reading) -> Distinct:
         """The distinct values of one column."""
@@ -114,10 +113,10 @@ class DuckEngine:
 
     def _raw(self, column: str) -> str:
         """The table of a column's raw values, numbered, with the records of each."""
-        if column not in self.source.columns:
-            raise PolicyError(f"column {column!r} is not in the table; {choices(column, list(self.source.columns))}")
+        if column not in self.source.names:
+            raise PolicyError(f"column {column!r} is not in the table; {choices(column, list(self.source.names))}")
         if ("raw", column) not in self._seen:
-            table, raw = self.home.fresh("raw"), name(self.source.columns[column])
+            table, raw = self.home.fresh("raw"), name(column)
             self._refuse_strange(column)
             self._read(
                 f"CREATE TEMP TABLE {table} AS SELECT row_number() OVER () AS id, * FROM "
@@ -213,12 +212,12 @@ class DuckEngine:
         """Every record with its key; a value that has no code makes it NULL."""
         joins, codes = [], {}
         for number, column in enumerate(keys.columns):
-            raw = name(self.source.columns[column])
+            raw = name(column)
             joins.append(
                 f"LEFT JOIN {self.codings[column].table} t{number} ON s.{raw} IS NOT DISTINCT FROM t{number}.raw"
             )
             codes[column] = f"t{number}.code"
-        carried = [f"s.{name(self.source.columns[c])} AS c{i}" for i, c in enumerate(carry)]
+        carried = [f"s.{name(c)} AS c{i}" for i, c in enumerate(carry)]
         return f"SELECT {', '.join([*keys.packed(codes), *carried])} FROM {self.source.sql} s {' '.join(joins)}"
 
     def _staged(self, quasi: Sequence[str], secret: Sequence[str], least: int = 1) -> Staged:
@@ -272,17 +271,16 @@ class DuckEngine:
             self._write_csv(path)
             return
         with files.writing(path):
-            if not self.source.folder:
+            if self.source.root is None:
                 _copy(self.source.files[0], path)
                 return
-            root = Path(os.path.commonpath([f.parent for f in self.source.files]))
             for file in self.source.files:
-                target = path / file.relative_to(root)
+                target = path / file.relative_to(self.source.root)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 _copy(file, target)
 
     def _write_csv(self, path: Path) -> None:
-        columns = list(self.source.columns)
+        columns = list(self.source.names)
         schema = pa.schema([(column, pa.large_string()) for column in columns])
         with files.writing(path), pc_csv.CSVWriter(path, schema, write_options=files.CSV) as writer:
             for batch in self.source.batches(columns):
@@ -298,7 +296,7 @@ class DuckEngine:
     def fingerprint(self) -> str:
         """A digest of the rows as a multiset."""
         if "fingerprint" not in self._seen:
-            columns = list(self.source.columns)
+            columns = list(self.source.names)
             self._seen["digests"] = _digests(self.source.files) if self.source.own else None
             self._seen["fingerprint"] = prints.fingerprint(columns, self._hashes(columns))
         return str(self._seen["fingerprint"])

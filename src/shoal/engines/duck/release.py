@@ -175,7 +175,7 @@ class Release:
             self._copy(self._sorted(rows, f"(SELECT * FROM {labels} WHERE g BETWEEN {low} AND {high})"), target)
             files.append(target)
             shutil.rmtree(folder / f"part={lot}")
-        if self.source.folder and not self._parted():
+        if self.source.root and not self._parted():
             target = self.home.place("released")
             target.mkdir()
             moved = [file.rename(target / f"part-{lot:04d}.parquet") for lot, file in enumerate(files)]
@@ -209,7 +209,7 @@ class Release:
     def _copied(self, query: str) -> Source:
         """The release in a file, or in a folder of files where it came as one."""
         target = self.home.place("released")
-        if not self.source.folder:
+        if self.source.root is None:
             file = target.with_suffix(".parquet")
             self._copy(query, file)
             return parquet([file], self.source.format, own=True)

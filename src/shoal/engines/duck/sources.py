@@ -32,19 +32,19 @@ STORED = {
 class Source:
     """Parquet files that together are one table.
 
-    ``columns`` has for every name what DuckDB calls the column; ``types`` the Arrow types; ``partitions`` the columns that
-    the folders' names tell (``year=2024``), which no file holds. ``stamps`` says how the user's own files looked when they
-    were opened. ``folder``: it came as a folder of files and is released as one. ``own``: the files are ours.
+    ``types`` has the Arrow types; ``partitions`` are the columns that the folders' names tell (``year=2024``), which no file
+    holds. ``stamps`` says how the user's own files looked when they
+    were opened. ``root``: the folder that it came in, and is released as. ``own``: the files are ours.
     """
 
     files: tuple[Path, ...]
-    columns: Mapping[str, str]
+    names: tuple[str, ...]
     types: Mapping[str, pa.DataType]
     rows: int
     format: Format
     partitions: tuple[str, ...] = ()
     stamps: tuple[tuple[int, ...], ...] = ()
-    folder: bool = False
+    root: Path | None = None
     own: bool = False
     parted: Mapping[Path, Mapping[str, str | None]] = field(default_factory=dict, repr=False)
 
@@ -165,8 +165,7 @@ def parquet(
     types = {n: first.field(n).type for n in first.names} | dict.fromkeys(parted, pa.string())
     rows = sum(pq.read_metadata(path).num_rows for path in listed)
     stamps = _stamps(listed) if stamped else ()
-    columns = dict(zip(names, names, strict=True))
-    return Source(tuple(listed), columns, types, rows, format, parted, stamps, root is not None, own, folders)
+    return Source(tuple(listed), tuple(names), types, rows, format, parted, stamps, root, own, folders)
 
 
 def _folder(path: Path, home: Home) -> Source:

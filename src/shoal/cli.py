@@ -28,7 +28,7 @@ from shoal.policy import Policy
 from shoal.recoding import STYLES
 from shoal.release import Release
 from shoal.report.words import count
-from shoal.requirements import DRAWN, UNION, Certificate
+from shoal.requirements import DRAWN, PARTS, UNION, Certificate
 from shoal.tables import METHODS
 
 app = typer.Typer(
@@ -58,7 +58,9 @@ OWN = {
 }
 
 PolicyFile = Annotated[Path, typer.Option("--policy", "-p", help="The policy, a YAML file.")]
-TableFile = Annotated[Path, typer.Argument(help="A CSV or Parquet file, or a folder of them.")]
+TableFile = Annotated[
+    Path, typer.Argument(help="A CSV or Parquet file, a folder of them, or a .duckdb file with one table.")
+]
 EngineOption = Annotated[str | None, typer.Option("--engine", help="memory or duckdb; as the table needs unless said.")]
 MemoryOption = Annotated[
     str | None, typer.Option("--memory", help="Use at most so much memory, as 4GB, and the disk beyond (duckdb).")
@@ -325,6 +327,8 @@ def _show_certificate(certificate: Certificate) -> None:
         if not f.holds:
             worst = ", ".join(f"{k}={'(missing)' if v is None else v}" for k, v in f.worst.items())
             _console().print(f"worst group of {f.text}: {worst} ({f.worst_size} records)", soft_wrap=True)
+    if certificate.parts > 1:
+        _console().print(PARTS.format(certificate.parts), soft_wrap=True)
     if certificate.evidence != "table":
         note = DRAWN if certificate.evidence == "groups" else UNION
         _console().print(note, style="yellow", soft_wrap=True)
@@ -346,6 +350,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a name that the terminal cannot show must not end the program
     signal.signal(signal.SIGTERM, _stopped)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _stopped)
     try:
         app()
     except RequirementNotMet as error:

@@ -114,6 +114,18 @@ def taken(secret: I4, place: NDArray[np.integer]) -> I4:
     return secret[place] if secret.shape[1] else np.empty((len(place), 0), secret.dtype)
 
 
+def listed(values: NDArray[np.integer], size: int) -> tuple[I4, I4]:
+    """The distinct values below ``size``, ascending, and the place of every value among them: `numpy.unique` without a sort.
+
+    >>> [found.tolist() for found in listed(np.array([7, 2, 7]), 9)]
+    [[2, 7], [1, 0, 1]]
+    """
+    there = np.zeros(size, bool)
+    there[values] = True
+    place = np.cumsum(there, dtype=np.int32) - 1
+    return np.flatnonzero(there).astype(np.int32), place[values]
+
+
 def dense(columns: Sequence[NDArray[np.integer]], rows: int) -> I4:
     """Number the distinct combinations of the columns' codes, in their order, never past 2^63."""
     return distinct(columns, rows)[0]

@@ -42,6 +42,11 @@ class Before:
     @classmethod
     def load(cls, path: Path, policy: Policy | None) -> Before:
         """Read an owner's folder by the file of its recoding; a policy that is given goes before the one there."""
+        path = path / "recoding.json" if path.is_dir() else path
+        if not path.is_file():
+            raise DataError(
+                f"there is no recoding {str(path)!r}; it is in the owner's folder of a release, as recoding.json"
+            )
         recoding = load_recoding(path)
         if isinstance(recoding, Synthesis):
             recoding.apply(path)  # says why not

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from shoal.codes import Attribute, Codes
 from shoal.decision import Decision, Slices, intervals, members_of
 from shoal.engines import Division, Written
+from shoal.groups import listed
 from shoal.policy import Policy
 from shoal.recoding import Assignment, Boxes, Cut, Field, FieldCut, Output, Parts, Recoding, Style, write_boxes
 
@@ -91,7 +92,7 @@ def _extents(codes: Codes, decision: Decision, fields: tuple[Field, ...], style:
     for j, (attribute, known) in enumerate(zip(codes.attributes, fields, strict=True)):
         if attribute.taxonomy is not None and style != "set":
             covers = attribute.taxonomy.covers(decision.lo[:, j], decision.hi[:, j])
-            nodes, index = np.unique(covers, return_inverse=True)
+            nodes, index = listed(covers, len(attribute.taxonomy.label))
             ends = np.array([known.extent(int(n)) for n in nodes], np.float64)
             lo[:, j], hi[:, j] = ends[index, 0], ends[index, 1]
         lo[np.isinf(hi[:, j]) & np.isfinite(lo[:, j]), j] = -np.inf  # with a missing value among others: '*'

@@ -6,6 +6,7 @@ import inspect
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypedDict
 
@@ -137,9 +138,15 @@ class Method(ABC):
         tell("writing", 1, 1)
         tell("checking", 0, 1)
         suppressed = schema.rows - made.counted.schema().rows
-        view = View.of(made.counted, self.asked(), measured=self.policy)
+        with ThreadPoolExecutor(1) as pool:  # the fingerprint is made while the groups are counted
+            fingerprint = pool.submit((made.drawn or made.counted).fingerprint)
+            view = View.of(made.counted, self.asked(), measured=self.policy)
         certificate = view.certificate(
-            self.asked(), suppressed=suppressed, drawn=made.drawn, parts=table.division.parts
+            self.asked(),
+            suppressed=suppressed,
+            drawn=made.drawn,
+            parts=table.division.parts,
+            fingerprint=fingerprint.result(),
         )
         if not certificate.holds:
             raise RequirementNotMet(f"the release fails its check; nothing was written\n{certificate}").reached(

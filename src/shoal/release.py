@@ -57,15 +57,16 @@ class View:
         drawn: Engine | None = None,
         parts: int = 1,
         earlier: Ledger | None = None,
+        fingerprint: str | None = None,
     ) -> Certificate:
-        """Test every requirement.
+        """Test every requirement; ``fingerprint`` is that of the table that leaves, where it is known.
 
         Where records were drawn anew, ``drawn`` is the table that leaves, and the one counted has in the place of the
         quasi-identifiers the group that each record was drawn from. With the ledger of ``earlier`` releases, the groups are
         those of all tables together.
         """
         leaving = drawn or self.engine
-        fingerprint = leaving.fingerprint()
+        fingerprint = fingerprint or leaving.fingerprint()
         groups, labels = self.groups, self.labels
         if earlier is not None:
             union = earlier.union(Ledger.of(groups, labels, fingerprint))
@@ -169,6 +170,8 @@ class Release:
         folder, owner = _places(path)
         for place, mark in ((folder, MARK), (owner, OWNER_MARK)):
             _refuse_to_lose(place, mark, overwrite)
+        if self.earlier is not None:
+            _refuse_to_forget(owner, self.earlier)
         made = [p for p in folder.parents if not p.exists()]
         work = None
         try:
@@ -299,6 +302,16 @@ def _refuse_to_lose(place: Path, mark: str, overwrite: bool) -> None:
         raise EngineError(f"{str(place)!r} is there and is no release, so it is not overwritten; choose another folder")
     if not overwrite:
         raise EngineError(f"{str(place)!r} is already there; choose another folder, or allow to overwrite it (--force)")
+
+
+def _refuse_to_forget(owner: Path, earlier: Ledger) -> None:
+    """A release that others were counted with stays where it is: the ledger goes on counting it."""
+    file = owner / OWNER_MARK
+    if file.is_file() and json.loads(file.read_text(encoding="utf-8")).get("fingerprint") in earlier.releases:
+        raise EngineError(
+            f"{str(owner)!r} belongs to a release that this one goes on from and is counted with; choose another folder. To do "
+            "a month over, go on from the release before it"
+        )
 
 
 def _exchange(pairs: list[tuple[Path, Path]], work: Path) -> None:

@@ -411,7 +411,7 @@ FAULTS: dict[str, tuple[dict[str, pa.Table | str | bytes], list[str]]] = {
     "another case": ({"1.parquet": A, "2.parquet": A.rename_columns(["Q", "x"])}, ["'2.parquet'", "'q'"]),
     "not Parquet": ({"1.parquet": A, "2.parquet": b"Alice Miller"}, ["cannot read '2.parquet'"]),
     "a ragged row": ({"1.csv": "q,x\na,1\n", "2.csv": "q,x\nAlice,1,2\n"}, ["cannot read '2.csv'", "row 2"]),
-    "other files": ({"1.parquet": A, "README.md": "Alice"}, ["'README.md'", ".csv or .parquet"]),
+    "other files": ({"1.parquet": A, "README.md": "Alice"}, ["'README.md'", "no CSV or Parquet"]),
     "lists and numbers": (
         {"1.parquet": A, "2.parquet": pa.table({"q": ["b", "b"], "x": [[1], [2]]})},
         ["2.parquet", "'x'"],
@@ -957,3 +957,53 @@ def test_enums_of_a_file_that_duckdb_wrote_keep_their_values(tmp_path: Path, eng
     assert dict(zip(found.values, found.counts, strict=True)) == dict.fromkeys("abcd", 1000)
     frame = pa.table({"x": ["a", "b", "c", "d"] * 1000})
     assert open_data(path, resources_of(engine)).fingerprint() == open_data(frame).fingerprint()
+
+
+@pytest.mark.parametrize("method", ["mondrian", "tds", "kmember", "knn", "mdav"])
+def test_a_part_in_which_a_number_is_always_missing(method: str) -> None:
+    frame = pd.DataFrame({"a": [None] * 50 + list(range(50)), "z": [str(i % 25) for i in range(100)]})
+    policy = shoal.Policy(quasi={"a": "numeric", "z": "categorical"}, require=[shoal.KAnonymity(2)])
+    release = shoal.anonymize(frame, policy, method=method, engine="duckdb", combinations=20)
+    assert release.certificate.holds and release.certificate.parts > 1
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize(
+    "notes", [["", None, "", None], [0.0, -0.0, 0.0, -0.0], [float("nan"), None, None, float("nan")]]
+)
+def test_values_with_one_text_do_not_keep_their_order(tmp_path: Path, engine: str, notes: list[Any]) -> None:
+    policy = shoal.Policy(quasi={"age": "numeric"}, keep="note", require=[shoal.KAnonymity(4)])
+    seen = set()
+    for turn in range(4):
+        table = pa.table({"age": [1, 2, 3, 4], "note": pa.array(notes[turn:] + notes[:turn], from_pandas=False)})
+        release = shoal.anonymize(table, policy, engine=engine)
+        release.save(tmp_path / f"{turn}", format="parquet")
+        column = pq.read_table(tmp_path / f"{turn}" / "table.parquet")["note"]
+        seen.add(str([(value, np.signbit(value) if isinstance(value, float) else 0) for value in column.to_pylist()]))
+    assert len(seen) == 1
+
+
+def test_a_part_of_a_recoding_must_be_its_own(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": range(200), "b": [i % 7 for i in range(200)]})
+    policy = shoal.Policy(quasi={"a": "numeric", "b": "numeric"}, require=[shoal.KAnonymity(5)])
+    shoal.anonymize(frame, policy, engine="duckdb", combinations=60).save(tmp_path / "out")
+    owner = tmp_path / "out.owner"
+    shutil.copy(owner / "recoding-0.json", owner / "recoding-1.json")
+    with pytest.raises(shoal.DataError, match=r"recoding-1\.json.*another's"):
+        load_recoding(owner / "recoding.json")
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_the_folder_of_a_release_can_be_checked(tmp_path: Path, engine: str) -> None:
+    policy = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(2)])
+    release = shoal.anonymize(pd.DataFrame({"age": [1, 2, 3, 4]}), policy)
+    release.save(tmp_path / "out")
+    assert shoal.check(tmp_path / "out", policy, engine=engine) == release.certificate
+
+
+def test_other_files_of_a_folder_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("age\n1\n2\n")
+    (tmp_path / "notes.txt").write_text("Alice Miller called\n")
+    with pytest.raises(shoal.DataError, match=r"no CSV or Parquet: 'notes\.txt'") as caught:
+        open_data(tmp_path)
+    assert "Alice" not in str(caught.value)

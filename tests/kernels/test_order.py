@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shoal import kernels
 
@@ -26,3 +28,10 @@ def test_groups_in_another_order_keep_their_entries() -> None:
 def test_totals_leave_out_what_lies_in_no_group() -> None:
     group, weight = np.array([1, -1, 1, 3], np.int32), np.array([5, 7, 1, 2])
     assert kernels.order.totals(group, weight, 5).tolist() == [0, 6, 0, 2, 0]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 9)), max_size=50))
+def test_pairs_are_sorted_by_their_keys(pairs: list[tuple[int, int]]) -> None:
+    keys, values = np.array([k for k, _ in pairs], np.uint64), np.array([v for _, v in pairs], np.int64)
+    found = kernels.order.sort_pairs(keys, values)
+    assert list(zip(*(part.tolist() for part in found), strict=True)) == sorted(pairs, key=lambda pair: pair[0])

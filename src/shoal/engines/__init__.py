@@ -62,12 +62,19 @@ def open_data(data: Any, resources: Resources | None = None) -> Engine:
 
     if isinstance(data, MemoryEngine) or type(data).__name__ == "DuckEngine":
         return data  # type: ignore[no-any-return]
-    wanted = resources or Resources()
+    wanted, data = resources or Resources(), _table_of(data)
     if (wanted.engine or _suited(data, wanted)) == "memory":
         return MemoryEngine.open(data)
     from shoal.engines.duck import DuckEngine
 
     return DuckEngine.open(data, wanted)
+
+
+def _table_of(data: Any) -> Any:
+    """The table of a release, where its folder was passed."""
+    if isinstance(data, (str, Path)) and (Path(data) / "certificate.json").is_file():
+        return next(iter(sorted(Path(data).glob("table.*"))), data)
+    return data
 
 
 def _suited(data: Any, wanted: Resources) -> EngineName:

@@ -164,8 +164,10 @@ class MemoryEngine:
 
     def write(self, path: Path, format: Format) -> None:
         """Write the rows in the order of their hashes, which tells nothing of the order they came in."""
-        order = kernels.order.argsort(self._row_hashes(self.data.columns))
         table = self._table()
+        forms = prints.forms(dict(zip(table.column_names, table.columns, strict=True)), len(table))
+        first = kernels.order.argsort(forms)
+        order = first[kernels.order.argsort(self._row_hashes(self.data.columns)[first])]
         for place, column in enumerate(table.columns):
             if pa.types.is_string_view(column.type):  # Arrow cannot reorder these
                 table = table.set_column(place, table.column_names[place], column.cast(pa.large_string()))

@@ -26,6 +26,18 @@ def row_hashes(columns: Mapping[str, pa.ChunkedArray], rows: int) -> U8:
     return found
 
 
+def forms(columns: Mapping[str, pa.ChunkedArray], rows: int) -> U8:
+    """What the texts of a row do not tell: which values are null, NaN or negative zero; so that no order is left to chance."""
+    found = np.zeros(rows, np.uint64)
+    for array in columns.values():
+        form = array.is_null().to_numpy().astype(np.uint64)
+        if pa.types.is_floating(array.type) and not pa.types.is_float16(array.type):
+            value = array.fill_null(0).to_numpy()
+            form += np.where(np.isnan(value), 2, np.signbit(value)).astype(np.uint64) * np.uint64(2)
+        found = found * np.uint64(6) + form
+    return found
+
+
 def fingerprint(names: Sequence[str], hashes: Iterable[U8]) -> str:
     """A digest of rows as a multiset, from the hashes of some rows at a time."""
     words, rows = np.zeros(3, np.uint64), 0

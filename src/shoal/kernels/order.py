@@ -47,6 +47,35 @@ def argsort(keys: NDArray[np.uint64]) -> NDArray[np.int32]:
 
 
 @njit(cache=True, nogil=True)
+def sort_pairs(keys: NDArray[np.uint64], values: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The keys in ascending order, each with its value; as `argsort`, without a detour over places."""
+    n = keys.shape[0]
+    top = np.uint64(0)
+    for i in range(n):
+        top |= keys[i]
+    source, carried = keys.copy(), values.copy()
+    moved, spare = np.empty(n, np.uint64), np.empty(n, np.int64)
+    count = np.empty(BUCKETS + 1, np.int64)
+    shift = np.uint64(0)
+    while shift < 64 and (top >> shift) > 0:
+        count[:] = 0
+        for i in range(n):
+            count[np.int64((source[i] >> shift) & np.uint64(BUCKETS - 1)) + 1] += 1
+        for b in range(BUCKETS):
+            count[b + 1] += count[b]
+        for i in range(n):
+            digit = np.int64((source[i] >> shift) & np.uint64(BUCKETS - 1))
+            place = count[digit]
+            count[digit] += 1
+            moved[place] = source[i]
+            spare[place] = carried[i]
+        source, moved = moved, source
+        carried, spare = spare, carried
+        shift += np.uint64(BITS)
+    return source, carried
+
+
+@njit(cache=True, nogil=True)
 def number(keys: NDArray[np.uint64], order: NDArray[np.int32], rank: NDArray[np.int32]) -> NDArray[np.int64]:
     """Write into ``rank`` the place of every key among the distinct keys; return where each begins in ``order``."""
     n = keys.shape[0]

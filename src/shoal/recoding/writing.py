@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from shoal.codes import Attribute
 from shoal.engines import Written
 from shoal.errors import PolicyError, choices
-from shoal.groups import dense
+from shoal.groups import dense, listed
 from shoal.labels import DAY, ROOT, date_text, number_text, range_text, set_text
 
 I4 = NDArray[np.int32]
@@ -59,7 +59,7 @@ def write_boxes(
 def _labels(attribute: Attribute, lo: I4, hi: I4) -> Written:
     if attribute.taxonomy is not None:
         node = attribute.taxonomy.covers(lo, hi)
-        kept, index = np.unique(node, return_inverse=True)
+        kept, index = listed(node, len(attribute.taxonomy.label))
         return _texts(attribute.name, [attribute.taxonomy.text(int(n)) for n in kept], index)
     pair = dense([lo, hi], len(lo))
     first = np.zeros(int(pair.max(initial=-1)) + 1, np.int64)

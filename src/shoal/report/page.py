@@ -7,6 +7,7 @@ from html import escape
 
 from shoal.policy import Policy
 from shoal.report.facts import Facts
+from shoal.requirements import PARTS, Certificate
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8885; --good: #2a7f62; --bad: #b3402a; --bar: #3b7ea1; }
@@ -40,7 +41,7 @@ def html(facts: Facts, policy: Policy, *, owner: bool) -> str:
 <html lang="en"><head><meta charset="utf-8"><title>Release report</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>
 <h1>Release report</h1>
-<p><span class="{verdict[0]}">{verdict[1]}</span> {SAID[certificate.evidence]}</p>
+<p><span class="{verdict[0]}">{verdict[1]}</span> {SAID[certificate.evidence]}{_parts(certificate)}</p>
 <h2>Requirements</h2>
 {_table(("requirement", "worst group reaches", ""), facts.requirements())}
 <h2>What is at risk</h2>
@@ -56,6 +57,10 @@ they are, nor that a group's confidential values differ unless a requirement say
 <p>Fingerprint of the rows: <code>{escape(certificate.fingerprint)}</code></p></footer>
 </body></html>
 """
+
+
+def _parts(certificate: Certificate) -> str:
+    return "" if certificate.parts == 1 else f" {PARTS.format(certificate.parts).capitalize()}."
 
 
 def _kept(facts: Facts) -> str:

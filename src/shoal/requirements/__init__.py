@@ -19,7 +19,7 @@ from shoal.requirements.base import (
     refuse_unreachable,
 )
 from shoal.requirements.bounds import AlphaKAnonymity, BetaLikeness, ConfidenceBound, DeltaDisclosure
-from shoal.requirements.certificate import DRAWN, UNION, Certificate, Finding, certify, settle
+from shoal.requirements.certificate import DRAWN, PARTS, UNION, Certificate, Finding, certify, settle
 from shoal.requirements.closeness import TCloseness
 from shoal.requirements.diversity import LDiversity
 from shoal.requirements.own import OwnK
@@ -29,6 +29,7 @@ REQUIREMENTS: dict[str, type[Any]] = {kind.name: kind for kind in KINDS}
 
 __all__ = [
     "DRAWN",
+    "PARTS",
     "REQUIREMENTS",
     "UNION",
     "AlphaKAnonymity",

@@ -38,6 +38,7 @@ class Finding:
 
 Evidence = Literal["table", "groups", "union"]
 DRAWN = "records were drawn anew from groups that meet this; the table alone does not show it"
+PARTS = "the table was searched in {} parts, one after another; each of them meets this on its own"
 UNION = "the table was counted together with what was released before; alone it may hold smaller groups"
 
 
@@ -88,7 +89,7 @@ class Certificate:
         if self.evidence == "union":
             lines.append(f"  note {UNION}")
         if self.parts > 1:
-            lines.append(f"  note searched in {self.parts} parts, one after another")
+            lines.append(f"  note {PARTS.format(self.parts)}")
         if self.identifiers:
             lines.append(f"  note the table still holds identifiers: {', '.join(self.identifiers)}")
         return "\n".join(lines)
@@ -107,7 +108,7 @@ def certify(
 ) -> Certificate:
     """Test groups against every requirement, each on its own set of attributes."""
     findings = tuple(_finding(groups, requirement, label) for requirement in requirements)
-    if evidence == "groups":  # what is known of a single group is not published
+    if evidence != "table":  # what is known of a single group is not published, nor what another table holds
         findings = tuple(replace(f, worst={}) for f in findings)
     size = groups.size
     return Certificate(

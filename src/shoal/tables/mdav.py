@@ -174,7 +174,7 @@ def _standard(attribute: Attribute, records: NDArray[Any]) -> tuple[F8, float]:
     value, records = attribute.position[known], records[known]
     exponent = _exponent(value)
     value = np.ldexp(value, -exponent)
-    if len(value) < 2:
+    if len(value) < 2 or not records.any():  # one value, or none in this part of the table
         return np.ldexp(attribute.position, -exponent), 0.0
     middle = np.average(value, weights=records)
     return np.ldexp(attribute.position, -exponent), float(np.average((value - middle) ** 2, weights=records))

@@ -328,8 +328,13 @@ def _counts(keys: Keys, found: pa.Table, quasi: int, part: int) -> tuple[list[I8
     words = [found[word].to_numpy() for word in keys.names]
     if any(found[word].null_count for word in keys.names):
         raise DataError(CHANGED)
-    order = kernels.order.argsort(words[0].view(np.uint64)) if len(words) == 1 else np.lexsort(words[::-1])
-    words, weight = [word[order] for word in words], found["n"].to_numpy()[order]
+    weight = found["n"].to_numpy()
+    if len(words) == 1:
+        key, weight = kernels.order.sort_pairs(words[0].view(np.uint64), weight)
+        words = [key.view(np.int64)]
+    else:
+        order = np.lexsort(words[::-1])
+        words, weight = [word[order] for word in words], weight[order]
     listed = zip(words, keys.groups, strict=True)
     codes = [kernels.order.unpack(word.view(np.uint64), np.array(sizes, np.uint64)) for word, sizes in listed]
     cell = codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1)

@@ -156,7 +156,11 @@ class Release:
         assert self.staged is not None  # noqa: S101  there is at least one part
         kept = [self.staged.column(column.name) for column in self.columns if isinstance(column, Kept)]
         content = f", hash({', '.join(kept)}) AS h" if kept else ""
-        rows = f"(SELECT *{content} FROM {placed} ORDER BY g{', h' if kept else ''})"
+        floats = [
+            c.name for c in self.columns if isinstance(c, Kept) and pa.types.is_floating(self.source.types[c.name])
+        ]
+        signs = "".join(f", signbit({self.staged.column(column)})" for column in floats)  # 0.0 and -0.0 have one hash
+        rows = f"(SELECT *{content} FROM {placed} ORDER BY g{', h' if kept else ''}{signs})"
         shown, written = [], 0
         for column in self.columns:
             place = f"p.{self.staged.column(column.name)}" if isinstance(column, Kept) else f"l.w{written}"
@@ -224,12 +228,14 @@ class Release:
 
     def _copy(self, query: str, target: Path, *options: str) -> None:
         """Write rows in their order; the zones of moments, which DuckDB does not know, are written beside them."""
-        types, listed = self._types(), ["FORMAT parquet", "COMPRESSION zstd", *options]
+        types, listed = self._types(), ["FORMAT parquet", *options]
         if any(pa.types.is_timestamp(kind) and kind.tz for kind in types.values()):
             schema = base64.b64encode(pa.schema(list(types.items())).serialize().to_pybytes()).decode("ascii")
             listed.append(f"KV_METADATA {{'ARROW:schema': {text(schema)}}}")
         copy = f"COPY ({query}) TO {text(str(target))} ({', '.join(listed)})"
         self.home.run("SET preserve_insertion_order = true")
+        if any(option.startswith("PARTITION_BY") for option in options):  # several threads would mix their rows
+            self.home.run("SET threads = 1")
         try:
             self.home.run(copy)
         except TooLittle:  # what several threads hold at once one may still have room for

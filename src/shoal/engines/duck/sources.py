@@ -18,7 +18,9 @@ from shoal.engines.resources import DATABASES
 from shoal.engines.text import EXACT
 from shoal.errors import DataError, EngineError, some
 
+ENDINGS = (".csv", ".tsv", ".gz", ".parquet", ".pq")  # of the files that a folder may hold
 BATCH = 1 << 18  # records that are looked at together
+MADE = ".made.parquet"  # what a file ends in that was made of a CSV file
 CHANGED = "the source changed while it was read; nothing was released; run again when nobody writes to it"
 TEXTS = ("UUID", "INTERVAL", "TIME WITH TIME ZONE", "BIT", "BIGNUM", "VARINT")
 STORED = {
@@ -153,6 +155,7 @@ def parquet(
     own: bool = False,
 ) -> Source:
     """Parquet files as one table; those of a folder ``root`` may be parted by their folders' names."""
+    stamps = _stamps(listed) if stamped else ()
     folders = {path: _partition(path, root) for path in listed} if root else {}
     parted = tuple(next(iter(folders.values()), {}))
     schemas = {path: files.parquet_schema(path) for path in listed}
@@ -162,9 +165,8 @@ def parquet(
         _refuse_different(_short(path, root), [*schema.names, *folders.get(path, {})], _short(listed[0], root), names)
         _refuse_mixed((path, schema), (listed[0], first), root)
     _refuse_alike(names)
-    types = {n: first.field(n).type for n in first.names} | dict.fromkeys(parted, pa.string())
+    types = {n: _told(n, list(schemas.values())) for n in first.names} | dict.fromkeys(parted, pa.string())
     rows = sum(pq.read_metadata(path).num_rows for path in listed)
-    stamps = _stamps(listed) if stamped else ()
     return Source(tuple(listed), tuple(names), types, rows, format, parted, stamps, root, own, folders)
 
 
@@ -173,6 +175,11 @@ def _folder(path: Path, home: Home) -> Source:
     found = [file for file in _walked(path, set()) if file.stat().st_size]
     if not found:
         raise DataError(f"the folder {str(path)!r} holds no CSV or Parquet file")
+    other = [str(file.relative_to(path)) for file in found if file.suffix.lower() not in ENDINGS]
+    if other:
+        raise DataError(
+            f"the folder {str(path)!r} holds files that are no CSV or Parquet: {some(other)}; move them away"
+        )
     formats = {format_of(file) for file in found}
     if len(formats) > 1:
         raise DataError(f"the folder {str(path)!r} holds CSV and Parquet files; keep one kind in it")
@@ -201,7 +208,7 @@ def _files(listed: Sequence[Path], home: Home, root: Path | None) -> Source:
         target = (
             home.place("csv").with_suffix(".parquet") if root is None else home.folder / "csv" / file.relative_to(root)
         )
-        target = target.with_name(target.name + ".parquet")
+        target = target.with_name(target.name + MADE)
         target.parent.mkdir(parents=True, exist_ok=True)
         files.csv_to_parquet(file, target)
         made.append(target)
@@ -248,7 +255,7 @@ def _partition(path: Path, root: Path) -> dict[str, str | None]:
 
 
 def _short(path: Path, root: Path | None) -> str:
-    return str(path.relative_to(root)) if root else path.name
+    return (str(path.relative_to(root)) if root else path.name).removesuffix(MADE)
 
 
 def _refuse_different(file: str, names: Sequence[str], first: str, wanted: Sequence[str]) -> None:
@@ -274,6 +281,12 @@ def _refuse_mixed(file: tuple[Path, pa.Schema], first: tuple[Path, pa.Schema], r
                 f"column {column!r} holds {here} values in the file {_short(path, root)!r} and {there} values in the first; "
                 "write it alike in all files"
             )
+
+
+def _told(column: str, schemas: Sequence[pa.Schema]) -> pa.DataType:
+    """The type of a column by the first file that holds a value of it."""
+    kinds = [schema.field(column).type for schema in schemas]
+    return next((kind for kind in kinds if not pa.types.is_null(kind)), kinds[0])
 
 
 def _kind(given: pa.DataType) -> str:

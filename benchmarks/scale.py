@@ -83,10 +83,14 @@ def main() -> None:
     parser.add_argument("rows", type=int)
     parser.add_argument("--method", default="tds", help="a method, or duckdb for DuckDB alone")
     parser.add_argument("--memory", default="4GB")
+    parser.add_argument("--runs", type=int, default=1, help="the fastest of so many is printed")
     given = parser.parse_args()
     table = hospital_folder(given.folder, given.rows)
-    found = alone(table, given.memory) if given.method == "duckdb" else released(table, given.method, given.memory)
-    print(json.dumps(found))
+    runs = []
+    for _ in range(given.runs):
+        duck = given.method == "duckdb"
+        runs.append(alone(table, given.memory) if duck else released(table, given.method, given.memory))
+    print(json.dumps(min(runs, key=lambda found: found["wall"])))
 
 
 if __name__ == "__main__":

@@ -169,6 +169,7 @@ class Method(ABC):
             made.drawn or made.counted,
             path,
             seed if self.randomized else None,
+            view=view,
         )
 
     def _decided(self, codes: Codes, rng: np.random.Generator, tell: Progress) -> Found:

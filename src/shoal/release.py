@@ -110,7 +110,8 @@ class Release:
 
     ``frame`` is the released table as the kind of frame that came in, in its row order, suppressed records left out.
     ``path`` is the way that a method took which opens or closes values step by step, else None; ``seed`` the secret of a
-    randomized method; ``earlier`` what was released before, where later records were released by the same recoding.
+    randomized method; ``earlier`` what was released before, where later records were released by the same recoding; ``view``
+    what a stranger counts in the table.
     """
 
     policy: Policy
@@ -125,6 +126,7 @@ class Release:
     path: shoal.path.Path | None = None
     seed: int | None = field(default=None, repr=False)
     earlier: Ledger | None = field(default=None, repr=False)
+    view: View | None = field(default=None, repr=False)
 
     @cached_property
     def frame(self) -> Any:
@@ -202,7 +204,8 @@ class Release:
         drawn = (
             self.certificate.evidence == "groups"
         )  # the groups that records were drawn from do not stand in the table
-        view = None if drawn else View.of(written, self.policy)
+        same = self.view if written is self.engine else None  # the very bytes that were counted
+        view = None if drawn else same or View.of(written, self.policy)
         certificate = self._recheck(written, view)
         if not certificate.holds or certificate.fingerprint != self.certificate.fingerprint:
             raise RequirementNotMet(
@@ -218,7 +221,7 @@ class Release:
         (folder / "report.html").write_text(html(self.facts(), self.policy, owner=False), encoding="utf-8")
         if view is None:
             return None
-        ledger = Ledger.of(view.groups, view.labels, certificate.fingerprint)
+        ledger = Ledger.of(view.groups, view.labels, certificate.fingerprint).asked_of(self.policy.confidential)
         return ledger if self.earlier is None else self.earlier.union(ledger)
 
     def _recheck(self, written: Engine, view: View | None) -> Certificate:

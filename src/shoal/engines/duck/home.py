@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import itertools
 import os
+import secrets
 import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.engines.resources import Resources
 from shoal.errors import EngineError
@@ -20,8 +21,7 @@ from shoal.threads import CORES
 if TYPE_CHECKING:
     import duckdb
 
-PREFIX = ".shoal-"
-LOCK = "lock"
+PREFIX = ".shoal-work-"
 THREAD = 150 * 10**6  # bytes that one thread of DuckDB needs to sort and to write
 OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 _lasting: list[Home] = []  # homes whose tables were handed out: they stay until the program ends
@@ -42,8 +42,8 @@ class Home:
         try:
             parent.mkdir(parents=True, exist_ok=True)
             _sweep(parent)
-            self.folder, lock = _made(parent)
-            self.close = weakref.finalize(self, _removed, self.folder, self.connection, lock, os.getpid())
+            self.folder = parent / f"{PREFIX}{secrets.token_hex(8)}"
+            self.close = self._hold()
         except OSError as error:
             raise EngineError(
                 f"cannot work in {str(parent)!r}: {error.strerror or error}; name a folder with temp"
@@ -54,6 +54,20 @@ class Home:
         self.threads = max(min(CORES, memory // THREAD), 1)
         self.run(f"SET memory_limit = '{memory}B'; SET temp_directory = '{spill}'; SET threads = {self.threads}")
         self.run("SET preserve_insertion_order = false; SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+
+    def _hold(self) -> weakref.finalize[..., Any]:
+        """Make the folder and lock it as long as this program runs; whoever interrupts, it does not stay."""
+        try:
+            while True:
+                self.folder.mkdir(mode=0o700)
+                lock = os.open(self.folder, os.O_RDONLY)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if self.folder.exists():  # another program may have swept it before it was locked
+                    return weakref.finalize(self, _removed, self.folder, self.connection, lock, os.getpid())
+                os.close(lock)
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
     def fresh(self, word: str) -> str:
         """A name that no table here has."""
@@ -158,35 +172,26 @@ def _duckdb() -> Any:
     return duckdb
 
 
-def _made(parent: Path) -> tuple[Path, IO[str]]:
-    """A folder of our own, held as long as this program runs."""
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-        try:
-            lock = (folder / LOCK).open("w")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if (folder / LOCK).exists():  # another program may have swept it before it was held
-                return folder, lock
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-
-
 def _sweep(parent: Path) -> None:
     """Remove what programs left behind that were killed: folders of ours that nobody holds."""
     for folder in parent.glob(f"{PREFIX}*"):
         with suppress(OSError):
-            if folder.is_symlink() or folder.stat().st_uid != os.getuid() or not (folder / LOCK).is_file():
+            if folder.lstat().st_uid != os.getuid():
                 continue
-            with (folder / LOCK).open("r+") as lock:
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
-def _removed(folder: Path, connection: Any, lock: IO[str], owner: int) -> None:
+def _removed(folder: Path, connection: Any, lock: int, owner: int) -> None:
     if os.getpid() != owner:  # a child that was forked
         return
-    with suppress(Exception):
-        connection.close()
-    shutil.rmtree(folder, ignore_errors=True)
-    lock.close()
+    for _ in range(2):  # again, where somebody interrupts
+        with suppress(KeyboardInterrupt):
+            with suppress(Exception):
+                connection.close()
+            shutil.rmtree(folder, ignore_errors=True)
+    os.close(lock)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import tempfile
@@ -15,7 +14,7 @@ from typing import Any
 
 import shoal.path
 from shoal.codes import published, shown
-from shoal.engines import Engine, Format, open_data
+from shoal.engines import Engine, Format, digest_of, open_data
 from shoal.errors import EngineError, PolicyError, RequirementNotMet
 from shoal.groups import Groups
 from shoal.ledger import FILE, Ledger, digest
@@ -267,15 +266,10 @@ class Release:
 
 def _digests(table: Path) -> dict[str, Any]:
     """The name of a table and the digest of its bytes; of each of its files where it is a folder of them."""
-
-    def digest(path: Path) -> str:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
     if table.is_file():
-        return {"file": table.name, "sha256": digest(table)}
+        return {"file": table.name, "sha256": digest_of(table)}
     listed = sorted(path for path in table.rglob("*") if path.is_file())
-    return {"file": table.name, "sha256": {str(path.relative_to(table)): digest(path) for path in listed}}
+    return {"file": table.name, "sha256": {str(path.relative_to(table)): digest_of(path) for path in listed}}
 
 
 def _json(content: Mapping[str, Any]) -> str:

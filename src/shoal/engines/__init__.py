@@ -21,6 +21,7 @@ from shoal.engines.base import (
     Reading,
     Schema,
     Written,
+    digest_of,
     format_of,
 )
 from shoal.engines.resources import DATABASES, EngineName, Resources, machine_memory, resources_of
@@ -42,6 +43,7 @@ __all__ = [
     "Schema",
     "Written",
     "date_text",
+    "digest_of",
     "format_of",
     "frame_of",
     "moment_of",
@@ -58,12 +60,13 @@ def open_data(data: Any, resources: Resources | None = None) -> Engine:
     The choice between engines is the user's only for files; they are read into memory unless a limit is set, or they are
     much too large for it. What DuckDB holds stays there.
     """
-    from shoal.engines.memory import MemoryEngine
-
-    if isinstance(data, MemoryEngine) or type(data).__name__ == "DuckEngine":
-        return data  # type: ignore[no-any-return]
+    if type(data).__module__.startswith(__name__):  # an engine already; to ask a relation for its attributes may run it
+        engine: Engine = data
+        return engine
     wanted, data = resources or Resources(), _table_of(data)
     if (wanted.engine or _suited(data, wanted)) == "memory":
+        from shoal.engines.memory import MemoryEngine
+
         return MemoryEngine.open(data)
     from shoal.engines.duck import DuckEngine
 

@@ -6,6 +6,7 @@ counted cells of integer codes, and a plan that says which group each cell goes 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,12 @@ def format_of(path: Path) -> Format:
     if suffix in (".csv", ".tsv", ".txt", ".gz"):
         return "csv"
     raise DataError(f"cannot tell the format of {path.name!r}; use a file that ends in .csv or .parquet")
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of what a file holds."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)

@@ -104,11 +104,6 @@ class Confided:
     grave: float | None = None
 
     @classmethod
-    def none(cls) -> Confided:
-        """Of no groups."""
-        return cls()
-
-    @classmethod
     def of(cls, groups: Groups, policy: Policy, names: Sequence[str]) -> Confided:
         """Of groups with the counts of the columns ``names``."""
         size = groups.size

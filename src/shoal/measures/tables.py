@@ -53,7 +53,7 @@ def counted(table: Shown, policy: Policy, asked: Sequence[str] = ()) -> tuple[Gr
     if parts == 1:
         groups = table.groups(every)
         return groups, Confided.of(groups, policy, names)
-    found = Confided.none()
+    found = Confided()
     for part in range(parts):
         found = found + Confided.of(table.groups(every, part), policy, names)
     return table.groups(asked), found

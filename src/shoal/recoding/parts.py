@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from shoal.engines import Written
+from shoal.engines import Written, digest_of
 from shoal.errors import DataError, choices
 from shoal.recoding.assignment import Assignment
 from shoal.recoding.base import (
@@ -93,7 +92,7 @@ class Parts:
     def to_json(self) -> str:
         """The coarse cut as JSON text; the recodings of the parts lie beside it."""
         tree = {name: array_to_json(getattr(self, name)) for name in ("field", "at", "left", "right", "part")}
-        digests = [_digest(file) for file in self.files()]
+        digests = [digest_of(file) for file in self.files()]
         return json.dumps({**head_to_dict(self), **tree, "digests": digests}, ensure_ascii=False)
 
     @classmethod
@@ -102,17 +101,12 @@ class Parts:
         field, left, right, part = (array_from_json(found[n], np.int32) for n in ("field", "left", "right", "part"))
         made = cls(*head_from_dict(found), field, array_from_json(found["at"], np.float64), left, right, part, folder)
         for file, digest in zip(made.files(), found["digests"], strict=True):
-            if not file.is_file() or _digest(file) != digest:
+            if not file.is_file() or digest_of(file) != digest:
                 raise DataError(
                     f"the file {file.name!r} of a part of the recoding is not there, or is another's; keep the files of an "
                     "owner's folder together"
                 )
         return made
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _joined(columns: tuple[tuple[str, Written], ...]) -> tuple[str, Written]:

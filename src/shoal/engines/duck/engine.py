@@ -9,7 +9,6 @@ which is then read by strangers: the same engine, opened on that file.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ import pyarrow.csv as pc_csv
 
 from shoal import kernels, threads
 from shoal.engines import files, prints, values
-from shoal.engines.base import I4, I8, Counts, Dictionary, Distinct, Division, Format, Plan, Reading, Schema
+from shoal.engines.base import I4, I8, Counts, Dictionary, Distinct, Division, Format, Plan, Reading, Schema, digest_of
 from shoal.engines.duck.home import Home
 from shoal.engines.duck.parts import Keys, divided, part_of, scatter, scattered
 from shoal.engines.duck.release import Release, Staged
@@ -290,14 +289,14 @@ class DuckEngine:
     def opened(self, path: Path) -> DuckEngine:
         """A file or folder that was written, in the same home; these very data, where it has the very same bytes."""
         source = source_of(path, self.home)
-        same = _digests(source.files) == self._seen.get("digests")
+        same = sorted(map(digest_of, source.files)) == self._seen.get("digests")
         return self if same else DuckEngine(self.home, source)
 
     def fingerprint(self) -> str:
         """A digest of the rows as a multiset."""
         if "fingerprint" not in self._seen:
             columns = list(self.source.names)
-            self._seen["digests"] = _digests(self.source.files) if self.source.own else None
+            self._seen["digests"] = sorted(map(digest_of, self.source.files)) if self.source.own else None
             self._seen["fingerprint"] = prints.fingerprint(columns, self._hashes(columns))
         return str(self._seen["fingerprint"])
 
@@ -354,12 +353,3 @@ def _counts(keys: Keys, found: pa.Table, quasi: int, part: int) -> tuple[list[I8
 def _copy(file: Path, target: Path) -> None:
     shutil.copyfile(file, target)
     target.chmod(0o644)
-
-
-def _digests(listed: Sequence[Path]) -> list[str]:
-    """What files hold, whatever they are called."""
-    found = []
-    for path in listed:
-        with path.open("rb") as file:
-            found.append(hashlib.file_digest(file, "sha256").hexdigest())
-    return sorted(found)

@@ -16,6 +16,7 @@ from shoal import kernels
 from shoal.clusters import Records, meet, settled
 from shoal.codes import Codes, encode
 from shoal.engines import open_data
+from shoal.engines.keyed import KeyedHash
 from shoal.kernels.boxes import weighted_loss
 from tests.contract.cases import Case, cases
 
@@ -267,9 +268,9 @@ class Forest:
         self.begin, room = near.tables(m, records.geometry[1])
         self.labels = len(records.secret)
         cells = np.flatnonzero(self.count).astype(np.int32)
-        self.forest = near.plant(records.rows, cells, records.label, self.labels, *records.geometry)
+        self.forest = near.plant(records.rows, cells, records.turn, records.label, self.labels, *records.geometry)
         nodes, heap = len(self.forest[3]), self.forest[8]
-        self.none = near.plant(records.rows, cells[:0], records.label, self.labels, *records.geometry)
+        self.none = near.plant(records.rows, cells[:0], records.turn, records.label, self.labels, *records.geometry)
         self.place_of = kernels.kmember.places((self.forest, self.none), len(self.count))
         self.box = (np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m))
         self.table = np.empty(room)
@@ -319,11 +320,11 @@ class Forest:
         return total
 
     def furthest_of_all(self) -> int:
-        return min(np.flatnonzero(self.count).tolist(), key=lambda c: (-self.joined(c), c))
+        return min(np.flatnonzero(self.count).tolist(), key=lambda c: (-self.joined(c), self.records.turn[c]))
 
     def nearest_of_all(self, label: int) -> tuple[float, int] | None:
         left = [c for c in np.flatnonzero(self.count).tolist() if self.records.label[c] == label]
-        return min(((self.joined(c), c) for c in left), default=None)
+        return min(((self.joined(c), c) for c in left), key=lambda one: (one[0], self.records.turn[one[1]]), default=None)
 
 
 @st.composite
@@ -348,7 +349,8 @@ def forests(draw: st.DrawFn) -> Forest:
     policy = shoal.Policy(
         quasi={n: values[n][0] for n in names}, sensitive="ill", require=[shoal.LDiversity(1, of="ill")]
     )
-    codes = encode(open_data(frame), policy)[0]
+    secret = draw(st.none() | st.integers(0, 9))
+    codes = encode(open_data(frame), policy, hash=None if secret is None else KeyedHash.of(secret))[0]
     weights = np.array([draw(st.sampled_from([0.0, 0.25, 1 / 3, 1.0, 3.0])) for _ in names])
     records = Records.of(codes, policy, weights)
     count = records.count.copy()
@@ -397,13 +399,13 @@ def test_the_nearest_is_that_of_a_plain_scan(forest: Forest, data: st.DataObject
 
 @given(forest=forests(), data=st.data())
 def test_a_forest_holds_every_cell_once(forest: Forest, data: st.DataObject) -> None:
-    order, _, span, child, parent, _, first_cell, root, heap, leaf = forest.forest
+    order, _, span, child, parent, _, first_turn, root, heap, leaf, turn = forest.forest
     cells, label = np.flatnonzero(forest.count), forest.records.label
     assert sorted(order) == cells.tolist()
     assert np.array_equal(root >= 0, np.isin(np.arange(forest.labels), label[cells]))
     assert heap[-1] == len(order) + len(span)
     for node, (begin, end) in enumerate(span):
-        assert begin < end and first_cell[node] == order[begin:end].min()
+        assert begin < end and first_turn[node] == turn[order[begin:end]].min()
         assert len(set(label[order[begin:end]])) == 1
         if child[node] >= 0:
             one, other = span[child[node]], span[child[node] + 1]

@@ -15,6 +15,7 @@ from shoal.method import Progress, make
 from shoal.policy import Policy, policy_of
 from shoal.release import Release, examine
 from shoal.requirements import Certificate
+from shoal.seed import load_seed
 from shoal.tables import find_method
 
 
@@ -24,6 +25,7 @@ def anonymize(
     *,
     method: str | None = None,
     seed: int | None = None,
+    secret: str | Path | None = None,
     recoding: str | Path | None = None,
     nearest: bool = False,
     progress: Progress | None = None,
@@ -42,7 +44,11 @@ def anonymize(
     policy : the roles of the columns and what must hold; a `Policy`, the path of a policy file, or a mapping. With
         ``recoding``, the one beside it unless given
     method : the short name of a method, ``mondrian`` unless said; `shoal methods` lists them with their parameters
-    seed : for randomized methods; a secret, from the operating system unless given
+    seed : the secret of the release, a whole number (default: 128 bits from the operating system). Ties among records, the
+        first records of clusters, the division of equal records among groups and all random draws depend on it. The same
+        input and the same seed give the same release. A seed below 2^64 can be guessed; give one only in tests
+    secret : the owner's folder of an earlier release, whose secret is used again. Two releases of the same records that were
+        made with different secrets can be intersected by whoever has both: publish only one of them, or reuse the secret
     recoding : the path of ``recoding.json`` in the owner's folder of an earlier release. Records that are new since then
         are recoded as those were, and tested together with all that was released before; no method is used
     nearest : with ``recoding``, put records that no box holds, or with values never seen, into the nearest box instead of
@@ -74,7 +80,7 @@ def anonymize(
     """
     resources = resources_of(engine, memory, combinations, temp)
     if recoding is not None:
-        _refuse_beside_recoding({"method": method, "seed": seed, **parameters})
+        _refuse_beside_recoding({"method": method, "seed": seed, "secret": secret, **parameters})
         given = None if policy is None else policy_of(policy)
         return release_later(open_data(data, resources), recoding, given, nearest=nearest, tell=progress)
     if nearest:
@@ -83,6 +89,12 @@ def anonymize(
         raise PolicyError(
             "a policy is needed; only with 'recoding', the file of an earlier release, is there one already"
         )
+    if secret is not None:
+        if seed is not None:
+            raise PolicyError(
+                "'seed' and 'secret' exclude each other: both name the secret of the release. Give one of them."
+            )
+        seed = load_seed(secret)
     chosen = make(find_method(method or "mondrian"), policy_of(policy), parameters)
     return chosen.release(open_data(data, resources), seed=seed, progress=progress)
 

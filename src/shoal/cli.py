@@ -26,9 +26,10 @@ from shoal.method import Progress as Tell
 from shoal.method import constructor
 from shoal.policy import Policy
 from shoal.recoding import STYLES
-from shoal.release import Release
+from shoal.release import Release, earlier_seed
 from shoal.report.words import count
 from shoal.requirements import DRAWN, PARTS, UNION, Certificate
+from shoal.seed import ONE
 from shoal.tables import METHODS
 
 app = typer.Typer(
@@ -45,6 +46,7 @@ WIDE = 160
 OWN = {
     "write": "--write",
     "seed": "--seed",
+    "secret": "--secret",
     "policy": "--policy",
     "method": "--method",
     "data": "the table",
@@ -98,7 +100,12 @@ def anonymize(
         str | None, typer.Option(help=f"How values are written: {', '.join(STYLES)}; as the method does unless said.")
     ] = None,
     format: Annotated[str | None, typer.Option(help="csv or parquet; as the input unless said.")] = None,
-    seed: Annotated[int | None, typer.Option(help="For randomized methods; a secret.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="The secret of the release, for tests (default: from the operating system).")
+    ] = None,
+    secret: Annotated[
+        Path | None, typer.Option(help="Owner's folder of an earlier release, whose secret is used again.")
+    ] = None,
     recoding: Annotated[
         Path | None,
         typer.Option(help="recoding.json of an earlier release: TABLE has new rows, recoded and tested with those."),
@@ -131,7 +138,7 @@ def anonymize(
         raise shoal.PolicyError("give a policy with --policy, or an earlier release with --recoding, which has one")
     with _progress(quiet) as tell:
         parameters = _parameters(set_ or []) | ({} if write is None else {"write": write})
-        parameters |= {"seed": seed, "recoding": recoding, "nearest": nearest}
+        parameters |= {"seed": seed, "secret": secret, "recoding": recoding, "nearest": nearest}
         parameters |= {
             "engine": engine,
             "memory": memory,
@@ -139,6 +146,8 @@ def anonymize(
             "temp": temp or _beside(out_folder),
         }
         given = None if policy is None else Policy.load(policy)
+        if force and given is not None and seed is None and secret is None and recoding is None:
+            parameters["seed"] = earlier_seed(out_folder, given)
         release = shoal.anonymize(table, given, method=method, progress=tell, **parameters)
         story = release.explain() if explain else ""  # a method without a path is told before anything is written
         release.save(out_folder, format=format, overwrite=force)  # type: ignore[arg-type]
@@ -227,7 +236,7 @@ def demo(
     policy = shoal.datasets.hospital_policy(k)
     with _progress(False) as tell:
         raw = shoal.datasets.hospital(rows)
-        release = shoal.anonymize(raw, policy, progress=tell)
+        release = shoal.anonymize(raw, policy, seed=earlier_seed(out_folder, policy), progress=tell)
         release.save(out_folder, overwrite=True)
     before = shoal.check(raw, policy)
     finding = before.findings[0]
@@ -304,11 +313,15 @@ def _pairs(head: tuple[str, str], rows: list[tuple[str, str]]) -> None:
 
 def _where(folder: Path, release: Release) -> None:
     _console().print()
+    for note in release.notes:
+        _console().print(f"Note: {note}", style="yellow", soft_wrap=True)
     if release.dropped:
         _console().print(f"Dropped columns: {', '.join(release.dropped)}", soft_wrap=True)
     if release.path is not None:
         _console().print(f"Path: {count(len(release.path), 'step')}, {folder}.owner/path.html", soft_wrap=True)
     _console().print(f"May leave: {folder}   Must stay: {folder}.owner", soft_wrap=True)
+    if release.method != "recoding":
+        _console().print(ONE.replace("OUT", str(folder)), soft_wrap=True)
 
 
 def _show_certificate(certificate: Certificate) -> None:

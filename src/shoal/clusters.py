@@ -23,7 +23,8 @@ class Records:
     """Counted cells as the kernels of clusters take them.
 
     ``label[c]`` says which row of ``secret`` a cell's confidential codes are: the columns that count, one of them behind the
-    other in a histogram that begins at ``offset``. ``geometry`` is the weights and `codes.Codes.heights`.
+    other in a histogram that begins at ``offset``. ``turn`` has the place of every cell in keyed order, by which ties are
+    broken. ``geometry`` is the weights and `codes.Codes.heights`.
     """
 
     rows: I4
@@ -34,6 +35,7 @@ class Records:
     limits: tuple[NDArray[Any], ...]
     geometry: tuple[F8, I4, F8]
     k: int
+    turn: I4
 
     @classmethod
     def of(
@@ -64,6 +66,7 @@ class Records:
             limits.arrays(),
             (weights, codes.heights.ints, codes.heights.floats),
             limits.least,
+            codes.turn,
         )
 
     @property
@@ -73,7 +76,9 @@ class Records:
 
     def of_cells(self, cells: I8) -> Records:
         """Some of the cells alone."""
-        return replace(self, rows=self.rows[cells], count=self.count[cells], label=self.label[cells])
+        return replace(
+            self, rows=self.rows[cells], count=self.count[cells], label=self.label[cells], turn=self.turn[cells]
+        )
 
     def left_over(self, cell: I4, group: I4, left: I8, rng: np.random.Generator) -> None:
         """Send leftover records, in random order, to the clusters whose information loss grows least and that still hold."""

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal import kernels
 from shoal.engines import (
     AS_SEEN,
     Counts,
@@ -28,6 +29,7 @@ from shoal.engines import (
     number_of,
     number_text,
 )
+from shoal.engines.keyed import KeyedHash
 from shoal.errors import DataError, some
 from shoal.groups import Groups
 from shoal.policy import Policy, Quasi
@@ -37,6 +39,7 @@ from shoal.taxonomy import Taxonomy
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
+U8 = NDArray[np.uint64]
 
 LARGEST = 1e150  # sums and squares of larger numbers leave what floating point can hold
 NUMBER, TREE, FLAT = 0, 1, 2  # how the kernels measure the loss of an interval
@@ -157,6 +160,61 @@ class Codes:
     attributes: tuple[Attribute, ...]
     secrets: tuple[Secret, ...]
     counts: Counts
+    hash: KeyedHash | None = None
+
+    @cached_property
+    def combination_hash(self) -> U8:
+        """The keyed hash of every distinct combination, by its quasi-identifier values."""
+        return self._hashes([_value_hashes(self._keyed, a) for a in self.attributes], self.quasi)
+
+    @cached_property
+    def cell_hash(self) -> U8:
+        """The keyed hash of every cell, by its quasi-identifier and confidential values."""
+        if not self.secrets:
+            return self.combination_hash
+        known = [self._keyed.texts(s.name, ["" if v is None else v for v in s.labels]) for s in self.secrets]
+        return self._keyed.mix(self.combination_hash[self.combination], self._hashes(known, self.counts.secret))
+
+    def in_keyed_order(self) -> tuple[Codes, I8]:
+        """The same table with its cells in the order of their keyed hashes, and the number that each cell has here.
+
+        In this order ties among cells are broken, so that nobody without the secret can repeat it. The cells of a combination
+        stay together. Without a key the order stays.
+        """
+        counts, combination = self.counts, self.combination
+        if self.hash is None:
+            return self, np.arange(len(combination))
+        first = np.asarray(kernels.order.argsort(self.combination_hash), np.int64)
+        cells = first
+        if len(combination) > len(first):
+            rank = np.empty(len(first), np.uint64)
+            rank[first] = np.arange(len(first), dtype=np.uint64)
+            cells = np.asarray(kernels.order.argsort(self.cell_hash), np.int64)
+            cells = cells[kernels.order.argsort(rank[combination[cells]])]
+        start = np.concatenate(([0], np.cumsum(np.diff(counts.start)[first]))).astype(np.int64)
+        ordered = Counts(counts.quasi[first], start, counts.secret[cells], counts.weight[cells], part=counts.part)
+        return Codes(self.attributes, self.secrets, ordered), cells
+
+    @cached_property
+    def turn(self) -> I4:
+        """The place of every cell in keyed order: of equal cells the one with the smaller turn comes first."""
+        _, number = self.in_keyed_order()
+        found = np.empty(len(number), np.int32)
+        found[number] = np.arange(len(number), dtype=np.int32)
+        return found
+
+    @property
+    def _keyed(self) -> KeyedHash:
+        if self.hash is None:
+            raise ValueError("these codes have no key; a release gives them one")
+        return self.hash
+
+    def _hashes(self, values: Sequence[U8], codes: I4) -> U8:
+        """Keyed hashes of rows of codes; ``values`` has the hash of each code, by column."""
+        begin = np.cumsum([0, *map(len, values)], dtype=np.int64)
+        table = np.concatenate([np.zeros(0, np.uint64), *values])
+        total = np.asarray(kernels.hashing.sum_by_code(table, begin, np.ascontiguousarray(codes)))
+        return self._keyed.mix(total, np.zeros_like(total))
 
     @property
     def quasi(self) -> I4:
@@ -206,6 +264,13 @@ class Codes:
         return layout_of(self.table)
 
 
+def _value_hashes(keyed: KeyedHash, attribute: Attribute) -> U8:
+    """The keyed hash of every value of an attribute, by code."""
+    if attribute.taxonomy is None:
+        return keyed.numbers(attribute.name, attribute.position)
+    return keyed.texts(attribute.name, ["" if leaf is None else leaf for leaf in attribute.taxonomy.leaves])
+
+
 def groups_of(counts: Counts, names: Sequence[str], secrets: Sequence[Secret]) -> Groups:
     """Counted cells seen as groups."""
     return Groups(
@@ -229,6 +294,7 @@ class Coded:
     engine: Engine
     dictionaries: Mapping[str, Dictionary]
     least: int = 1
+    hash: KeyedHash | None = None
 
     @cached_property
     def division(self) -> Division:
@@ -237,7 +303,7 @@ class Coded:
 
     def count(self, part: int = 0) -> Codes:
         """The counted cells of a part."""
-        return Codes(self.attributes, self.secrets, self.engine.count(*self._names, part=part))
+        return Codes(self.attributes, self.secrets, self.engine.count(*self._names, part=part), self.hash)
 
     def occurring(self, j: int) -> I8:
         """How often each code of an attribute occurs; nothing need be counted for it."""
@@ -260,11 +326,12 @@ def coded(
     *,
     also: Sequence[str] = (),
     carry: Sequence[str] | None = None,
+    hash: KeyedHash | None = None,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> Coded:
     """A table with codes for its quasi-identifiers, for the columns that a requirement names, and for those of ``also``.
 
-    ``carry`` names the other columns that a release of it needs; see `Engine.encode`.
+    ``carry`` names the other columns that a release of it needs; see `Engine.encode`. ``hash`` breaks ties among cells.
     """
     confidential = [c for c in dict.fromkeys((*policy.confidential, *also)) if c not in policy.quasi]
     readings = {c: policy.reading(c) for c in policy.quasi}
@@ -279,12 +346,15 @@ def coded(
     secrets = [secret_of(engine, c, readings[c], dictionaries) for c in confidential]
     tell(len(readings), len(readings) + 1)
     least = max((r.least for r in policy.require), default=1)
-    return Coded(tuple(attributes), tuple(secrets), engine.encode(dictionaries, carry=carry), dictionaries, least)
+    encoded = engine.encode(dictionaries, carry=carry)
+    return Coded(tuple(attributes), tuple(secrets), encoded, dictionaries, least, hash)
 
 
-def encode(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> tuple[Codes, Engine]:
+def encode(
+    engine: Engine, policy: Policy, *, also: Sequence[str] = (), hash: KeyedHash | None = None
+) -> tuple[Codes, Engine]:
     """The codes of a whole table, and the engine that has them; see `coded`."""
-    table = coded(engine, policy, also=also)
+    table = coded(engine, policy, also=also, hash=hash)
     return table.count(), table.engine
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal import kernels, threads
-from shoal.codes import Attribute, Codes
+from shoal.codes import Codes
 from shoal.engines import Written
 from shoal.groups import Groups, dense, packed, taken
 from shoal.measures import Published
@@ -38,24 +39,11 @@ class Slices:
     """One attribute cut into intervals of codes, the same everywhere: interval i begins with the code ``first[i]``.
 
     ``node[i]`` is the node of the attribute's taxonomy that is published for it; numbers have none. One interval that holds
-    all codes is the root. A missing value has an interval of its own unless it is in the root. ``shown`` has the lowest and
-    the highest number of each interval that is released, where others were suppressed.
+    all codes is the root. A missing value has an interval of its own unless it is in the root.
     """
 
     first: I4
     node: I4 | None = None
-    shown: tuple[F8, F8] | None = None
-
-    def without(self, attribute: Attribute, codes: I4) -> Slices:
-        """The same cut, published only as far as these codes reach: no label may tell what is suppressed."""
-        if attribute.taxonomy is not None or self.uncut:
-            return self
-        codes = codes[codes != attribute.missing]
-        place = np.searchsorted(self.first, codes, side="right") - 1
-        low, high = np.full(len(self.first), np.inf), np.full(len(self.first), -np.inf)
-        np.minimum.at(low, place, attribute.position[codes])
-        np.maximum.at(high, place, attribute.position[codes])
-        return replace(self, shown=(low, high))
 
     def table(self, size: int) -> I4:
         """The interval of every code."""
@@ -68,11 +56,28 @@ class Slices:
 
 
 @dataclass(frozen=True)
+class Regions:
+    """The part of all codes that cuts leave to every group: from ``lo`` to ``hi`` [group, attribute], both included.
+
+    Where ``shared``, a cut divided records with the code ``hi``, so that the region behind it begins with the same code.
+    """
+
+    lo: I4
+    hi: I4
+    shared: NDArray[np.bool_]
+
+    def of(self, groups: NDArray[np.integer] | NDArray[np.bool_]) -> Regions:
+        """The regions of some groups."""
+        return Regions(self.lo[groups], self.hi[groups], self.shared[groups])
+
+
+@dataclass(frozen=True)
 class Decision:
     """What a method decided: where each cell goes, the box of every group, the cuts that led there, figures.
 
     ``cuts`` is a tree of cuts whose leaves are the groups; ``slices`` has a cut through every attribute, whose combinations
     are the groups, and ``gone`` the first codes of those that are suppressed. With neither, cells are sent one by one.
+    ``regions`` are there where cuts, not boxes, are to be published.
     """
 
     placement: Placement
@@ -83,6 +88,7 @@ class Decision:
     slices: tuple[Slices, ...] = ()
     gone: I4 | None = None
     path: Path | None = None
+    regions: Regions | None = None
 
     @classmethod
     def of_slices(
@@ -105,7 +111,7 @@ class Decision:
         return cls(Placement.whole(codes.counts, group), lo, hi, slices=tuple(slices), path=path)
 
     @classmethod
-    def of_records(cls, codes: Codes, cell: I4, group: I4) -> Decision:
+    def of_records(cls, codes: Codes, cell: NDArray[np.integer], group: I4, regions: Regions | None = None) -> Decision:
         """Groups told record by record: entry i sends one record of ``cell[i]`` to ``group[i]``, -1 to none of them.
 
         Groups are numbered by their first cell, so that nothing tells in which order they were found.
@@ -114,12 +120,27 @@ class Decision:
         first = np.full(int(group.max(initial=-1)) + 1, len(codes.counts.weight), np.int64)
         np.minimum.at(first, group[held], cell[held])
         number = np.empty(len(first) + 1, np.int32)
-        number[np.argsort(first, kind="stable")], number[-1] = np.arange(len(first), dtype=np.int32), -1
+        by_first = np.argsort(first, kind="stable")
+        number[by_first], number[-1] = np.arange(len(first), dtype=np.int32), -1
         groups = int((first < len(codes.counts.weight)).sum())
         key, weight = np.unique(cell.astype(np.int64) * (groups + 1) + number[group] + 1, return_counts=True)
         cells, group = key // (groups + 1), (key % (groups + 1) - 1).astype(np.int32)
         lo, hi = kernels.boxes.bounds(codes.quasi, codes.combination[cells], group, groups)
-        return cls(Placement(cells, group, weight.astype(np.int64)), lo, hi)
+        ordered = None if regions is None else regions.of(by_first[:groups])
+        return cls(Placement(cells, group, weight.astype(np.int64)), lo, hi, regions=ordered)
+
+    @cached_property
+    def suppressed(self) -> bool:
+        """Whether records go to no group."""
+        return bool((self.placement.group < 0).any())
+
+    def released(self, codes: Codes) -> list[I4]:
+        """The codes of every attribute that released records have, ascending."""
+        place = self.placement
+        kept = np.zeros(len(codes.quasi), bool)
+        kept[codes.combination[place.cell[place.group >= 0]]] = True
+        rows = codes.quasi[kept]
+        return [np.flatnonzero(np.bincount(column, minlength=1)).astype(np.int32) for column in rows.T]
 
     def size(self) -> NDArray[np.int64]:
         """The records of every group."""

@@ -25,6 +25,7 @@ from shoal.policy import Policy
 from shoal.recoding import Columns, Later, Located, Placement, Recoding, Synthesis, load_recoding, locate
 from shoal.release import Release, View, spread
 from shoal.requirements import Requirement, certify, describe
+from shoal.seed import load_seed
 
 I4 = NDArray[np.int32]
 
@@ -33,11 +34,12 @@ Tell = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Before:
-    """What earlier releases left with the owner: the policy, the recoding, and the ledger of what left."""
+    """What earlier releases left with the owner: the policy, the recoding, the ledger of what left, and the secret."""
 
     policy: Policy
     recoding: Recoding
     ledger: Ledger
+    seed: int
 
     @classmethod
     def load(cls, path: Path, policy: Policy | None) -> Before:
@@ -52,7 +54,7 @@ class Before:
             recoding.apply(path)  # says why not
         policy = policy or Policy.load(path.with_name("policy.yaml"))
         _refuse_other_policy(policy, recoding)
-        return cls(policy, recoding, Ledger.load(path).asked_of(policy.confidential))
+        return cls(policy, recoding, Ledger.load(path).asked_of(policy.confidential), load_seed(path.parent))
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,7 @@ def release_later(
         tuple(n for n in schema.names if n not in policy.quasi and n not in policy.kept),
         source.format,
         table,
+        seed=before.seed,
         earlier=before.ledger,
     )
 

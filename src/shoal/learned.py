@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.codes import Attribute, Codes
 from shoal.decision import Decision, Slices, intervals, members_of
-from shoal.engines import Division, Written
+from shoal.engines import Division, Written, number_text
 from shoal.groups import listed
+from shoal.labels import read_range
 from shoal.policy import Policy
 from shoal.recoding import Assignment, Boxes, Cut, Field, FieldCut, Output, Parts, Recoding, Style, write_boxes
+from shoal.recoding.writing import Ends, Ranges
+from shoal.taxonomy import Balanced, Taxonomy
 
 I4 = NDArray[np.int32]
 F8 = NDArray[np.float64]
@@ -20,27 +24,169 @@ F8 = NDArray[np.float64]
 Columns = tuple[tuple[str, Written], ...]  # what is written per group, each with the column it comes from
 
 
-def written_for(codes: Codes, decision: Decision, policy: Policy, style: Style) -> Columns:
-    """What is published for every group."""
-    if not decision.slices:
-        return write_boxes(codes.attributes, decision.lo, decision.hi, style, members_of(codes, decision))
-    return _cut(codes, decision, policy, Output((), ()), style).write(intervals(decision, decision.lo))
+@dataclass(frozen=True)
+class Publication:
+    """What is to be published of a decision: the style, and whether ranges are ``tight`` or the ``cut`` that was made.
 
+    Where ``ends`` is None, global cuts are published as they are, or tight where records are suppressed.
+    """
 
-def recoding_of(
-    codes: Codes, decision: Decision, written: Columns, policy: Policy, output: Output, style: Style
-) -> Recoding:
-    """What a method learned, with which later data can be recoded."""
-    if decision.slices:
-        return _cut(codes, decision, policy, output, style)
-    fields = fields_of(codes.attributes, policy)
-    lo, hi = _extents(codes, decision, fields, style)
-    cuts, place = decision.cuts, decision.placement
-    if cuts is None:
-        cells = _positions(codes, codes.quasi[codes.combination[place.cell]])
-        return Assignment(fields, output, cells, place.group, place.weight, lo, hi, written)
-    at = _cut_positions(codes.attributes, cuts.attribute, cuts.at)
-    return Boxes(fields, output, cuts.attribute, at, cuts.left, cuts.right, cuts.group, lo, hi, written)
+    policy: Policy
+    style: Style
+    ends: Ends | None = "tight"
+
+    def write(self, codes: Codes, decision: Decision) -> Columns:
+        """What is published for every group."""
+        if decision.slices:
+            return self._cut(codes, decision, Output((), ())).write(intervals(decision, decision.lo))
+        attributes = self._attributes(codes, decision)
+        ranges = self._ranges(codes, decision)
+        return write_boxes(attributes, decision.lo, decision.hi, self.style, members_of(codes, decision), ranges)
+
+    def recoding(self, codes: Codes, decision: Decision, written: Columns, output: Output) -> Recoding:
+        """What a method learned, with which later data can be recoded."""
+        if decision.slices:
+            return self._cut(codes, decision, output)
+        fields = fields_of(codes.attributes, self.policy)
+        lo, hi = self._extents(codes, decision, fields)
+        cuts, place = decision.cuts, decision.placement
+        if cuts is None:
+            cells = _positions(codes, codes.quasi[codes.combination[place.cell]])
+            return Assignment(fields, output, cells, place.group, place.weight, lo, hi, written)
+        at = _cut_positions(codes.attributes, cuts.attribute, cuts.at)
+        return Boxes(fields, output, cuts.attribute, at, cuts.left, cuts.right, cuts.group, lo, hi, written)
+
+    def isolated(self, codes: Codes, decision: Decision) -> int:
+        """How many records are the only ones of their group with a value that an end of its range names."""
+        if self.style not in ("label", "lo-hi", "set"):
+            return 0
+        place = decision.placement
+        held = place.group >= 0
+        group, weight, rows = place.group[held], place.weight[held], codes.combination[place.cell[held]]
+        alone = np.zeros(len(group), bool)
+        for j, ends in self._end_codes(codes, decision):
+            code = codes.quasi[rows, j]
+            for end in ends:
+                at_end = code == end[group]
+                records = np.bincount(group[at_end], weight[at_end], minlength=len(end))
+                alone |= at_end & (records[group] == 1)
+        return int(alone.sum())
+
+    def _end_codes(self, codes: Codes, decision: Decision) -> Iterator[tuple[int, tuple[I4, I4]]]:
+        """For every attribute that is published in ranges the codes at both ends, by group; -1 where no value is there."""
+        cut = self._cut(codes, decision, Output((), ())) if decision.slices else None
+        ranges = self._ranges(codes, decision)
+        narrowed = self._attributes(codes, decision)
+        for j, attribute in enumerate(codes.attributes):
+            lo, hi = decision.lo[:, j], decision.hi[:, j]
+            if cut is not None and attribute.taxonomy is None:
+                low, high = cut.cuts[j].ends(intervals(decision, decision.lo)[:, j])
+            elif j in ranges:
+                low, high = ranges[j].low, ranges[j].high
+            elif attribute.taxonomy is None:
+                low, high = attribute.position[lo], attribute.position[hi]
+            elif attribute.kind == "numeric" and isinstance(self.policy.quasi[attribute.name].maker, Balanced):
+                tree = narrowed[j].taxonomy
+                assert tree is not None  # noqa: S101
+                nodes, index = listed(attribute.taxonomy.covers(lo, hi), len(tree.label))
+                ends = np.array([read_range(tree.text(int(n)) or "") or (np.nan, np.nan) for n in nodes])
+                first, last = (self._leaves(attribute, ends[:, side])[index] for side in (0, 1))
+                yield j, (np.where(first < last, first, -1), np.where(first < last, last, -1))
+                continue
+            else:
+                continue
+            ranged = (low < high) & np.isfinite(high)
+            place = np.searchsorted(attribute.position, [low, high]).clip(0, attribute.size - 1)
+            there = attribute.position[place] == [low, high]
+            found = np.where(ranged & there, place, -1).astype(np.int32)
+            yield j, (found[0], found[1])
+
+    @staticmethod
+    def _leaves(attribute: Attribute, numbers: F8) -> I4:
+        """The codes of numbers that are leaves of a tree; -1 for others."""
+        assert attribute.taxonomy is not None  # noqa: S101
+        return np.array([attribute.taxonomy.code.get(number_text(n), -1) if n == n else -1 for n in numbers], np.int32)
+
+    def _attributes(self, codes: Codes, decision: Decision) -> tuple[Attribute, ...]:
+        """The attributes with labels that name no value which only suppressed records have."""
+        makers = [self.policy.quasi[a.name].maker for a in codes.attributes]
+        if not decision.suppressed or not any(isinstance(maker, Balanced) for maker in makers):
+            return codes.attributes
+        released = decision.released(codes)
+        return tuple(
+            attribute
+            if maker is None or attribute.taxonomy is None
+            else replace(attribute, taxonomy=maker.narrow(attribute.taxonomy, released[j]))
+            for j, (attribute, maker) in enumerate(zip(codes.attributes, makers, strict=True))
+        )
+
+    def _ranges(self, codes: Codes, decision: Decision) -> dict[int, Ranges]:
+        """For numbers whose cut is published, where the range of every group begins and ends."""
+        if decision.regions is None:
+            return {}
+        released = decision.released(codes)
+        found = {}
+        for j, attribute in enumerate(codes.attributes):
+            if attribute.taxonomy is None:
+                bounded = self.policy.quasi[attribute.name].bounds is not None
+                regions = decision.regions.lo[:, j], decision.regions.hi[:, j], decision.regions.shared[:, j]
+                found[j] = Ranges.of(attribute, *regions, released[j], bounded=bounded)
+        return found
+
+    def _cut(self, codes: Codes, decision: Decision, output: Output) -> Cut:
+        fields = fields_of(codes.attributes, self.policy)
+        sets = self.style == "set"
+        seen: Sequence[I4 | None] = [None] * len(fields)
+        if sets or decision.suppressed or self.ends == "tight":
+            seen = decision.released(codes)
+        narrowed = self._attributes(codes, decision)
+        cuts = tuple(
+            self._field_cut(attribute, known, decision.slices[j], seen[j])
+            for j, (attribute, known) in enumerate(zip(narrowed, fields, strict=True))
+        )
+        cut = Cut(fields, output, cuts, numbers="label" if sets else self.style)
+        if decision.gone is None:
+            return cut
+        return replace(cut, suppressed=tuple(cut.labels(intervals(decision, decision.gone))))
+
+    def _field_cut(self, attribute: Attribute, field: Field, slices: Slices, seen: I4 | None) -> FieldCut:
+        """A cut in codes as a cut in positions, which later data can be held against; ``seen`` are the released codes."""
+        if slices.uncut:
+            return FieldCut.whole()
+        first = slices.first[slices.first != attribute.missing]  # it stands behind the others and is published as it is
+        if slices.node is not None:
+            assert attribute.taxonomy is not None  # noqa: S101
+            nodes = slices.node[: len(first)].tolist()
+            return FieldCut.of_nodes(field, nodes, tree=attribute.taxonomy, sets=self.style == "set", seen=seen)
+        ends = np.concatenate(([attribute.low], attribute.position[first[1:]], [attribute.high]))
+        if seen is None:
+            return FieldCut.of_ends(field, ends, closed=True)
+        last = np.append(first[1:] - 1, attribute.size - 1 - (attribute.missing >= 0)).astype(np.int32)
+        bounded = self.policy.quasi[attribute.name].bounds is not None
+        if self.ends == "cut":
+            shown = Ranges.of(attribute, first, last, np.zeros(len(first), bool), seen, bounded=bounded)
+        else:
+            shown = Ranges.tight(attribute, first, last, seen)
+        return FieldCut.of_ends(field, ends, closed=True, shown=shown)
+
+    def _extents(self, codes: Codes, decision: Decision, fields: tuple[Field, ...]) -> tuple[F8, F8]:
+        """The positions that each published box holds: a range as it is, a node with all that lies under it."""
+        lo, hi = (_positions(codes, box) for box in (decision.lo, decision.hi))
+        ranges, narrowed = self._ranges(codes, decision), self._attributes(codes, decision)
+        released = decision.released(codes) if decision.suppressed else []
+        for j, (attribute, known) in enumerate(zip(codes.attributes, fields, strict=True)):
+            if j in ranges:
+                lo[:, j], hi[:, j] = ranges[j].extents(hi[:, j])
+            elif attribute.taxonomy is not None and self.style != "set":
+                covers = attribute.taxonomy.covers(decision.lo[:, j], decision.hi[:, j])
+                nodes, index = listed(covers, len(attribute.taxonomy.label))
+                ends = np.array([known.extent(int(n)) for n in nodes], np.float64)
+                if narrowed[j] is not attribute:  # the label ends where released values do
+                    low, high = _reach(attribute.taxonomy, nodes, released[j])
+                    ends = np.where((nodes > 0)[:, None] & np.isfinite(ends), np.stack([low, high], axis=1), ends)
+                lo[:, j], hi[:, j] = ends[index, 0], ends[index, 1]
+            lo[np.isinf(hi[:, j]) & np.isfinite(lo[:, j]), j] = -np.inf  # with a missing value among others: '*'
+        return lo, hi
 
 
 def parts_of(attributes: tuple[Attribute, ...], division: Division, policy: Policy, output: Output) -> Parts:
@@ -64,39 +210,11 @@ def _cut_positions(attributes: tuple[Attribute, ...], attribute: I4, at: I4) -> 
     return found
 
 
-def _cut(codes: Codes, decision: Decision, policy: Policy, output: Output, style: Style) -> Cut:
-    fields = fields_of(codes.attributes, policy)
-    listed = zip(codes.attributes, fields, decision.slices, strict=True)
-    cuts = tuple(_field_cut(a, f, s, sets=style == "set") for a, f, s in listed)
-    cut = Cut(fields, output, cuts, numbers="label" if style == "set" else style)
-    if decision.gone is None:
-        return cut
-    return replace(cut, suppressed=tuple(cut.labels(intervals(decision, decision.gone))))
-
-
-def _field_cut(attribute: Attribute, field: Field, slices: Slices, *, sets: bool) -> FieldCut:
-    """A cut in codes as a cut in positions, which later data can be held against."""
-    if slices.uncut:
-        return FieldCut.whole()
-    seen = slices.first != attribute.missing  # it stands behind the others and is published as it is
-    if slices.node is not None:
-        return FieldCut.of_nodes(field, slices.node[seen].tolist(), sets=sets)
-    ends = np.concatenate(([attribute.low], attribute.position[slices.first[seen][1:]], [attribute.high]))
-    shown = None if slices.shown is None else (slices.shown[0][seen], slices.shown[1][seen])
-    return FieldCut.of_ends(field, ends, closed=True, shown=shown)
-
-
-def _extents(codes: Codes, decision: Decision, fields: tuple[Field, ...], style: Style) -> tuple[F8, F8]:
-    """The positions that each published box holds: a range as it is, a node with all that lies under it."""
-    lo, hi = (_positions(codes, box) for box in (decision.lo, decision.hi))
-    for j, (attribute, known) in enumerate(zip(codes.attributes, fields, strict=True)):
-        if attribute.taxonomy is not None and style != "set":
-            covers = attribute.taxonomy.covers(decision.lo[:, j], decision.hi[:, j])
-            nodes, index = listed(covers, len(attribute.taxonomy.label))
-            ends = np.array([known.extent(int(n)) for n in nodes], np.float64)
-            lo[:, j], hi[:, j] = ends[index, 0], ends[index, 1]
-        lo[np.isinf(hi[:, j]) & np.isfinite(lo[:, j]), j] = -np.inf  # with a missing value among others: '*'
-    return lo, hi
+def _reach(tree: Taxonomy, nodes: I4, seen: I4) -> tuple[F8, F8]:
+    """The first and the last released code below nodes."""
+    low = seen[np.searchsorted(seen, tree.lo[nodes]).clip(0, len(seen) - 1)]
+    high = seen[(np.searchsorted(seen, tree.hi[nodes], side="right") - 1).clip(0)]
+    return low.astype(np.float64), high.astype(np.float64)
 
 
 def _positions(codes: Codes, box: I4) -> F8:

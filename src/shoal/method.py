@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,24 +15,27 @@ from numpy.typing import NDArray
 from shoal.clusters import Records
 from shoal.codes import Coded, Codes, coded
 from shoal.decision import Decision, as_published, published_labels
-from shoal.engines import Engine, Plan, open_data
+from shoal.engines import Dealing, Engine, Kept, Plan, Written, open_data
+from shoal.engines.keyed import KeyedHash
 from shoal.errors import PolicyError, RequirementNotMet, choices
-from shoal.learned import Columns, parts_of, recoding_of, written_for
+from shoal.learned import Columns, Publication, parts_of
 from shoal.measures import Published, measures_of, merged
 from shoal.measures.statistics import statistics_kept
 from shoal.policy import Policy
 from shoal.polish import polished
-from shoal.recoding import Output, Recoding, Style, style_of
-from shoal.recoding.writing import AVERAGES, STYLES
+from shoal.recoding import Output, Placement, Recoding, Style, style_of
+from shoal.recoding.writing import AVERAGES, STYLES, ends_of
 from shoal.release import Release, View
 from shoal.requirements import certify, describe, layout_of, refuse_unreachable, settle
 from shoal.requirements.base import real, whole
+from shoal.seed import new_seed, seed_of
 
 I4 = NDArray[np.int32]
 F8 = NDArray[np.float64]
 
 Progress = Callable[[str, int, int], None]
 
+LEAST_AVERAGED = 3  # records of a group whose mean or median may be published
 ROOM = "give it more memory, or allow more combinations at once"
 
 
@@ -62,6 +64,7 @@ class Common(TypedDict, total=False):
     """The parameters that every method takes; see `Method`."""
 
     write: str
+    ends: str | None
     improve: bool
     max_size: int | None
 
@@ -74,6 +77,9 @@ class Method(ABC):
     policy : the policy
     write : how generalized values are written: ``label``, ``lo-hi`` (two columns per number), ``midpoint``, ``set``; or one
         value for a group: ``mean`` or ``median`` of numbers and dates, the most frequent category
+    ends : where ranges of numbers end: ``tight`` at values of released records, ``cut`` at the cut that was made, as in
+        ``[20, 40)``; the latter for mondrian, tds and bottom-up (default: ``tight``; tds and bottom-up publish the cut where
+        nothing is suppressed)
     improve : move and swap records between the groups, dissolve and split groups, while the information loss falls
     max_size : with ``improve``, the most records that a group may grow to; 2k - 1 unless said
     """
@@ -81,13 +87,23 @@ class Method(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     randomized: ClassVar[bool] = False  # whether its seed is a secret that hides the records
+    cuts: ClassVar[bool] = False  # whether it makes cuts that can be published
     weights: Mapping[str, float] | str | None = None  # by column, for methods that take them
+    write: str | None
+    ends: str | None
 
     def __init__(
-        self, policy: Policy, *, write: str = "label", improve: bool = False, max_size: int | None = None
+        self,
+        policy: Policy,
+        *,
+        write: str = "label",
+        ends: str | None = None,
+        improve: bool = False,
+        max_size: int | None = None,
     ) -> None:
         self.policy = policy
         self.write = write
+        self.ends = ends
         self.improve = improve
         self.max_size = max_size
 
@@ -98,14 +114,18 @@ class Method(ABC):
     def release(self, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:
         """Anonymize a table, check the result from the outside, and measure it.
 
+        ``seed`` is the secret of the release; it comes from the operating system unless given.
+
         Raises `RequirementNotMet` where no release within the policy's allowance was found.
         """
         tell = progress or _silent
-        style = style_of(self.write)
+        style = self.style()
+        self._refuse_ends()
         if not isinstance(self.improve, bool):
             raise PolicyError(f"improve must be true or false, not {self.improve!r}")
         if self.max_size is not None and not self.improve:
             raise PolicyError("max_size goes with improve=True")
+        secret = new_seed() if seed is None else seed_of(seed)
         engine = open_data(data)
         schema = engine.schema()
         self.policy.fit(schema)
@@ -114,10 +134,10 @@ class Method(ABC):
             self.policy,
             also=self.watched(),
             carry=self.policy.carried,
+            hash=KeyedHash.of(secret),
             tell=lambda done, total: tell("reading", done, total),
         )
-        seed = self._seed(seed)
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(secret)
         output = Output(self.policy.kept, self.policy.tokens)
         if table.division.parts == 1:
             codes = table.count()
@@ -127,13 +147,11 @@ class Method(ABC):
             made = self._make(codes, table.engine, found, output, rng)
             if made.drawn or style in ("lo-hi", "midpoint", *AVERAGES):  # these show less than was published of the box
                 found = replace(found, written=self._write(codes, found.decision, "label"))
-            labels, figures, path = (
-                published_labels(codes, found.decision, found.written),
-                found.decision.figures,
-                found.decision.path,
-            )
+            labels, path = published_labels(codes, found.decision, found.written), found.decision.path
+            isolated = None if made.drawn else self._publication(style).isolated(codes, found.decision)
+            figures = dict(found.decision.figures)
         else:
-            made, labels = self._in_parts(table, output, rng, tell)
+            made, labels, isolated = self._in_parts(table, output, rng, tell)
             codes, figures, path = None, {}, None
         tell("writing", 1, 1)
         tell("checking", 0, 1)
@@ -154,6 +172,8 @@ class Method(ABC):
             )
         measures = measures_of(labels, view.audience(suppressed))
         measures |= figures
+        if isolated is not None:
+            measures["isolated_ends"] = isolated / max(certificate.records, 1)
         if made.drawn and codes is not None:
             measures |= statistics_kept(codes, made.drawn, self.policy)
         tell("checking", 1, 1)
@@ -168,25 +188,28 @@ class Method(ABC):
             engine.format,
             made.drawn or made.counted,
             path,
-            seed if self.randomized else None,
+            secret,
             view=view,
+            method_notes=self.notes(),
+            again=(lambda other: self.release(engine, seed=other)) if seed is None else None,
         )
 
     def _decided(self, codes: Codes, rng: np.random.Generator, tell: Progress) -> Found:
         """The groups of a table, or of a part of one, after what fails was left out and what can be improved was."""
         refuse_unreachable(self.policy.require, codes.table)
         decision = self.decide(codes, rng=rng, progress=tell)
-        found = Found(decision, self._shown(codes, decision, style_of(self.write)))
+        found = Found(decision, self._shown(codes, decision, self.style()))
         _refuse_clash([w.name for _, w in found.written], self.policy)
         found = self._suppress(codes, found)
         return self._improve(codes, found, tell) if self.improve else found
 
     def _in_parts(
         self, table: Coded, output: Output, rng: np.random.Generator, tell: Progress
-    ) -> tuple[Made, list[Published]]:
+    ) -> tuple[Made, list[Published], int]:
         """Search the parts of a table that is too large for one search, one after another, and release them together.
 
-        Each part meets the requirement on its own; so does the union, where unions of groups that pass do.
+        Returns also what is published, and the number of records that are isolated by an end of a range. Each part meets the
+        requirement on its own; so does the union, where unions of groups that pass do.
         """
         division, names = table.division, table.engine.schema().names
         if self.randomized:
@@ -199,6 +222,7 @@ class Method(ABC):
                 )
         recoding = parts_of(table.attributes, division, self.policy, output)
         labels: list[list[Published]] = []
+        isolated: list[int] = []
 
         def plans() -> Iterator[Plan]:
             for part, chance in enumerate(rng.spawn(division.parts)):
@@ -212,11 +236,12 @@ class Method(ABC):
                 recoding.put(part, self._recoding(codes, found, output))
                 shown = replace(found, written=self._write(codes, found.decision, "label"))
                 labels.append(published_labels(codes, shown.decision, shown.written))
+                isolated.append(self._publication(self.style()).isolated(codes, found.decision))
                 yield self._plan(codes, found, output, names)
             tell("parts", division.parts, division.parts)
 
         released = table.engine.apply(plans())
-        return Made(recoding, released), [merged(listed) for listed in zip(*labels, strict=True)]
+        return Made(recoding, released), [merged(listed) for listed in zip(*labels, strict=True)], sum(isolated)
 
     def weights_of(self, codes: Codes) -> F8:
         """How much each attribute counts, in the search and in the information loss."""
@@ -243,14 +268,6 @@ class Method(ABC):
         """The parameters of this method, by name."""
         return {name: getattr(self, name) for name in constructor(type(self)) if name != "policy"}
 
-    def _seed(self, seed: int | None) -> int:
-        """The seed of the search: the one given, a new secret where chance hides the records, else the same on every run."""
-        if seed is None:
-            return secrets.randbits(128) if self.randomized else 0
-        if not isinstance(seed, int) or seed < 0:
-            raise PolicyError(f"a seed is a whole number of at least 0, not {seed!r}")
-        return seed
-
     def _shown(self, codes: Codes, decision: Decision, style: Style) -> Columns:
         """By what the groups are told apart in the table that is checked: what is published for them."""
         return self._write(codes, decision, style)
@@ -262,10 +279,19 @@ class Method(ABC):
 
     def _plan(self, codes: Codes, found: Found, output: Output, names: Sequence[str]) -> Plan:
         place, columns = found.decision.placement, output.columns(names, found.written)
-        return Plan(codes.counts, place.cell, place.group, place.weight, columns, self.policy.key)
+        return self.plan(codes, place, columns)
+
+    def plan(self, codes: Codes, place: Placement, columns: Sequence[Kept | Written]) -> Plan:
+        """What an engine is to do: the records of a cell that is divided are dealt by the hash that the secret keys."""
+        dealing = None
+        if codes.hash is not None and (np.diff(place.cell) == 0).any():
+            key = (self.policy.key,) if self.policy.key else ()
+            kept = (c.name for c in columns if isinstance(c, Kept))
+            dealing = Dealing(codes.hash, codes.cell_hash, (*kept, *key))
+        return Plan(codes.counts, place.cell, place.group, place.weight, tuple(columns), dealing)
 
     def _recoding(self, codes: Codes, found: Found, output: Output) -> Recoding:
-        return recoding_of(codes, found.decision, found.written, self.policy, output, style_of(self.write))
+        return self._publication(self.style()).recoding(codes, found.decision, found.written, output)
 
     def _write(self, codes: Codes, decision: Decision, style: Style) -> Columns:
         """What is published for every group."""
@@ -275,7 +301,38 @@ class Method(ABC):
                 f"{self.name} publishes the same cut everywhere, so no group has a {style} of its own; "
                 f"{choices(style, cuts)}, or take another method"
             )
-        return written_for(codes, decision, self.policy, style)
+        return self._publication(style).write(codes, decision)
+
+    def style(self) -> Style:
+        """How generalized values are written."""
+        style = style_of(self.write or "label")
+        least = max((r.least for r in self.policy.require), default=1)
+        if style in AVERAGES and least < LEAST_AVERAGED:
+            raise PolicyError(
+                f"write={style!r} is refused where groups may have fewer than {LEAST_AVERAGED} records, and the policy allows "
+                f"{least}: of two people each could compute the other's value. Use write='label', or require larger groups."
+            )
+        return style
+
+    def notes(self) -> tuple[str, ...]:
+        """What the owner should know about how the method was run."""
+        return ()
+
+    def _publication(self, style: Style) -> Publication:
+        return Publication(self.policy, style, None if self.ends is None else ends_of(self.ends))
+
+    def _refuse_ends(self) -> None:
+        if self.ends is None or ends_of(self.ends) != "cut":
+            return
+        if not self.cuts:
+            raise PolicyError(
+                f"{self.name} makes no cuts, so ends='cut' cannot be published. Use ends='tight', or one of the methods "
+                "'mondrian', 'tds' and 'bottom-up'."
+            )
+        if self.improve:
+            raise PolicyError(
+                "ends='cut' and improve=True exclude each other: records that change groups leave the cuts. Give one of them."
+            )
 
     def _suppress(self, codes: Codes, found: Found) -> Found:
         """Leave out the groups that fail, as far as the policy allows."""
@@ -300,8 +357,6 @@ class Method(ABC):
         cuts = decision.cuts
         if cuts is not None:
             cuts = replace(cuts, group=np.where(cuts.group >= 0, number[cuts.group], -1).astype(np.int32))
-        stays = codes.quasi[codes.combination[place.cell[group >= 0]]]
-        listed = zip(decision.slices, codes.attributes, strict=False)
         decision = replace(
             decision,
             placement=replace(place, group=group),
@@ -309,11 +364,9 @@ class Method(ABC):
             hi=decision.hi[kept],
             cuts=cuts,
             gone=decision.lo[~kept],
-            slices=tuple(s.without(a, np.unique(stays[:, j])) for j, (s, a) in enumerate(listed)),
+            regions=None if decision.regions is None else decision.regions.of(kept),
         )
-        if decision.slices:
-            return Found(decision, self._write(codes, decision, style_of(self.write)))
-        return Found(decision, tuple((source, replace(w, index=w.index[kept])) for source, w in written))
+        return Found(decision, self._shown(codes, decision, self.style()))  # no label may tell what is suppressed
 
     def _improve(self, codes: Codes, given: Found, tell: Progress) -> Found:
         """Let records change their groups while the loss falls; the groups stay where one does not hold on its own."""
@@ -323,14 +376,15 @@ class Method(ABC):
         records = Records.of(codes, self.asked(), weights / (weights.max(initial=0.0) or 1.0), layout=layout)
         most = 2 * records.k - 1 if self.max_size is None else whole(self.max_size, "max_size", records.k)
         most = min(most, number)
-        cell, group = (np.repeat(part, place.weight).astype(np.int32) for part in (place.cell, place.group))
+        turn = np.argsort(codes.turn[place.cell], kind="stable")  # ties go to the earlier record in keyed order
+        cell, group = (np.repeat(p[turn], place.weight[turn]).astype(np.int32) for p in (place.cell, place.group))
         tell("improving", 0, number)
         found = polished(records, cell, group, most, lambda done: tell("improving", done, number))
         decision = replace(decision, figures={**decision.figures, "improved": found.gained})
         if not found.apart or (found.gained <= 0.0 and not decision.slices):
             return replace(given, decision=decision)
         decision = replace(Decision.of_records(codes, cell, found.group), figures=decision.figures)
-        return Found(decision, self._shown(codes, decision, style_of(self.write)))
+        return Found(decision, self._shown(codes, decision, self.style()))
 
 
 def constructor(method: type[Method]) -> dict[str, inspect.Parameter]:

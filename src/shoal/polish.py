@@ -102,7 +102,8 @@ def _near(records: Records, cell: I4, order: I8, edge: I8) -> list[NDArray[np.in
     rows[groups] = records.rows[cell[order[edge[groups]]]]
     weight, ints, floats = records.geometry
     label = np.zeros(len(rows), np.int32)
-    line = kernels.neighbours.plant(rows, groups, label, 1, weight, ints, floats)[0]
+    turn = np.arange(len(rows), dtype=np.int32)
+    line = kernels.neighbours.plant(rows, groups, turn, label, 1, weight, ints, floats)[0]
     return np.array_split(line, -(-len(line) // PIECE))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import shoal.path
 from shoal.codes import published, shown
 from shoal.engines import Engine, Format, digest_of, open_data
-from shoal.errors import EngineError, PolicyError, RequirementNotMet
+from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet
 from shoal.groups import Groups
 from shoal.ledger import FILE, Ledger, digest
 from shoal.measures import Audience, Confided, Measures
@@ -24,6 +24,7 @@ from shoal.policy import Policy
 from shoal.recoding import Parts, Recoding
 from shoal.report import Facts, Picture, explain, html
 from shoal.requirements import Certificate, Requirement, certify
+from shoal.seed import GUESSABLE, is_guessable, load_seed
 
 OWNER = ".owner"
 MARK, OWNER_MARK = "certificate.json", "ledger.json"  # by these a folder is known as a release
@@ -108,8 +109,9 @@ class Release:
     """What a method made of a table, after its check.
 
     ``frame`` is the released table as the kind of frame that came in, in its row order, suppressed records left out.
-    ``path`` is the way that a method took which opens or closes values step by step, else None; ``seed`` the secret of a
-    randomized method; ``earlier`` what was released before, where later records were released by the same recoding; ``view``
+    ``path`` is the way that a method took which opens or closes values step by step, else None; ``seed`` the secret, on which
+    ties among records and random draws depend; ``again`` makes the release with another secret, where the user gave none;
+    ``earlier`` what was released before, where later records were released by the same recoding; ``view``
     what a stranger counts in the table.
     """
 
@@ -123,9 +125,11 @@ class Release:
     format: Format
     engine: Engine
     path: shoal.path.Path | None = None
-    seed: int | None = field(default=None, repr=False)
+    seed: int = field(default=0, repr=False)
     earlier: Ledger | None = field(default=None, repr=False)
     view: View | None = field(default=None, repr=False)
+    method_notes: tuple[str, ...] = field(default=(), repr=False)
+    again: Callable[[int], Release] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def frame(self) -> Any:
@@ -134,6 +138,11 @@ class Release:
 
     def __repr__(self) -> str:
         return f"Release({self.method}, {self.certificate.records} records in {self.certificate.groups} groups)"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the owner should know; not for the public."""
+        return (*self.method_notes, *((GUESSABLE,) if is_guessable(self.seed) else ()))
 
     def facts(self) -> Facts:
         """What a reader wants to know at a glance; nothing in it points at a person."""
@@ -167,12 +176,18 @@ class Release:
 
         The table is written in an order that does not follow the input, read back and checked again; only then do both
         folders appear, whole. A failure leaves what was there before.
+
+        Where an earlier release with the same policy is overwritten, its secret is used again, unless a seed was given: the
+        release is made once more with that secret, and this object becomes that release. Otherwise whoever has both tables
+        could intersect two groupings of the same people.
         """
         folder, owner = _places(path)
         for place, mark in ((folder, MARK), (owner, OWNER_MARK)):
             _refuse_to_lose(place, mark, overwrite)
         if self.earlier is not None:
             _refuse_to_forget(owner, self.earlier)
+        if self.again is not None:
+            self._reuse(earlier_seed(folder, self.policy))
         made = [p for p in folder.parents if not p.exists()]
         work = None
         try:
@@ -192,6 +207,15 @@ class Release:
                 with suppress(OSError):
                     parent.rmdir()
         return folder
+
+    def _reuse(self, seed: int | None) -> None:
+        """Become the release that is made with this secret."""
+        if seed is None or seed == self.seed or self.again is None:
+            return
+        other = self.again(seed)
+        for known in fields(self):
+            object.__setattr__(self, known.name, getattr(other, known.name))
+        self.__dict__.pop("frame", None)
 
     def _write_public(self, folder: Path, format: Format) -> Ledger | None:
         """Write what may leave, and give back what was counted in it."""
@@ -241,7 +265,7 @@ class Release:
                 {
                     "method": self.method,
                     "parameters": dict(self.parameters),
-                    **({} if self.seed is None else {"seed": self.seed}),
+                    "seed": self.seed,
                     "dropped": list(self.dropped),
                     "fingerprint": self.certificate.fingerprint,
                     **({} if self.earlier is None else {"earlier": list(self.earlier.releases)}),
@@ -262,6 +286,17 @@ class Release:
         if isinstance(self.recoding, Parts):
             for file in self.recoding.files():
                 shutil.copy2(file, folder)
+
+
+def earlier_seed(path: str | Path, policy: Policy) -> int | None:
+    """The secret of the release that is saved at a path, if that was made with the same policy."""
+    owner = _places(path)[1]
+    if not (owner / OWNER_MARK).is_file() or not (owner / "policy.yaml").is_file():
+        return None
+    try:
+        return load_seed(owner) if Policy.load(owner / "policy.yaml") == policy else None
+    except (PolicyError, DataError):
+        return None
 
 
 def _digests(table: Path) -> dict[str, Any]:

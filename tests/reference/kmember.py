@@ -2,7 +2,7 @@
 
 After J.-W. Byun, A. Kamra, E. Bertino, N. Li, "Efficient k-anonymization using clustering techniques", Figure 8 and
 sections 5.1 and 5.2. A record is a tuple (codes, secrets), told by its place in the list; equal records lie side by side, and
-all ties go to the earlier record or the earlier cluster. ``losses[j](lo, hi)`` is the loss of an interval of attribute j, its
+all ties go to the record with the smaller turn or the earlier cluster. ``losses[j](lo, hi)`` is the loss of an interval of attribute j, its
 weight included, ``fits(records)`` whether a group may exist, and ``shortfall(records)`` how far it is from that.
 """
 
@@ -50,6 +50,11 @@ class Table:
     truly: Mapping[int, set[int]] = field(default_factory=dict)
     relative: bool = False
     suppress: float = 0.0
+    turns: Sequence[int] = ()
+
+    def turn(self, i: int) -> tuple[int, int]:
+        """The place of a record among equals: its own place unless turns are given."""
+        return (self.turns[i] if self.turns else 0), i
 
     def of(self, members: Sequence[int]) -> list[Record]:
         return [self.records[i] for i in members]
@@ -88,11 +93,11 @@ class Table:
     def by_cluster(self, cluster: Sequence[int], i: int) -> Rank:
         """How k-member ranks a record: by the loss of the cluster with it."""
         extent = self.extent([*cluster, i])
-        return (len(cluster) + 1) * extent + self.penalty(cluster, i), extent, i
+        return (len(cluster) + 1) * extent + self.penalty(cluster, i), extent, *self.turn(i)
 
     def by_seed(self, cluster: Sequence[int], i: int) -> Rank:
         """How k-nearest ranks a record: by its distance from the cluster's first."""
-        return self.extent([cluster[0], i]), i
+        return self.extent([cluster[0], i]), *self.turn(i)
 
 
 @dataclass(frozen=True)
@@ -143,7 +148,7 @@ def kmember(table: Table, rng: Chance) -> Clusters:
     loose: list[list[int]] = []
     start = int(rng.integers(len(table.records)))
     while len(remaining) >= table.k:
-        seed = min(remaining, key=lambda i: (-table.extent([start, i]), i))
+        seed = min(remaining, key=lambda i: (-table.extent([start, i]), *table.turn(i)))
         cluster = grown(table, seed, remaining, table.by_cluster)
         start = seed if table.furthest == "seed" else cluster[-1]
         if table.meets(cluster):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -18,6 +19,7 @@ import shoal
 from shoal.codes import Attribute, Codes, encode
 from shoal.datasets import papers
 from shoal.engines import open_data
+from shoal.engines.keyed import KeyedHash
 from shoal.kernels import rules
 from shoal.method import Method
 from shoal.requirements import Term, lower
@@ -177,10 +179,13 @@ def check_against_twin(method: str, frame: pd.DataFrame, policy: shoal.Policy, w
     made_of = made(method, policy, way)
     codes = coded(made_of, frame)
     table = table_of(codes, policy, way)
-    slow = TWINS[method](table, np.random.default_rng(seed))
-    groups, suppressed = decided(made_of, codes, seed)
-    assert groups == slow.groups(table.records)
-    assert suppressed == sorted(table.records[i] for i in slow.suppressed)
+    keyed = replace(codes, hash=KeyedHash.of(seed))
+    turns = np.repeat(keyed.turn, keyed.counts.weight).tolist()
+    for given, asked in ((codes, table), (keyed, replace(table, turns=turns))):
+        slow = TWINS[method](asked, np.random.default_rng(seed))
+        groups, suppressed = decided(made_of, given, seed)
+        assert groups == slow.groups(table.records)
+        assert suppressed == sorted(table.records[i] for i in slow.suppressed)
     return slow
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.engines.keyed import KeyedHash
 from shoal.errors import DataError
 
 I4 = NDArray[np.int32]
@@ -162,12 +163,24 @@ class Written:
 
 
 @dataclass(frozen=True)
+class Dealing:
+    """The order in which equal records are dealt to groups: by a keyed hash of the cell and of these columns.
+
+    ``columns`` are those that are released as they are, and the policy's ``key``; ``cells`` has the hash of every counted cell.
+    """
+
+    hash: KeyedHash
+    cells: NDArray[np.uint64]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Plan:
     """Where every counted cell goes: entry ``p`` sends ``weight[p]`` records of cell ``cell[p]`` to ``group[p]``.
 
     Entries are sorted by cell; group -1 is left out of the release. A cell with several entries is divided among them
-    in the order of the other released columns, and of ``key`` where the policy names one, so that the result does not
-    follow the order of the source.
+    in the order that ``dealing`` gives its records, so that the result does not follow the order of the source and nobody
+    without the secret can repeat it; where no cell is divided there is none.
     """
 
     counts: Counts
@@ -175,12 +188,14 @@ class Plan:
     group: I4
     weight: I8
     columns: tuple[Kept | Written, ...]
-    key: str | None = None
+    dealing: Dealing | None = None
 
     @property
-    def dealt_by(self) -> tuple[str, ...]:
-        """The columns by whose texts the records of a divided cell are ordered."""
-        return (*(c.name for c in self.columns if isinstance(c, Kept)), *((self.key,) if self.key else ()))
+    def order(self) -> Dealing:
+        """The order of the records of a cell that is divided."""
+        if self.dealing is None:
+            raise ValueError("a plan that divides cells needs the order in which their records are dealt to groups")
+        return self.dealing
 
 
 class Engine(Protocol):

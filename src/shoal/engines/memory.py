@@ -18,6 +18,7 @@ from shoal.engines import files, frames, prints, values
 from shoal.engines.base import (
     I4,
     Counts,
+    Dealing,
     Dictionary,
     Distinct,
     Division,
@@ -81,6 +82,7 @@ class MemoryEngine:
         for column, dictionary in dictionaries.items():
             coded = self._coded(column, dictionary.reading)
             target = np.append(dictionary.codes, np.int32(dictionary.missing)).astype(np.int32)
+            self._seen.pop((column, dictionary.reading), None)  # large, and not needed any more
             codes[column] = target[coded.index]
             sizes[column] = int(target.max(initial=0)) + 1
         return replace(self, codes=codes, sizes=sizes, _seen={})
@@ -157,10 +159,16 @@ class MemoryEngine:
         divided = np.flatnonzero(entries > 1)
         if len(divided):
             rows = np.flatnonzero(entries[row] > 1)
-            ordered = rows[np.lexsort((self._row_hashes(plan.dealt_by)[rows], row[rows]))]
+            ordered = rows[np.lexsort((self._dealt(plan.order, rows, row[rows]), row[rows]))]
             inside = np.isin(plan.cell, divided)
             group[ordered] = np.repeat(plan.group[inside], plan.weight[inside])
         return group.astype(np.int32, copy=False)
+
+    def _dealt(self, order: Dealing, rows: NDArray[np.int64], cell: I4) -> NDArray[np.uint64]:
+        """The keyed hashes of some records."""
+        chosen = pa.array(rows)
+        columns = {name: _taken(frames.arrow(self.data.get_column(name)), chosen) for name in order.columns}
+        return order.hash.mix(order.cells[cell], prints.keyed_hashes(order.hash, columns, len(rows)))
 
     def write(self, path: Path, format: Format) -> None:
         """Write the rows in the order of their hashes, which tells nothing of the order they came in."""
@@ -168,10 +176,9 @@ class MemoryEngine:
         forms = prints.forms(dict(zip(table.column_names, table.columns, strict=True)), len(table))
         first = kernels.order.argsort(forms)
         order = first[kernels.order.argsort(self._row_hashes(self.data.columns)[first])]
-        for place, column in enumerate(table.columns):
-            if pa.types.is_string_view(column.type):  # Arrow cannot reorder these
-                table = table.set_column(place, table.column_names[place], column.cast(pa.large_string()))
-        files.write_table(table.take(pa.array(order)), path, format)
+        chosen = pa.array(order)
+        ordered = pa.table([_taken(column, chosen) for column in table.columns], names=table.column_names)
+        files.write_table(ordered, path, format)
 
     def opened(self, path: Path) -> MemoryEngine:
         """A file that was written."""
@@ -194,6 +201,13 @@ class MemoryEngine:
     def _row_hashes(self, columns: Sequence[str]) -> NDArray[np.uint64]:
         listed = {name: frames.arrow(self.data.get_column(name)) for name in columns}
         return prints.row_hashes(listed, len(self.data))
+
+
+def _taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
+    """Some records of a column, in this order."""
+    if pa.types.is_string_view(column.type):  # Arrow cannot reorder these
+        column = column.cast(pa.large_string())
+    return column.take(rows)
 
 
 def _written(column: Written, group: I4, *, plain: bool) -> pa.Array:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shoal import kernels
 from shoal.engines import values
+from shoal.engines.keyed import KeyedHash
 
 U8 = NDArray[np.uint64]
 
@@ -23,6 +24,15 @@ def row_hashes(columns: Mapping[str, pa.ChunkedArray], rows: int) -> U8:
         salt = np.uint64(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little"))
         hashes, place = values.hashes(array, name)
         kernels.hashing.add(found, hashes, place, salt)
+    return found
+
+
+def keyed_hashes(keyed: KeyedHash, columns: Mapping[str, pa.ChunkedArray], rows: int) -> U8:
+    """For every row the sum of the keyed hashes of its values, each by its text."""
+    found = np.zeros(rows, np.uint64)
+    for name, array in columns.items():
+        texts, place = values.written(array, name)
+        found += keyed.encoded(name, *values.bytes_of(texts))[place]
     return found
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shoal import kernels
-from shoal.engines.base import I4, Distinct, Reading
+from shoal.engines.base import I4, I8, Distinct, Reading
 from shoal.engines.text import EXACT, moment_of, number_of
 from shoal.errors import DataError, some
 
@@ -230,8 +230,8 @@ def _moments(array: pa.Array) -> pa.Array:
     return pc.if_else(whole(86_400 * second), day, pc.if_else(whole(second), plain, exact)).cast(pa.large_string())
 
 
-def hashes(array: pa.ChunkedArray, column: str = "") -> tuple[NDArray[np.uint64], I4]:
-    """The hash of each value by its text, and the place of every record's; a missing value is the empty text."""
+def written(array: pa.ChunkedArray, column: str = "") -> tuple[pa.Array, I4]:
+    """The texts that a column holds, and the place of every record's among them; a missing value is the empty text."""
     if pa.types.is_floating(array.type) or pa.types.is_integer(array.type):  # few numbers repeat: write them all
         parts = [texts(chunk, column) for chunk in array.chunks]
         place = np.arange(len(array), dtype=np.int32)
@@ -239,6 +239,18 @@ def hashes(array: pa.ChunkedArray, column: str = "") -> tuple[NDArray[np.uint64]
         raw, place = dictionary(array, column)
         parts = [texts(raw, column)]
     whole = pa.concat_arrays([*parts, pa.array([""], pa.large_string())]).fill_null("")
-    offsets = np.frombuffer(whole.buffers()[1], np.int64)[whole.offset : whole.offset + len(whole) + 1]
-    data = np.frombuffer(whole.buffers()[2] or b"", np.uint8)
-    return kernels.hashing.texts(offsets, data), np.where(place < 0, len(whole) - 1, place).astype(np.int32)
+    return whole, np.where(place < 0, len(whole) - 1, place).astype(np.int32)
+
+
+def bytes_of(array: pa.Array) -> tuple[I8, NDArray[np.uint8]]:
+    """Where each of the texts begins and ends, and their bytes."""
+    if not len(array):
+        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+    return offsets, np.frombuffer(array.buffers()[2] or b"", np.uint8)
+
+
+def hashes(array: pa.ChunkedArray, column: str = "") -> tuple[NDArray[np.uint64], I4]:
+    """The hash of each value by its text, and the place of every record's; a missing value is the empty text."""
+    whole, place = written(array, column)
+    return kernels.hashing.texts(*bytes_of(whole)), place

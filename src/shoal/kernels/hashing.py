@@ -1,4 +1,8 @@
-"""Hashes of texts and rows: 64 bits, the same on every machine; they detect change, they are no signature."""
+"""Hashes of texts and rows: 64 bits, the same on every machine.
+
+The hashes without a key detect change; they are no signature. The keyed hash is SipHash-2-4 (Aumasson and Bernstein 2012):
+nobody without its 128-bit key can tell which of two values has the smaller hash.
+"""
 
 from __future__ import annotations
 
@@ -50,4 +54,95 @@ def digest(rows: U8) -> U8:
         out[0] += h
         out[1] += mix(h + SEED)
         out[2] ^= mix(h + PRIME)
+    return out
+
+
+@njit(cache=True, nogil=True, inline="always")
+def sip_round(a, b, c, d):
+    """One round of SipHash on its four words."""
+    a += b
+    b = (b << np.uint64(13)) | (b >> np.uint64(51))
+    b ^= a
+    a = (a << np.uint64(32)) | (a >> np.uint64(32))
+    c += d
+    d = (d << np.uint64(16)) | (d >> np.uint64(48))
+    d ^= c
+    a += d
+    d = (d << np.uint64(21)) | (d >> np.uint64(43))
+    d ^= a
+    c += b
+    b = (b << np.uint64(17)) | (b >> np.uint64(47))
+    b ^= c
+    c = (c << np.uint64(32)) | (c >> np.uint64(32))
+    return a, b, c, d
+
+
+@njit(cache=True, nogil=True, inline="always")
+def sip_start(key):
+    """The four words before anything is hashed; ``key`` has two words."""
+    return (
+        key[0] ^ np.uint64(0x736F6D6570736575),
+        key[1] ^ np.uint64(0x646F72616E646F6D),
+        key[0] ^ np.uint64(0x6C7967656E657261),
+        key[1] ^ np.uint64(0x7465646279746573),
+    )
+
+
+@njit(cache=True, nogil=True, inline="always")
+def sip_word(a, b, c, d, word):
+    """The four words after one more word of the message."""
+    d ^= word
+    a, b, c, d = sip_round(a, b, c, d)
+    a, b, c, d = sip_round(a, b, c, d)
+    return a ^ word, b, c, d
+
+
+@njit(cache=True, nogil=True, inline="always")
+def sip_end(a, b, c, d, last):
+    """The hash; ``last`` is the last word, which has the length of the message in its highest byte."""
+    a, b, c, d = sip_word(a, b, c, d, last)
+    c ^= np.uint64(0xFF)
+    for _ in range(4):
+        a, b, c, d = sip_round(a, b, c, d)
+    return a ^ b ^ c ^ d
+
+
+@njit(cache=True, nogil=True)
+def keyed_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], key: U8) -> U8:
+    """SipHash-2-4 of each of the texts that lie one behind the other in ``data``."""
+    out = np.empty(offsets.shape[0] - 1, np.uint64)
+    for i in range(out.shape[0]):
+        begin, size = offsets[i], offsets[i + 1] - offsets[i]
+        a, b, c, d = sip_start(key)
+        for w in range(size // 8):
+            word = np.uint64(0)
+            for j in range(8):
+                word |= np.uint64(data[begin + 8 * w + j]) << np.uint64(8 * j)
+            a, b, c, d = sip_word(a, b, c, d, word)
+        last = np.uint64(size & 0xFF) << np.uint64(56)
+        for j in range(size % 8):
+            last |= np.uint64(data[begin + size // 8 * 8 + j]) << np.uint64(8 * j)
+        out[i] = sip_end(a, b, c, d, last)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def keyed_pairs(first: U8, second: U8, key: U8) -> U8:
+    """SipHash-2-4 of pairs of words, each a message of 16 bytes."""
+    out = np.empty(first.shape[0], np.uint64)
+    for i in range(out.shape[0]):
+        a, b, c, d = sip_start(key)
+        a, b, c, d = sip_word(a, b, c, d, first[i])
+        a, b, c, d = sip_word(a, b, c, d, second[i])
+        out[i] = sip_end(a, b, c, d, np.uint64(16) << np.uint64(56))
+    return out
+
+
+@njit(cache=True, nogil=True)
+def sum_by_code(table: U8, begin: NDArray[np.int64], codes: NDArray[np.int32]) -> U8:
+    """For each row of codes the sum of the words at ``begin[j]`` + code, over its columns j."""
+    out = np.zeros(codes.shape[0], np.uint64)
+    for i in range(codes.shape[0]):
+        for j in range(codes.shape[1]):
+            out[i] += table[begin[j] + codes[i, j]]
     return out

@@ -1,6 +1,7 @@
 """Greedy k-member clustering (Byun, Kamra, Bertino, Li, Figure 8), and the nearest neighbours of random records.
 
-Records are cells with counts, in the order of the cells. Clusters are told as picks: the cell of one record after another.
+Records are cells with counts; ties go to the cell with the smaller turn. Clusters are told as picks: the cell of one record
+after another.
 """
 
 from __future__ import annotations
@@ -109,12 +110,12 @@ def helpful(total, histogram, secret, offset, limits, allowed):
 
 @njit(cache=True, nogil=True)
 def choose(size, version, forest, queue, sizes, penalty, allowed, around):
-    """The cell with the least (score, D, cell), the score being (size + 1) D + penalty; -1 if none is allowed.
+    """The cell with the least (score, D, turn), the score being (size + 1) D + penalty; -1 if none is allowed.
 
     ``around`` is the rows and counts of the cells, the box of the cluster, the tables of its terms, and the geometry.
     """
     rows, count, (lo, hi, cur), (begin, table), (weight, ints, floats) = around
-    order, nodes, heap = forest[0], forest[3].shape[0], forest[8]
+    order, nodes, heap, turn = forest[0], forest[3].shape[0], forest[8], forest[10]
     key, tag = queue[0], queue[1]
     best_score, best_d, best = np.inf, np.inf, np.int64(-1)
     for i in range(sizes.shape[0]):
@@ -125,7 +126,7 @@ def choose(size, version, forest, queue, sizes, penalty, allowed, around):
         d = key[heap[i]]
         cell = np.int64(order[(tag[heap[i]] & LOW) - nodes])
         score = (size + 1) * d + penalty[i]
-        if score < best_score or (score == best_score and (d < best_d or (d == best_d and cell < best))):
+        if score < best_score or (score == best_score and (d < best_d or (d == best_d and turn[cell] < turn[best]))):
             best_score, best_d, best = score, d, cell
     return best
 

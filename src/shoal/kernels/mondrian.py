@@ -263,7 +263,8 @@ def split_gain(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, li
 def split_relaxed(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, limits, least, scratch):
     """Halve the segment by the widest attribute whose halves are allowed, dividing equal values; -1 if none is.
 
-    Rows stand for one record each. They are left sorted by (code, combination); returns where the second half begins.
+    Rows stand for one record each. They are left sorted by (code, combination); returns the attribute and where the second half
+    begins.
     """
     whole = scratch[3]
     m = lo.shape[0]
@@ -272,13 +273,13 @@ def split_relaxed(rows, weight, ref, begin, end, lo, hi, total, geometry, cells,
         width[j] = loss_of(j, lo[j], hi[j], geometry)
     middle = begin + (end - begin) // 2
     if middle - begin < least:
-        return -1
+        return -1, -1
     if whole.shape[0] > 0:
         weigh(ref, begin, end, cells, whole)
     for _ in range(m):
         a = np.argmax(width)
         if width[a] <= 0.0:
-            return -1
+            return -1, -1
         width[a] = -1.0
         key = np.empty(end - begin, np.int64)
         for i in range(begin, end):
@@ -287,12 +288,12 @@ def split_relaxed(rows, weight, ref, begin, end, lo, hi, total, geometry, cells,
         rows[begin:end] = rows[order]
         ref[begin:end] = ref[order]
         if whole.shape[0] == 0:
-            return middle
+            return a, middle
         left = np.zeros(whole.shape[0], np.int64)
         weigh(ref, begin, middle, cells, left)
         if both(middle - begin, end - middle, left, whole - left, limits):
-            return middle
-    return -1
+            return a, middle
+    return -1, -1
 
 
 @njit(cache=True, nogil=True)
@@ -389,12 +390,12 @@ def grow(rows, weight, ref, begin, end, m, mode, once, geometry, cells, limits, 
         if mode == GAIN or (mode == TARGET and a < 0):
             a, at = split_gain(rows, weight, ref, b, e, lo, hi, total, geometry, cells, limits, least, scratch, boxing)
         elif mode == RELAXED:
-            middle = split_relaxed(rows, weight, ref, b, e, lo, hi, total, geometry, cells, limits, least, scratch)
-        if a >= 0:
+            a, middle = split_relaxed(rows, weight, ref, b, e, lo, hi, total, geometry, cells, limits, least, scratch)
+        if a >= 0 and mode != RELAXED:
             middle = partition(rows, weight, ref, b, e, a, at)
         if middle < 0:
             continue
-        attribute[node] = max(a, 0)
+        attribute[node] = a
         cut[node] = at
         segment[count] = b, middle
         segment[count + 1] = middle, e

@@ -6,8 +6,9 @@ that is nearest to c bounds the terms of all records below it from below, and th
 only grows while c grows, so an old D is a lower bound: the queue keeps old figures and works out anew only what reaches its
 top. Sums are taken over the attributes in their order, in floating point monotone too, so that bounds hold to the last bit.
 
-A forest has one tree per label. A queue's entry is (D, tag): the tag holds the earliest cell below a node, or the cell of a
-record, and in its low half the node, or the record's place behind all nodes; so of equals the earlier cell comes first.
+A forest has one tree per label. Ties go to the cell with the smaller turn. A queue's entry is (D, tag): the tag holds the
+smallest turn below a node, or the turn of a record's cell, and in its low half the node, or the record's place behind all
+nodes.
 """
 
 from __future__ import annotations
@@ -173,11 +174,12 @@ def cut(rows, order, begin, end, a, lo, hi, keys, spare):
 
 
 @njit(cache=True, nogil=True)
-def plant(rows, cells, label, labels, weight, ints, floats):
-    """A forest over the cells that are left, one tree per label.
+def plant(rows, cells, turn, label, labels, weight, ints, floats):
+    """A forest over the cells that are left, one tree per label; ``turn`` has the place of every cell among equals.
 
     Returns the places in tree order (a cell each), and of the nodes: box, first and last place, left child (the right one
-    follows; -1: a leaf), parent, cells below, earliest cell; of the labels the root (-1: none) and the first place in a queue.
+    follows; -1: a leaf), parent, cells below, smallest turn; of the labels the root (-1: none) and the first place in a queue;
+    the leaf of every place; and the turns.
     """
     n = cells.shape[0]
     m = rows.shape[1]
@@ -196,7 +198,7 @@ def plant(rows, cells, label, labels, weight, ints, floats):
     span = np.empty((room, 2), np.int32)
     child = np.full(room, -1, np.int32)
     parent = np.full(room, -1, np.int32)
-    first_cell = np.empty(room, np.int32)
+    first_turn = np.empty(room, np.int32)
     root = np.full(labels, -1, np.int32)
     heap = np.zeros(labels + 1, np.int64)
     keys, spare = np.empty(n, np.int32), np.empty(n, np.int32)
@@ -215,11 +217,11 @@ def plant(rows, cells, label, labels, weight, ints, floats):
                 box[at, j], box[at, m + j] = FAR, -1
             for p in range(begin, end):
                 cell = order[p]
-                earliest = min(earliest, cell)
+                earliest = min(earliest, turn[cell])
                 for j in range(m):
                     box[at, j] = min(box[at, j], rows[cell, j])
                     box[at, m + j] = max(box[at, m + j], rows[cell, j])
-            first_cell[at] = earliest
+            first_turn[at] = earliest
             for j in range(m):
                 loss = weighted_loss(j, box[at, j], box[at, m + j], weight, ints, floats)
                 if loss > wide:
@@ -247,17 +249,18 @@ def plant(rows, cells, label, labels, weight, ints, floats):
         child[:nodes].copy(),
         parent[:nodes].copy(),
         below,
-        first_cell[:nodes].copy(),
+        first_turn[:nodes].copy(),
         root,
         heap,
         leaf,
+        turn,
     )
 
 
 @njit(cache=True, nogil=True)
 def fell(place, rows, count, forest):
     """A cell is used up: draw the boxes above it tight around what is left, as seeds use up the outermost cells first."""
-    order, box, span, child, parent, below, _, _, _, leaf = forest
+    order, box, span, child, parent, below, _, _, _, leaf, _ = forest
     m = rows.shape[1]
     node, loose = leaf[place], True
     while node >= 0:
@@ -285,9 +288,9 @@ def fell(place, rows, count, forest):
 
 @njit(cache=True, nogil=True)
 def furthest(forest, rows, count, lo, hi, begin, table, weight, ints, floats, stack, reach, rest):
-    """The cell left that lies furthest from the box, which is drawn around one record; the earlier one of equals."""
-    order, box, span, child, _, below, first_cell, root, _, _ = forest
-    best, found = -1.0, FAR
+    """The cell left that lies furthest from the box, which is drawn around one record; ties: the smaller turn."""
+    order, box, span, child, _, below, first_turn, root, _, _, turn = forest
+    best, found, earliest = -1.0, FAR, FAR
     beyond(lo, hi, begin, table, weight, ints, floats, rest)
     for i in range(root.shape[0]):
         if root[i] < 0 or below[root[i]] == 0:
@@ -298,15 +301,15 @@ def furthest(forest, rows, count, lo, hi, begin, table, weight, ints, floats, st
         while high > 0:
             high -= 1
             node, most = stack[high], reach[high]
-            if most < best or (most == best and first_cell[node] > found):
+            if most < best or (most == best and first_turn[node] > earliest):
                 continue
             if child[node] < 0:
                 for p in range(span[node, 0], span[node, 1]):
                     cell = order[p]
                     if count[cell] > 0:
                         d = reaching(cell, rows, best, rest, lo, hi, begin, table, weight, ints, floats)
-                        if d > best or (d == best and cell < found):
-                            best, found = d, cell
+                        if d > best or (d == best and turn[cell] < earliest):
+                            best, found, earliest = d, cell, turn[cell]
                 continue
             one, other = child[node], child[node] + 1
             most_one = most_other = -1.0
@@ -314,7 +317,7 @@ def furthest(forest, rows, count, lo, hi, begin, table, weight, ints, floats, st
                 most_one = at_most(one, box, best, rest, lo, hi, begin, table, weight, ints, floats)
             if below[other] > 0:
                 most_other = at_most(other, box, best, rest, lo, hi, begin, table, weight, ints, floats)
-            if most_one > most_other or (most_one == most_other and first_cell[one] < first_cell[other]):
+            if most_one > most_other or (most_one == most_other and first_turn[one] < first_turn[other]):
                 one, other, most_one, most_other = other, one, most_other, most_one
             if most_one >= 0.0:
                 stack[high], reach[high] = one, most_one
@@ -370,7 +373,7 @@ def nearest(i, version, forest, queue, sizes, rows, count, lo, hi, cur, begin, t
 
     ``version`` counts how often the box has grown: figures of an older one are lower bounds.
     """
-    order, box, span, child, _, below, first_cell, _, heap, _ = forest
+    order, box, span, child, _, below, first_turn, _, heap, _, turn = forest
     key, tag, stamp = queue
     nodes = np.int64(child.shape[0])
     base, size = heap[i], sizes[i]
@@ -400,13 +403,13 @@ def nearest(i, version, forest, queue, sizes, rows, count, lo, hi, cur, begin, t
                 cell = order[p]
                 if count[cell] > 0:
                     d = joined(cell, rows, lo, hi, begin, table, weight, ints, floats)
-                    push(key, tag, stamp, base, size, d, (np.int64(cell) << 32) | (p + nodes), version)
+                    push(key, tag, stamp, base, size, d, (np.int64(turn[cell]) << 32) | (p + nodes), version)
                     size += 1
         else:
             for node in range(child[ref], child[ref] + 2):
                 if below[node] > 0:
                     d = at_least(node, box, lo, hi, cur, begin, table, weight, ints, floats)
-                    push(key, tag, stamp, base, size, d, (np.int64(first_cell[node]) << 32) | np.int64(node), version)
+                    push(key, tag, stamp, base, size, d, (np.int64(first_turn[node]) << 32) | np.int64(node), version)
                     size += 1
     sizes[i] = 0
     return False

@@ -103,7 +103,7 @@ class _Categories:
         else:
             listed = read_set(label, tree.leaves)
             found = masked(label, tree.leaves) if listed is None else [self.leaf[v] for v in listed]
-            found = found or self._between(label)
+            found = found or self._run(label) or self._between(label)
             if not found:
                 return None
             codes = np.unique(found)
@@ -111,6 +111,13 @@ class _Categories:
             part = 0.0 if len(codes) == 1 else len(codes) / tree.size
         height = float(tree.height[node] / tree.height[0]) if part else 0.0
         return Extent(part, height, max(part, 1 / tree.size), _part(self.count[codes], self.everything))
+
+    def _run(self, label: str) -> list[int]:
+        """The leaves of a branch such as ``{clerk … nurse}``: from the first to the last, in the order of the tree."""
+        first, sign, last = label[1:-1].partition(" … ")
+        if not (sign and label.startswith("{") and label.endswith("}") and first in self.leaf and last in self.leaf):
+            return []
+        return list(range(self.leaf[first], self.leaf[last] + 1))
 
     def _between(self, label: str) -> list[int]:
         """The leaves of numbers or dates that lie in a range which is no node of the tree."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -28,7 +28,8 @@ from shoal.recoding.base import (
     head_from_dict,
     head_to_dict,
 )
-from shoal.recoding.writing import style_of
+from shoal.recoding.writing import Ranges, style_of
+from shoal.taxonomy import Taxonomy
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class FieldCut:
 
     Numbers are cut into half-open intervals, the last of which holds its end where ``closed``; a taxonomy into nodes, whose
     intervals are of leaf codes. A missing value is published as missing where ``missing`` is None, else by that label. Where
-    records were suppressed, an interval of numbers is published only as far as the others reach, ``low[i]`` to ``high[i]``.
+    an interval is not published as it was cut, its label reaches from ``low[i]`` to ``high[i]``; where labels are sets,
+    ``listed`` has the positions of the values in them. Other values lie outside.
     """
 
     begin: F8
@@ -47,6 +49,7 @@ class FieldCut:
     closed: bool = False
     low: F8 | None = None
     high: F8 | None = None
+    listed: F8 | None = None
 
     @classmethod
     def whole(cls) -> FieldCut:
@@ -54,30 +57,60 @@ class FieldCut:
         return cls(np.array([-np.inf]), np.array([np.inf]), (ROOT,), ROOT)
 
     @classmethod
-    def of_ends(cls, field: Field, ends: F8, *, closed: bool = False, shown: tuple[F8, F8] | None = None) -> FieldCut:
-        """Numbers or dates, cut at ascending ends; ``shown`` has how far each interval is published, where not all of it."""
+    def of_ends(cls, field: Field, ends: F8, *, closed: bool = False, shown: Ranges | None = None) -> FieldCut:
+        """Numbers or dates, cut at ascending ends; ``shown`` has what is published of each interval, where not all of it."""
         text = date_text if field.kind == "date" else number_text
         labels = [cut_text(a, b, text) for a, b in pairwise(ends)]
         if closed:
             labels[-1] = range_text(ends[-2], ends[-1], text)
         if shown is None:
             return cls(ends[:-1], ends[1:], tuple(labels), None, closed)
-        labels = [range_text(a, b, text) if a <= b else old for old, a, b in zip(labels, *shown, strict=True)]
-        return cls(ends[:-1], ends[1:], tuple(labels), None, closed, *shown)
+        seen = shown.low <= shown.high  # the others hold suppressed records alone, and their labels are not published
+        labels = [shown.label(i, text) if seen[i] else old for i, old in enumerate(labels)]
+        return cls(ends[:-1], ends[1:], tuple(labels), None, closed, shown.low, shown.high)
 
     @classmethod
-    def of_nodes(cls, field: Field, nodes: Sequence[int], *, sets: bool = False) -> FieldCut:
-        """Nodes of the field's taxonomy by their ids, in the order of their leaves; with ``sets`` written as these."""
-        tree = field.taxonomy
-        assert tree is not None  # noqa: S101
+    def of_nodes(
+        cls,
+        field: Field,
+        nodes: Sequence[int],
+        *,
+        tree: Taxonomy | None = None,
+        sets: bool = False,
+        seen: I4 | None = None,
+    ) -> FieldCut:
+        """Nodes of the field's taxonomy by their ids, in the order of their leaves; with ``sets`` written as these.
+
+        ``seen`` are the codes that released records have; sets list no others. ``tree`` has the labels, where they are not
+        those of the field's own tree; then labels reach only as far as released values do.
+        """
+        own = field.taxonomy
+        assert own is not None  # noqa: S101
+        tree = tree or own
         ends = np.array([field.extent(n) for n in nodes], np.float64).reshape(-1, 2)
-        labels = [set_text(tree.leaves[tree.lo[n] : tree.hi[n] + 1]) if sets else tree.text(n) for n in nodes]
-        return cls(ends[:, 0], np.nextafter(ends[:, 1], np.inf), tuple(map(str, labels)))
+        found = cls(ends[:, 0], np.nextafter(ends[:, 1], np.inf), tuple(str(tree.text(n)) for n in nodes))
+        if seen is None or not (sets or tree.label != own.label):
+            return found
+        inside = [seen[(seen >= own.lo[n]) & (seen <= own.hi[n])] for n in nodes]
+        low = np.array([codes[0] if len(codes) else np.inf for codes in inside], np.float64)
+        high = np.array([codes[-1] if len(codes) else -np.inf for codes in inside], np.float64)
+        if not sets:
+            return replace(found, low=low, high=high)
+        pairs = zip(found.labels, inside, strict=True)
+        labels = [str(set_text(own.leaves[c] for c in codes)) if len(codes) else old for old, codes in pairs]
+        return replace(found, labels=tuple(labels), low=low, high=high, listed=np.sort(seen).astype(np.float64))
 
     @property
     def uncut(self) -> bool:
         """Whether everything is the root."""
         return self.labels == (ROOT,)
+
+    def ends(self, part: I4) -> tuple[F8, F8]:
+        """Where the published ranges of intervals begin and end; infinite for the root and for a missing value."""
+        begin, end = (self.begin, self.end) if self.low is None or self.high is None else (self.low, self.high)
+        inside = part < len(begin)
+        place = np.where(inside, part, 0)
+        return np.where(inside, begin[place], -np.inf), np.where(inside, end[place], np.inf)
 
 
 @dataclass(frozen=True)
@@ -176,6 +209,7 @@ class Cut:
                         "shown": None
                         if c.low is None or c.high is None
                         else [array_to_json(c.low), array_to_json(c.high)],
+                        **({} if c.listed is None else {"listed": array_to_json(c.listed)}),
                     }
                     for c in self.cuts
                 ],
@@ -195,7 +229,8 @@ class Cut:
                 tuple(c["labels"]),
                 c["missing"],
                 c["closed"],
-                *((None, None) if c["shown"] is None else (array_from_json(end, np.float64) for end in c["shown"])),
+                *(None if c["shown"] is None else array_from_json(c["shown"][end], np.float64) for end in (0, 1)),
+                listed=array_from_json(c["listed"], np.float64) if "listed" in c else None,
             )
             for c in found["cuts"]
         )
@@ -254,6 +289,8 @@ def _intervals_of(cut: FieldCut, positions: F8) -> tuple[I4, NDArray[np.bool_]]:
         inside |= found == cut.end[last]
     if cut.low is not None and cut.high is not None:
         inside &= (found >= cut.low[before]) & (found <= cut.high[before])
+    if cut.listed is not None:
+        inside &= np.isin(found, cut.listed)
     closer = ~inside & (np.abs(cut.begin[behind] - found) < np.abs(found - cut.end[before]))
     place = np.where(closer & (found >= cut.begin[0]), behind, before)
     place = np.where(missing, len(cut.labels), np.where(unknown, 0, place))

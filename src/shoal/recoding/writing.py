@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,7 +13,7 @@ from shoal.codes import Attribute
 from shoal.engines import Written
 from shoal.errors import PolicyError, choices
 from shoal.groups import dense, listed
-from shoal.labels import DAY, ROOT, date_text, number_text, range_text, set_text
+from shoal.labels import DAY, ROOT, cut_text, date_text, number_text, range_text, set_text
 
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
@@ -21,6 +22,79 @@ F8 = NDArray[np.float64]
 Style = Literal["label", "lo-hi", "midpoint", "set", "mean", "median"]
 STYLES: tuple[str, ...] = get_args(Style)
 AVERAGES: tuple[Style, ...] = ("mean", "median")  # made from the records of a group, so a cut has none
+
+
+Ends = Literal["tight", "cut"]
+ENDS: tuple[str, ...] = get_args(Ends)
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Where the published range of every group begins and ends, as positions; ``closed`` ones hold their upper end.
+
+    A range from minus to plus infinity is the root; one that begins behind its end holds no released record.
+    """
+
+    low: F8
+    high: F8
+    closed: NDArray[np.bool_]
+
+    @classmethod
+    def tight(cls, attribute: Attribute, lo: I4, hi: I4, seen: I4) -> Ranges:
+        """From the smallest to the largest released value between two codes."""
+        known = np.append(attribute.position[seen[seen != attribute.missing]], np.nan)
+        first = np.searchsorted(seen, lo)
+        last = np.searchsorted(seen[seen != attribute.missing], hi, side="right") - 1
+        none = last < first
+        low, high = (known[np.where(none, -1, place)] for place in (first, last))
+        return cls(np.where(none, np.inf, low), np.where(none, -np.inf, high), np.ones(len(low), bool))
+
+    @classmethod
+    def of(cls, attribute: Attribute, lo: I4, hi: I4, shared: NDArray[np.bool_], seen: I4, *, bounded: bool) -> Ranges:
+        """The cuts around codes from ``lo`` to ``hi``: from one cut up to but not with the next.
+
+        No end is a value that only suppressed records have: an end moves up to the next released value (``seen`` are the
+        released codes), the first and the last end to the smallest and the largest, unless the policy gives bounds.
+        """
+        last = attribute.size - 1 - (attribute.missing >= 0)
+        known = attribute.position[seen[seen != attribute.missing]]
+        if not len(known):
+            return cls(np.full(len(lo), np.inf), np.full(len(lo), -np.inf), np.ones(len(lo), bool))
+        bottom, top = (attribute.low, attribute.high) if bounded else (known[0], known[-1])
+
+        def moved(code: NDArray[np.integer]) -> tuple[F8, NDArray[np.bool_]]:
+            place = np.searchsorted(known, attribute.position[code.clip(0, last)])
+            beyond = (place >= len(known)) | (code > last)
+            return np.where(beyond, top, known[place.clip(0, len(known) - 1)]), beyond
+
+        low, gone = moved(lo)
+        high, closed = moved(hi + 1)
+        reach = attribute.position[hi.clip(0, last)]
+        below = known[(np.searchsorted(known, reach, side="right") - 1).clip(0)]
+        empty = gone | (low > reach)
+        low, high = np.where(lo == 0, bottom, low), np.where(shared, below, high)
+        low, high = np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
+        whole = (lo == 0) & (hi >= attribute.size - 1) & ~shared
+        return cls(np.where(whole, -np.inf, low), np.where(whole, np.inf, high), closed | shared | whole)
+
+    def label(self, at: int, text: Callable[[float], str]) -> str:
+        """What is published for a group."""
+        low, high = float(self.low[at]), float(self.high[at])
+        if np.isinf(low):
+            return ROOT
+        return (range_text if self.closed[at] else cut_text)(low, high, text)
+
+    def extents(self, hi: F8) -> tuple[F8, F8]:
+        """The positions that ranges hold, both ends included; where ``hi`` is infinite a missing value is among them."""
+        high = np.where(self.closed, self.high, np.nextafter(self.high, -np.inf))
+        return np.where(np.isinf(hi), -np.inf, self.low), np.where(np.isinf(hi), np.inf, high)
+
+
+def ends_of(text: str) -> Ends:
+    """How ranges end, by its name, or an error that lists the choices."""
+    if text not in ENDS:
+        raise PolicyError(f"unknown ends {text!r}; {choices(str(text), ENDS)}")
+    return text  # type: ignore[return-value]
 
 
 def style_of(text: str) -> Style:
@@ -36,16 +110,19 @@ def write_boxes(
     hi: I4,
     style: Style,
     members: Callable[[int], tuple[I4, I4, I8]],
+    ranges: Mapping[int, Ranges] | None = None,
 ) -> tuple[tuple[str, Written], ...]:
     """The released columns for boxes ``lo`` to ``hi`` [group, attribute], each with the attribute it comes from.
 
     ``members(j)`` gives the distinct pairs of group and code of attribute j, sorted, and the records of each; asked for by
-    sets, means and medians alone.
+    sets, means and medians alone. ``ranges`` has the ranges of numbers that are not to be tight.
     """
     found: list[tuple[str, Written]] = []
     for j, attribute in enumerate(attributes):
         if style in AVERAGES:
             columns = [_averages(attribute, *members(j), len(lo), style)]
+        elif ranges and j in ranges:
+            columns = _ranged(attribute, lo[:, j], hi[:, j], ranges[j], style)
         elif attribute.taxonomy is None and style in ("lo-hi", "midpoint"):
             columns = _numbers(attribute, lo[:, j], hi[:, j], style)
         elif attribute.taxonomy is not None and style == "set":
@@ -65,6 +142,18 @@ def _labels(attribute: Attribute, lo: I4, hi: I4) -> Written:
     first = np.zeros(int(pair.max(initial=-1)) + 1, np.int64)
     first[pair] = np.arange(len(lo))
     return _texts(attribute.name, [_range(attribute, int(lo[g]), int(hi[g])) for g in first], pair)
+
+
+def _ranged(attribute: Attribute, lo: I4, hi: I4, ranges: Ranges, style: Style) -> list[Written]:
+    """Ranges of numbers as cuts; a box with a missing value in it is the root, or missing."""
+    absent = np.isinf(attribute.position[hi])
+    if style in ("lo-hi", "midpoint"):
+        return _ends(attribute, ranges.low, ranges.high, absent | np.isinf(ranges.low), style)
+    text = date_text if attribute.kind == "date" else number_text
+    kinds = [np.where(absent, np.where(lo == hi, 1, 2), 0), ranges.low, ranges.high, ranges.closed]
+    _, first, place = np.unique(np.stack(kinds, axis=1), axis=0, return_index=True, return_inverse=True)
+    labels = [{0: ranges.label(int(g), text), 1: None, 2: ROOT}[int(kinds[0][g])] for g in first]
+    return [_texts(attribute.name, labels, place.reshape(-1))]
 
 
 def _range(attribute: Attribute, lo: int, hi: int) -> str | None:
@@ -100,7 +189,10 @@ def _sets(attribute: Attribute, group: I4, code: I4, groups: int) -> Written:
 def _numbers(attribute: Attribute, lo: I4, hi: I4, style: Style) -> list[Written]:
     """Numeric columns; a box with a missing value in it has no ends and no middle."""
     low, high = attribute.position[lo], attribute.position[hi]
-    gone = np.isinf(high)
+    return _ends(attribute, low, high, np.isinf(high), style)
+
+
+def _ends(attribute: Attribute, low: F8, high: F8, gone: NDArray[np.bool_], style: Style) -> list[Written]:
     low, high = np.where(gone, 0.0, low), np.where(gone, 0.0, high)
     if style == "midpoint":
         return [_column(attribute, attribute.name, (low + high) / 2, gone)]

@@ -56,6 +56,7 @@ class BottomUpGeneralization(Method):
     """
 
     name: ClassVar[str] = "bottom-up"
+    cuts: ClassVar[bool] = True
     summary: ClassVar[str] = (
         "closes values from the bottom up, those that lose least for the anonymity they bring first"
     )

@@ -105,7 +105,7 @@ class Search:
                 cells = np.flatnonzero(count).astype(np.int32)
                 one, labelled = np.zeros(len(count), np.int32), cells[: None if records.secret.shape[1] else 0]
                 forests = tuple(
-                    near.plant(records.rows, of, label, labels, weight, ints, floats)
+                    near.plant(records.rows, of, records.turn, label, labels, weight, ints, floats)
                     for of, label, labels in ((cells, one, 1), (labelled, records.label, len(records.secret)))
                 )
                 state[LIVING] = planted = len(cells)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shoal.codes import Codes
 from shoal.decision import Decision
-from shoal.engines import Engine, Plan, Written
+from shoal.engines import Engine, Written
 from shoal.errors import PolicyError, RequirementNotMet
 from shoal.learned import Columns
 from shoal.method import Common, Found, Made, Progress
@@ -136,7 +136,7 @@ class Condensation(KNearest):
 
         def table(columns: Columns) -> Engine:
             listed = output.columns(names, columns)
-            return engine.apply([Plan(codes.counts, each.cell, each.group, each.weight, listed, self.policy.key)])
+            return engine.apply([self.plan(codes, each, listed)])
 
         return Made(synthesis, table((*_numbered(self.policy, group), *own)), table(synthesis.draw(rng)))
 

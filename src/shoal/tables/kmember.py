@@ -48,9 +48,9 @@ class KMember(Method):
     cluster) x D; they encourage, while a requirement of the policy is guaranteed: a cluster grows beyond k until it holds.
 
     A cluster that cannot meet the requirement is given up and its records join the leftovers; what fits into no cluster is
-    suppressed within the allowance, or else clusters are merged. Records stand in the order of their codes; ties go to the
-    earlier record: of the furthest, and of those with the least (score, D). The first record is random: the same on every run
-    unless a seed is given.
+    suppressed within the allowance, or else clusters are merged. Records stand in the order of a hash that is keyed by the
+    secret of the release; ties go to the earlier record: of the furthest, and of those with the least (score, D). The first
+    record is drawn by the secret too.
 
     Guarantee
     ---------

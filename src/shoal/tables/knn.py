@@ -30,7 +30,7 @@ class KNearest(Method):
 
     Near is what Definition 6 of the k-member paper says. The last records, fewer than k, go to the groups whose information
     loss grows least. Beyond k a group grows by its nearest until the requirement holds, as in `KMember`. Ties: the earlier
-    record in the order of the codes. The same on every run unless a seed is given.
+    record in the order of a hash that is keyed by the secret of the release, which also draws the random records.
 
     Guarantee
     ---------

@@ -19,14 +19,19 @@ from shoal.clusters import meet
 from shoal.codes import Attribute, Codes
 from shoal.decision import Decision
 from shoal.errors import PolicyError
-from shoal.method import Method, Progress
+from shoal.method import LEAST_AVERAGED, Method, Progress
 from shoal.policy import Policy
+from shoal.recoding import Style
 from shoal.requirements import lower
 
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
 
+SMALL = (
+    "mdav writes labels instead of means, since the policy allows groups of fewer than 3 records, whose mean would show each "
+    "of two people the other's value"
+)
 PART = 100_000  # from this many rows on, a scan is worth dividing among threads
 STEPS = 100  # how often the progress is told
 
@@ -37,7 +42,7 @@ class MDAV(Method):
     While at least 3k records remain: r is the record furthest from the centroid of those that remain, s the one furthest
     from r; r and the k - 1 nearest to it are a group, then s and the k - 1 nearest to it. Of 2k to 3k - 1 remaining ones the
     furthest from the centroid and the k - 1 nearest to it are a group, and the others; fewer are one group. s is set aside
-    before the group of r is filled. Ties: the earlier cell.
+    before the group of r is filled. Ties: the earlier cell in the order of a hash that is keyed by the secret of the release.
 
     Parameters
     ----------
@@ -45,8 +50,8 @@ class MDAV(Method):
     weights : how much an attribute counts, by column name; 1 unless said, 0 leaves it out of the distance
     optimal : group a single number or date optimally: the least sum of squares within groups of k or more. Unless said, this is
         done where the policy has exactly one quasi-identifier, and that is a number or a date without a tree
-    write : as for every method, and ``mean`` unless said; see `Method`
-    improve, max_size : as for every method; see `Method`
+    write : as for every method, see `Method`; by default ``mean``, and ``label`` where groups may have fewer than 3 records
+    ends, improve, max_size : as for every method; see `Method`
 
     The squared distance of two records is the sum of weight x d² over the attributes. For numbers and dates d is the
     difference over the standard deviation of all records (0 where all are equal); for categories and whatever has a tree
@@ -63,8 +68,8 @@ class MDAV(Method):
     ---------
     Every group has k records or more, at most 2k - 1 unless other requirements or missing values made it larger, and
     meets every requirement. What is published of a group is its mean (median, box…) and nothing else of its records; records
-    with equal values may be in different groups. A mean of very unlike records may equal nobody's value. Deterministic:
-    the same release for the same records in any order, on any number of threads.
+    with equal values may be in different groups. A mean of very unlike records may equal nobody's value. The release is the
+    same for the same records and the same secret, in any order of the rows and on any number of threads.
 
     References
     ----------
@@ -82,27 +87,43 @@ class MDAV(Method):
         *,
         weights: Mapping[str, float] | None = None,
         optimal: bool | None = None,
-        write: str = "mean",
+        write: str | None = None,
+        ends: str | None = None,
         improve: bool = False,
         max_size: int | None = None,
     ) -> None:
-        super().__init__(policy, write=write, improve=improve, max_size=max_size)
+        super().__init__(policy, ends=ends, improve=improve, max_size=max_size)
         self.weights = weights
         self.optimal = optimal
+        self.write = write
+
+    def style(self) -> Style:
+        """The mean unless another style was given; labels where groups may be too small for a mean."""
+        if self.write is not None:
+            return super().style()
+        return "label" if self._small() else "mean"
+
+    def notes(self) -> tuple[str, ...]:
+        """Why labels are written, where nobody asked for them."""
+        return (SMALL,) if self.write is None and self._small() else ()
+
+    def _small(self) -> bool:
+        return max((r.least for r in self.policy.require), default=1) < LEAST_AVERAGED
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
         """The groups; ``rng`` is not used."""
         weights, optimal = self.weights_of(codes), self._optimal(codes)
         self.refuse_unions()
         k = lower(self.policy.require, codes.layout).least
-        cell = np.repeat(np.arange(len(codes.counts.weight), dtype=np.int32), codes.counts.weight)
+        keyed, number = codes.in_keyed_order()
+        cell = np.repeat(np.arange(len(number), dtype=np.int32), keyed.counts.weight)
         if k == 1:
             group = np.arange(len(cell), dtype=np.int32)
         elif optimal:
-            group = _optimal(codes, k, progress)
+            group = _optimal(keyed, k, progress)
         else:
-            group = _grouped(Space.of(codes, weights), codes.weight, k, progress)
-        return Decision.of_records(codes, cell, meet(codes, self.policy, cell, group, weights))
+            group = _grouped(Space.of(keyed, weights), keyed.weight, k, progress)
+        return Decision.of_records(codes, number[cell], meet(keyed, self.policy, cell, group, weights))
 
     def _optimal(self, codes: Codes) -> bool:
         if not (self.optimal is None or isinstance(self.optimal, bool)):
@@ -326,7 +347,9 @@ def _optimal(codes: Codes, k: int, progress: Progress) -> I4:
     """Hansen and Mukherjee: the group of every record by one number, in the order of the cells."""
     attribute = codes.attributes[0]
     position = np.repeat(attribute.position[codes.quasi[:, 0]], codes.weight)
-    value = position[np.isfinite(position)]  # they ascend, as the combinations do
+    ascending = np.argsort(position, kind="stable")
+    position = position[ascending]
+    value = position[np.isfinite(position)]
     value = np.ldexp(value, -_exponent(value))
     records, known = len(position), len(value)
     progress("grouping", 0, records)
@@ -348,4 +371,4 @@ def _optimal(codes: Codes, k: int, progress: Progress) -> I4:
     group[:known] = np.cumsum(starts) - 1
     group[known:] = group[known - 1] + (records - known >= k)
     progress("grouping", records, records)
-    return group
+    return group[np.argsort(ascending, kind="stable")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, ClassVar, Unpack
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from shoal import kernels, threads
 from shoal.codes import Codes
-from shoal.decision import Cuts, Decision
+from shoal.decision import Cuts, Decision, Regions
 from shoal.errors import PolicyError, choices
 from shoal.method import Common, Method, Progress
 from shoal.policy import Policy
@@ -41,7 +41,8 @@ class Mondrian(Method):
         widest attribute, or of the next widest where that is not allowed; ``target``, among the same cuts as ``gain``, the
         one with the least entropy of the policy's target on both sides, weighted by their records, and where none tells
         anything of it (1e-9 bits per record), the one that ``gain`` takes, so that groups of one class are cut on
-    relaxed : with ``median``, divide records that share the median value, so that both halves are equally large
+    relaxed : with ``median``, divide records that share the median value, so that both halves are equally large; by a hash that
+        is keyed by the secret of the release
     weights : how much each attribute matters, by column; 1 unless said. Its loss is multiplied by it in ``gain``, and where
         ``target`` falls back on that, its width in ``median``. Only proportions count. An attribute of weight 0 is not
         cut for its own sake, and still published as tight as its group allows. On a command line: ``age=2,zip=0.5``
@@ -67,6 +68,7 @@ class Mondrian(Method):
     """
 
     name: ClassVar[str] = "mondrian"
+    cuts: ClassVar[bool] = True
     summary: ClassVar[str] = "cuts the table into boxes, by the least loss, by medians, or for a target"
 
     def __init__(
@@ -101,13 +103,15 @@ class Mondrian(Method):
                 "cut='target' needs a column to tell of; name it as 'target' in the policy, or use cut='gain'"
             )
         mode = RELAXED if self.relaxed else {"gain": GAIN, "median": MEDIAN, "target": TARGET}[self.cut]
-        forest = _Forest.of(codes, self.policy, mode, self.weights_of(codes))
+        keyed, number = codes.in_keyed_order() if self.relaxed else (codes, np.zeros(0, np.int64))
+        forest = _Forest.of(keyed, self.policy, mode, self.weights_of(codes))
         tree, ref = _joined(forest.grow(progress), len(forest.ref)), forest.ref
+        regions = _regions(codes, tree, forest) if self.ends == "cut" else None
         if self.relaxed:
-            return Decision.of_records(codes, ref, _groups(tree)[1])
+            return Decision.of_records(codes, number[ref], _groups(tree)[1], regions)
         box = kernels.boxes.of_segments(forest.rows, tree.segment[tree.leaves], forest.width)
         del forest  # its rows are large
-        return _strict(codes, ref, tree, box)
+        return replace(_strict(codes, ref, tree, box), regions=regions)
 
 
 @dataclass(frozen=True)
@@ -275,6 +279,32 @@ def _groups(tree: _Tree) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     leaves = tree.leaves
     sizes = tree.segment[leaves, 1] - tree.segment[leaves, 0]
     return leaves, np.repeat(np.arange(len(leaves), dtype=np.int32), sizes)
+
+
+def _regions(codes: Codes, tree: _Tree, forest: _Forest) -> Regions:
+    """What the cuts leave to every group of all codes; a relaxed cut may divide the records of one code."""
+    width = len(codes.attributes)
+    lo = np.zeros((len(tree.attribute), width), np.int32)
+    hi = np.tile(np.array([a.size - 1 for a in codes.attributes], np.int32), (len(lo), 1))
+    shared = np.zeros(lo.shape, bool)
+    waiting = [0]
+    while waiting:
+        node = waiting.pop()
+        a = int(tree.attribute[node])
+        if a < 0:
+            continue
+        left, right = tree.child[node].tolist()
+        for child in (left, right):
+            lo[child], hi[child], shared[child] = lo[node], hi[node], shared[node]
+        if forest.mode == RELAXED:
+            below, above = (forest.rows[begin:end, a] for begin, end in tree.segment[[left, right]])
+            last, first = int(below.max()), int(above.min())
+            hi[left, a], shared[left, a], lo[right, a] = max(first - 1, last), first == last, first
+        else:
+            hi[left, a], shared[left, a], lo[right, a] = tree.cut[node], False, tree.cut[node] + 1
+        waiting += [left, right]
+    leaves = tree.leaves
+    return Regions(lo[leaves], hi[leaves], shared[leaves])
 
 
 def _strict(

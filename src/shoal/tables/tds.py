@@ -68,6 +68,7 @@ class TopDownSpecialization(Method):
     """
 
     name: ClassVar[str] = "tds"
+    cuts: ClassVar[bool] = True
     summary: ClassVar[str] = (
         "opens values from the top down, those that tell most of the target for least anonymity first"
     )

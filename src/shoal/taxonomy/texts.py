@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from shoal.engines import number_text
 
@@ -14,6 +15,15 @@ def range_text(lo: float, hi: float, text: Callable[[float], str] = number_text)
     ('[20, 36]', '20')
     """
     return text(lo) if lo == hi else f"[{text(lo)}, {text(hi)}]"
+
+
+def branch_text(first: Any, last: Any) -> str:
+    """A branch of neighbouring values, by the first and the last of them.
+
+    >>> branch_text(20.0, 36.0), branch_text("clerk", "nurse")
+    ('[20, 36]', '{clerk … nurse}')
+    """
+    return f"{{{first} … {last}}}" if isinstance(first, str) else range_text(first, last)
 
 
 def cut_text(lo: float, hi: float, text: Callable[[float], str] = number_text) -> str:

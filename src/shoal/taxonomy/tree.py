@@ -19,7 +19,7 @@ from shoal.errors import DataError, PolicyError, choices, some
 from shoal.taxonomy import files
 from shoal.taxonomy.balancing import joined
 from shoal.taxonomy.building import I4, LEAF, Builder, Nodes
-from shoal.taxonomy.texts import range_text
+from shoal.taxonomy.texts import branch_text
 
 ROOT = "*"
 BY = ("level", "height")
@@ -351,5 +351,5 @@ def _ordered(
 ) -> tuple[list[Any], Callable[[Any], str], Callable[[Any, Any], str]]:
     """The values in the order of the leaves, how one of them is written, and how a branch is."""
     if all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in frequencies):
-        return sorted(frequencies), number_text, range_text
-    return sorted(frequencies, key=str), str, lambda first, last: f"{{{first} … {last}}}"
+        return sorted(frequencies), number_text, branch_text
+    return sorted(frequencies, key=str), str, lambda first, last: branch_text(str(first), str(last))

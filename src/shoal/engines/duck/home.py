@@ -9,10 +9,13 @@ import secrets
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from shoal.engines.resources import Resources
 from shoal.errors import EngineError
@@ -20,6 +23,8 @@ from shoal.threads import CORES
 
 if TYPE_CHECKING:
     import duckdb
+
+U8 = NDArray[np.uint64]
 
 PREFIX = ".shoal-work-"
 THREAD = 150 * 10**6  # bytes that one thread of DuckDB needs to sort and to write
@@ -99,6 +104,19 @@ class Home:
             self.connection.register("given", table)
             self.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM given")
             self.connection.unregister("given")
+        return name
+
+    def function(self, word: str, pairs: Callable[[U8, U8], U8]) -> str:
+        """A function in SQL on pairs of whole numbers of 64 bits; its name."""
+        import pyarrow as pa
+
+        def of_arrays(first: Any, second: Any) -> Any:
+            return pa.array(pairs(first.to_numpy(), second.to_numpy()), pa.uint64())
+
+        name = self.fresh(word)
+        with told():
+            make: Any = self.connection.create_function
+            make(name, of_arrays, ["UBIGINT", "UBIGINT"], "UBIGINT", type="arrow")
         return name
 
     def drop(self, *names: str) -> None:

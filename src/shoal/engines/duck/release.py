@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.engines import prints
-from shoal.engines.base import I8, Division, Kept, Plan, Written
+from shoal.engines.base import I8, Dealing, Division, Kept, Plan, Written
 from shoal.engines.duck.home import Home, TooLittle
 from shoal.engines.duck.parts import Keys, scatter, scattered
 from shoal.engines.duck.sources import CHANGED, Source, name, parquet, scan, text
+from shoal.engines.keyed import KeyedHash
 from shoal.errors import DataError
 
 ROW_GROUP = 122_880  # records
@@ -49,6 +50,7 @@ class Release:
         self.loose: list[str] = []  # tables that a part needs
         self.columns: tuple[Kept | Written, ...] = ()
         self.staged: Staged | None = None
+        self.mixing: dict[KeyedHash, str] = {}
         self.total = self.records = 0
 
     def place(self, plan: Plan, staged: Staged, part: str, cells: Sequence[I8]) -> None:
@@ -111,29 +113,39 @@ class Release:
         groups = np.where(np.repeat(group, weight) >= 0, np.append(number, -1)[np.repeat(group, weight)], -1)
         dealt = self.home.put("dealt", pa.table({**listed, "o": ordinal, "g": groups}))
         divided = f"(SELECT * FROM {part} s SEMI JOIN {dealt} USING ({keys.words}))"
-        hashes = self._hashes(plan.dealt_by, staged, divided)
-        self.loose += [dealt, *(table for _, table in hashes)]
-        order = " + ".join(f"h{i}.h::UHUGEINT" for i in range(len(hashes))) or "0::UHUGEINT"
+        hashes = self._hashes(plan.order, staged, divided)
+        own = np.unique(cell)
+        listed = {word: key[own] for word, key in words.items()}
+        hashed = self.home.put("hashed", pa.table({**listed, "h": plan.order.cells[own]}))
+        self.loose += [dealt, hashed, *(table for _, table in hashes)]
+        total = " + ".join(f"h{i}.h::UHUGEINT" for i in range(len(hashes))) or "0::UHUGEINT"
+        order = f"{self._mixing(plan.order)}(c.h, (({total}) % {2**64}::UHUGEINT)::UBIGINT)"
         joins = " ".join(
             f"JOIN {table} h{i} ON s.{staged.column(c)} IS NOT DISTINCT FROM h{i}.raw"
             for i, (c, table) in enumerate(hashes)
         )
         by = ", ".join(f"s.{word}" for word in keys.names)
         numbered = (
-            f"SELECT s.*, row_number() OVER (PARTITION BY {by} ORDER BY ({order}) % {2**64}::UHUGEINT) AS o "
-            f"FROM {divided} s {joins}"
+            f"SELECT s.*, row_number() OVER (PARTITION BY {by} ORDER BY {order}) AS o "
+            f"FROM {divided} s JOIN {hashed} c USING ({keys.words}) {joins}"
         )
         return (
             f"{query} UNION ALL SELECT g{shown} FROM ({numbered}) s JOIN {dealt} USING ({keys.words}, o) WHERE g >= 0"
         )
 
-    def _hashes(self, columns: Sequence[str], staged: Staged, divided: str) -> list[tuple[str, str]]:
+    def _mixing(self, order: Dealing) -> str:
+        """The name of a function in SQL that hashes pairs of hashes, as the engine in memory does."""
+        if order.hash not in self.mixing:
+            self.mixing[order.hash] = self.home.function("mix", order.hash.mix)
+        return self.mixing[order.hash]
+
+    def _hashes(self, order: Dealing, staged: Staged, divided: str) -> list[tuple[str, str]]:
         """For each column a table of its values, among some records, with the hash by which records are dealt."""
         found = []
-        for column in columns:
+        for column in order.columns:
             raw = self.home.arrow(f"SELECT DISTINCT {staged.column(column)} AS raw FROM {divided}")
             array = self.source.typed(column, raw["raw"])
-            hashes = prints.row_hashes({column: array}, len(array))
+            hashes = prints.keyed_hashes(order.hash, {column: array}, len(array))
             found.append((column, self.home.put("hashes", raw.append_column("h", pa.array(hashes)))))
         return found
 

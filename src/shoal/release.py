@@ -177,7 +177,7 @@ class Release:
         work = None
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            work = Path(tempfile.mkdtemp(prefix=f".{folder.name[:40]}-", dir=folder.parent))
+            work = Path(tempfile.mkdtemp(prefix=f".{folder.name[:40]}-", dir=folder.parent.absolute()))
             ledger = self._write_public(work / "public", format or self.format)
             self._write_owner(work / "owner", ledger)
             _exchange([(work / "owner", owner), (work / "public", folder)], work)

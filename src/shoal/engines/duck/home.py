@@ -37,7 +37,7 @@ class Home:
     def __init__(self, resources: Resources) -> None:
         self.duckdb = _duckdb()
         self.resources = resources
-        parent = resources.temp or Path(tempfile.gettempdir())
+        parent = (resources.temp or Path(tempfile.gettempdir())).absolute()
         self.connection: duckdb.DuckDBPyConnection = self.duckdb.connect(config=OFFLINE)
         try:
             parent.mkdir(parents=True, exist_ok=True)

@@ -295,7 +295,38 @@ def test_killed_between_the_two_folders(drive: Driver, place: Place, here: Path,
     place.restore(here, "5")
     assert drive(here, *arguments(7, "--force"), renames=renames).status == -signal.SIGKILL
     agree(here, place)
+    assert hidden(here)
+    assert drive(here, *arguments(7, out="other")).status == 0
+    assert hidden(here) == []
+    assert fingerprint_of(here / "release") == owners_of(here / "release.owner") == [place.old, place.new][renames == 4]
     swept(drive, here)
+
+
+@pytest.mark.parametrize("renames", [1, 2, 3])
+def test_a_release_that_was_moved_away_is_not_overwritten_unasked(
+    drive: Driver, place: Place, here: Path, renames: int
+) -> None:
+    place.restore(here, "5")
+    assert drive(here, *arguments(7, "--force"), renames=renames).status == -signal.SIGKILL
+    ran = drive(here, *arguments(7))
+    assert ran.status == 2 and "--force" in ran.err, ran
+    assert fingerprint_of(here / "release") == owners_of(here / "release.owner") == place.old
+    assert hidden(here) == []
+
+
+def test_the_next_run_in_the_same_place_leaves_nothing_of_one_that_was_killed(
+    drive: Driver, place: Place, here: Path
+) -> None:
+    """Whatever engine it has, and wherever it writes."""
+    stale = 0
+    for share in (0.9, 0.95, 0.98, 0.99):
+        drive(here, *arguments(5), calls=int(share * place.calls))
+        stale += bool(hidden(here))
+        assert drive(here, *arguments(7, "--force", out="other"), "--engine", "memory").status == 0
+        assert hidden(here) == []
+        assert fingerprint_of(here / "release") in (place.old, None)
+        place.restore(here)
+    assert stale
 
 
 def test_a_run_that_is_asked_to_end_leaves_nothing(drive: Driver, place: Place, here: Path) -> None:

@@ -585,6 +585,14 @@ def test_a_process_killed_at_any_moment_leaves_whole_folders(tmp_path: Path) -> 
     for folder in folders:
         assert not folder.exists() or whole(folder)
         assert [p for p in folder.parent.rglob("certificate.json") if whole(p.parent)]
+        release_again(folder)
+
+
+def release_again(folder: Path) -> None:
+    """The next run in the same place removes what a killed one left, and puts back the release that it had moved."""
+    with pytest.raises(shoal.EngineError, match="already there"):
+        small(["p", "q", "r", "s"]).save(folder)
+    assert whole(folder) and {p.name for p in folder.parent.iterdir()} == {folder.name, owner_of(folder).name}
 
 
 def test_a_failure_leaves_no_new_parents(

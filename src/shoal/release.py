@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -25,6 +24,7 @@ from shoal.recoding import Parts, Recoding
 from shoal.report import Facts, Picture, explain, html
 from shoal.requirements import Certificate, Requirement, certify
 from shoal.seed import GUESSABLE, is_guessable, load_seed
+from shoal.workfolder import WorkFolder, sweep
 
 OWNER = ".owner"
 MARK, OWNER_MARK = "certificate.json", "ledger.json"  # by these a folder is known as a release
@@ -175,13 +175,15 @@ class Release:
         """Write what may leave to ``path``, and what must not to ``path`` + ``.owner`` (mode 700).
 
         The table is written in an order that does not follow the input, read back and checked again; only then do both
-        folders appear, whole. A failure leaves what was there before.
+        folders appear, whole. A failure leaves what was there before. Where an earlier program was killed in this, what it
+        left beside ``path`` is removed, and a release that it had moved away is put back first.
 
         Where an earlier release with the same policy is overwritten, its secret is used again, unless a seed was given: the
         release is made once more with that secret, and this object becomes that release. Otherwise whoever has both tables
         could intersect two groupings of the same people.
         """
         folder, owner = _places(path)
+        sweep(folder.parent.absolute())
         for place, mark in ((folder, MARK), (owner, OWNER_MARK)):
             _refuse_to_lose(place, mark, overwrite)
         if self.earlier is not None:
@@ -192,17 +194,19 @@ class Release:
         work = None
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            work = Path(tempfile.mkdtemp(prefix=f".{folder.name[:40]}-", dir=folder.parent))
-            ledger = self._write_public(work / "public", format or self.format)
-            self._write_owner(work / "owner", ledger)
-            _exchange([(work / "owner", owner), (work / "public", folder)], work)
-            shutil.rmtree(work, ignore_errors=True)
+            work = WorkFolder(folder.parent.absolute())
+            ledger = self._write_public(work.path / "public", format or self.format)
+            self._write_owner(work.path / "owner", ledger)
+            work.exchange({"owner": owner.name, "public": folder.name})
             made = []
-        except OSError as error:
-            raise EngineError(f"cannot write the release to {str(folder)!r}: {error.strerror or error}") from error
+        except (OSError, EngineError) as error:
+            fault = error if isinstance(error, OSError) else error.__cause__
+            if not isinstance(fault, OSError):
+                raise
+            raise EngineError(f"cannot write the release to {str(folder)!r}: {fault.strerror or fault}") from fault
         finally:
-            if work is not None and not any(work.glob("old-*")):  # what could not be put back is not thrown away
-                shutil.rmtree(work, ignore_errors=True)
+            if work is not None:
+                work.remove()
             for parent in made:
                 with suppress(OSError):
                     parent.rmdir()
@@ -344,24 +348,3 @@ def _refuse_to_forget(owner: Path, earlier: Ledger) -> None:
             f"{str(owner)!r} belongs to a release that this one goes on from and is counted with; choose another folder. To do "
             "a month over, go on from the release before it"
         )
-
-
-def _exchange(pairs: list[tuple[Path, Path]], work: Path) -> None:
-    """Put new folders in the place of old ones; if anything interrupts, the old ones are put back.
-
-    The last pair is the one that others see: it goes first and comes last, so that nobody sees it beside another's.
-    """
-    olds = [(place, work / f"old-{number}") for number, (_, place) in enumerate(pairs)]
-    try:
-        for place, old in reversed(olds):
-            if place.exists():
-                place.replace(old)
-        for new, place in pairs:
-            new.replace(place)
-    except BaseException:
-        for (new, _), (place, old) in reversed(list(zip(pairs, olds, strict=True))):
-            if not new.exists() and place.exists():
-                place.replace(new)
-            if old.exists() and not place.exists():
-                old.replace(place)
-        raise

@@ -33,6 +33,7 @@ def read_table(path: Path) -> pa.Table:
         raise DataError(f"there is no file {str(path)!r}")
     if path.is_dir():
         raise DataError(f"{str(path)!r} is a folder, which the engine 'memory' does not read; use engine='duckdb'")
+    path = path.absolute()  # Arrow takes a name such as 's3:x' for an address on the network
     with reading(path):
         return _read_parquet(path) if format_of(path) == "parquet" else _read_csv(path)
 
@@ -68,7 +69,7 @@ def size_in_memory(path: Path) -> int:
     if format_of(path) == "csv":
         return path.stat().st_size
     with reading(path):
-        found = pq.read_metadata(path)
+        found = pq.read_metadata(path.absolute())
     return sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
 
 

@@ -229,8 +229,9 @@ class Cut:
                 tuple(c["labels"]),
                 c["missing"],
                 c["closed"],
-                *(None if c["shown"] is None else array_from_json(c["shown"][end], np.float64) for end in (0, 1)),
-                listed=array_from_json(c["listed"], np.float64) if "listed" in c else None,
+                None if c["shown"] is None else array_from_json(c["shown"][0], np.float64),
+                None if c["shown"] is None else array_from_json(c["shown"][1], np.float64),
+                array_from_json(c["listed"], np.float64) if "listed" in c else None,
             )
             for c in found["cuts"]
         )

@@ -67,6 +67,12 @@ class Certificate:
     evidence: Evidence = "table"
     parts: int = 1
 
+    def __post_init__(self) -> None:
+        """A negative count is a fault of the program, and nothing may be released with it."""
+        for name in ("records", "groups", "smallest", "suppressed"):
+            if getattr(self, name) < 0:
+                raise RuntimeError(f"the certificate counts {getattr(self, name)} {name}; nothing was released")
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         findings = [asdict(f) for f in self.findings]

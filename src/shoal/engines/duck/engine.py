@@ -27,7 +27,7 @@ from shoal.engines.base import I4, I8, Counts, Dictionary, Distinct, Division, F
 from shoal.engines.duck.home import Home
 from shoal.engines.duck.parts import Keys, divided, part_of, scatter, scattered
 from shoal.engines.duck.release import Release, Staged
-from shoal.engines.duck.sources import BATCH, CHANGED, Source, name, source_of, text
+from shoal.engines.duck.sources import BATCH, CHANGED, Source, name, scan, source_of, text
 from shoal.engines.resources import Resources
 from shoal.errors import DataError, EngineError, PolicyError, choices
 
@@ -101,6 +101,7 @@ class DuckEngine:
             raw = self.source.typed(column, found["raw"].combine_chunks())
             raw = raw.chunk(0) if isinstance(raw, pa.ChunkedArray) else raw
             records = found["records"].to_numpy()
+            self.source.refuse_miscounted(int(records.sum()))
             present = raw.is_valid().to_numpy(zero_copy_only=False)
             kept, target = values.settled(raw.filter(pa.array(present)), column, reading)
             place = np.full(len(raw), -1, np.int32)
@@ -186,7 +187,9 @@ class DuckEngine:
             query = f"SELECT {keys.words}, count(*) AS n FROM ({self._encoded(keys)}) GROUP BY ALL"
             self._read(f"CREATE TEMP TABLE {table} AS {query}")
             first = f"k0 // {math.prod(keys.groups[0][len(quasi) :])}"
-            cells, most = self.home.rows(f"SELECT count(*) FROM {table}")[0][0], self.home.resources.most
+            cells, records = self.home.rows(f"SELECT count(*), coalesce(sum(n), 0)::BIGINT FROM {table}")[0]
+            self.source.refuse_miscounted(records)
+            most = self.home.resources.most
             ends = [None]
             if cells > most:
                 shares = [i / -(-cells // most) for i in range(1, -(-cells // most))]
@@ -233,7 +236,8 @@ class DuckEngine:
                 f"COPY ({self._encoded(keys, carry)}) TO {text(str(file))} (FORMAT parquet, COMPRESSION lz4_raw)"
             )
             self.source.refuse_changed()
-            sql = f"read_parquet({text(str(file))})"
+            sql = scan([file])
+            self.source.refuse_miscounted(self.home.rows(f"SELECT count(*) FROM {sql}")[0][0])
             parts = divided(self.home, keys, sql, len(quasi), least)
             if parts.parts > 1:
                 assert parts.folder is not None  # noqa: S101

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import os
-import secrets
-import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -20,13 +17,13 @@ from numpy.typing import NDArray
 from shoal.engines.resources import Resources
 from shoal.errors import EngineError
 from shoal.threads import CORES
+from shoal.workfolder import WorkFolder
 
 if TYPE_CHECKING:
     import duckdb
 
 U8 = NDArray[np.uint64]
 
-PREFIX = ".shoal-work-"
 THREAD = 150 * 10**6  # bytes that one thread of DuckDB needs to sort and to write
 OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 _lasting: list[Home] = []  # homes whose tables were handed out: they stay until the program ends
@@ -35,44 +32,30 @@ _lasting: list[Home] = []  # homes whose tables were handed out: they stay until
 class Home:
     """A connection of its own, so that nothing of the user's is touched, and a folder (mode 700) for what is put aside.
 
-    The folder holds raw data. It is removed when nobody needs it any more, at the latest when the program ends; what a killed
-    program left behind is removed by the next one that works in the same place.
+    The folder holds raw data. It is removed when nobody needs it any more, at the latest when the program ends; see
+    `WorkFolder` for programs that are killed.
     """
 
     def __init__(self, resources: Resources) -> None:
         self.duckdb = _duckdb()
         self.resources = resources
-        parent = resources.temp or Path(tempfile.gettempdir())
+        parent = (resources.temp or Path(tempfile.gettempdir())).absolute()
         self.connection: duckdb.DuckDBPyConnection = self.duckdb.connect(config=OFFLINE)
         try:
             parent.mkdir(parents=True, exist_ok=True)
-            _sweep(parent)
-            self.folder = parent / f"{PREFIX}{secrets.token_hex(8)}"
-            self.close = self._hold()
+            work = WorkFolder(parent)
         except OSError as error:
             raise EngineError(
                 f"cannot work in {str(parent)!r}: {error.strerror or error}; name a folder with temp"
             ) from None
+        self.folder = work.path
+        self.close = weakref.finalize(self, _close, self.connection, work, os.getpid())
         self._numbers = itertools.count()
         spill = str(self.folder / "spill").replace("'", "''")
         memory = max(resources.budget // 2, 10**8)
         self.threads = max(min(CORES, memory // THREAD), 1)
         self.run(f"SET memory_limit = '{memory}B'; SET temp_directory = '{spill}'; SET threads = {self.threads}")
         self.run("SET preserve_insertion_order = false; SET TimeZone = 'UTC'; SET enable_progress_bar = false")
-
-    def _hold(self) -> weakref.finalize[..., Any]:
-        """Make the folder and lock it as long as this program runs; whoever interrupts, it does not stay."""
-        try:
-            while True:
-                self.folder.mkdir(mode=0o700)
-                lock = os.open(self.folder, os.O_RDONLY)
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                if self.folder.exists():  # another program may have swept it before it was locked
-                    return weakref.finalize(self, _removed, self.folder, self.connection, lock, os.getpid())
-                os.close(lock)
-        except BaseException:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            raise
 
     def fresh(self, word: str) -> str:
         """A name that no table here has."""
@@ -190,26 +173,9 @@ def _duckdb() -> Any:
     return duckdb
 
 
-def _sweep(parent: Path) -> None:
-    """Remove what programs left behind that were killed: folders of ours that nobody holds."""
-    for folder in parent.glob(f"{PREFIX}*"):
-        with suppress(OSError):
-            if folder.lstat().st_uid != os.getuid():
-                continue
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(lock)
-
-
-def _removed(folder: Path, connection: Any, lock: int, owner: int) -> None:
+def _close(connection: Any, work: WorkFolder, owner: int) -> None:
     if os.getpid() != owner:  # a child that was forked
         return
-    for _ in range(2):  # again, where somebody interrupts
-        with suppress(KeyboardInterrupt):
-            with suppress(Exception):
-                connection.close()
-            shutil.rmtree(folder, ignore_errors=True)
-    os.close(lock)
+    with suppress(Exception, KeyboardInterrupt):
+        connection.close()
+    work.remove()

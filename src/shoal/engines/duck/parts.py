@@ -87,7 +87,7 @@ def divided(home: Home, keys: Keys, staged: str, quasi: int, least: int) -> Divi
     )
     sizes = [size for group in keys.groups for size in group][:quasi]
     widest = sorted(range(quasi), key=lambda j: (-sizes[j], j))
-    tree = _cut(home, keys, f"read_parquet({text(str(cells))})", (), widest, (most, least))
+    tree = _cut(home, keys, scan([cells]), (), widest, (most, least))
     cells.unlink()
     if tree is None:
         return Division.whole()

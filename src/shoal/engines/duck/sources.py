@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -68,6 +70,12 @@ class Source:
             queries.append(f"SELECT *, {told} FROM {scan(listed)}")
         return f"({' UNION ALL BY NAME '.join(queries)})"
 
+    def refuse_miscounted(self, rows: int) -> None:
+        """An error where DuckDB did not read as many rows as the files hold."""
+        if rows != self.rows:
+            self.refuse_changed()
+            raise RuntimeError(f"DuckDB read {rows} rows from files that hold {self.rows}; nothing was released")
+
     def refuse_changed(self) -> None:
         """An error where the user's files are not what they were when they were opened."""
         if self.stamps and self.stamps != _stamps(self.files):
@@ -104,9 +112,21 @@ def _batches(path: Path, columns: list[str], size: int, *, own: bool) -> Iterato
 
 
 def scan(listed: Sequence[Path]) -> str:
-    """Parquet files that are one table, in SQL."""
+    """Parquet files that are one table, in SQL: exactly these files, in whatever folder they are."""
     union = ", union_by_name = true" if len(listed) > 1 else ""
-    return f"read_parquet([{', '.join(text(str(file)) for file in listed)}], hive_partitioning = false{union})"
+    return f"read_parquet([{', '.join(map(_pattern, listed))}], hive_partitioning = false{union})"
+
+
+def _pattern(file: Path) -> str:
+    """A file as DuckDB reads it, in SQL: every path is a glob pattern there, and this one matches this file only."""
+    path = file.absolute().as_posix()
+    plain = re.sub(r"[*?[]", r"[\g<0>]", path)
+    if plain != path and "\\" in path and os.sep == "/":  # no pattern of DuckDB's matches a backslash
+        raise EngineError(
+            f"DuckDB cannot read {path!r}, whose path holds a backslash and also one of the characters * ? [; rename the file "
+            "or its folder"
+        )
+    return text(plain)
 
 
 def text(value: str) -> str:
@@ -126,6 +146,7 @@ def source_of(data: Any, home: Home) -> Source:
         path = Path(data)
         if not path.exists():
             raise DataError(f"there is no file {str(path)!r}")
+        path = path.absolute()  # libraries take a name such as 's3:x' for an address on the network
         if path.suffix.lower() in DATABASES:
             try:
                 with told():

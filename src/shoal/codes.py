@@ -314,11 +314,10 @@ class Shown:
 def shown(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> Shown:
     """A finished table by its quasi-identifiers, by the confidential columns that a requirement names, and those of ``also``.
 
-    A quasi-identifier that was written as two columns, ``age_lo`` and ``age_hi``, counts as both.
+    A quasi-identifier that was written as two columns, ``age_lo`` and ``age_hi``, counts as both. Where the table has ``age``
+    as well, ``age`` alone counts: the other two have no role.
     """
-    present = engine.schema().names
-    parts = {name: (name,) if name in present else (f"{name}_lo", f"{name}_hi") for name in policy.quasi}
-    columns = tuple(part for name in policy.quasi for part in parts[name])
+    columns = tuple(part for parts in policy.published_as(engine.schema().names).values() for part in parts)
     listed = tuple(dict.fromkeys((*columns, *policy.confidential, *also)))
     engine.prepare(dict.fromkeys(listed, AS_SEEN))
     dictionaries: dict[str, Dictionary] = {}

@@ -65,6 +65,7 @@ class View:
         those of all tables together.
         """
         leaving = drawn or self.engine
+        columns = leaving.schema().names
         fingerprint = fingerprint or leaving.fingerprint()
         groups, labels = self.groups, self.labels
         if earlier is not None:
@@ -76,7 +77,8 @@ class View:
             fingerprint=fingerprint,
             label=lambda column, code: labels[column][code],
             suppressed=suppressed,
-            identifiers=tuple(n for n in policy.identifiers if n in leaving.schema().names),
+            identifiers=tuple(n for n in columns if n in policy.identifiers or n == policy.key),
+            unassigned=policy.unassigned(columns),
             evidence="union" if earlier is not None else "table" if drawn is None else "groups",
             parts=parts,
         )

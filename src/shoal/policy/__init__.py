@@ -6,7 +6,7 @@ when it is used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -277,6 +277,16 @@ class Policy(BaseModel):
         """The columns whose values inside a group some requirement looks at."""
         return tuple(dict.fromkeys(r.of for r in self.require if r.of is not None))
 
+    def published_as(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """The columns of a published table that show each quasi-identifier: itself, or ``age_lo`` and ``age_hi`` instead."""
+        return {name: (name,) if name in names else (f"{name}_lo", f"{name}_hi") for name in self.quasi}
+
+    def unassigned(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The columns of a published table that have no role."""
+        roles = {*self.identifiers, *self.kept, self.key, self.target}
+        roles.update(*self.published_as(names).values())
+        return tuple(name for name in names if name not in roles)
+
     def reading(self, column: str) -> Reading:
         """How a column's raw values are to be understood."""
         kind = self.quasi[column].kind if column in self.quasi else "categorical"
@@ -303,9 +313,18 @@ class Policy(BaseModel):
             }
         for role, columns in roles.items():
             for column in columns:
-                if not any(name in schema.names for name in (column, f"{column}_lo" if check else column)):
+                shown = self.published_as(schema.names)[column] if check and role == "quasi" else (column,)
+                lost = [name for name in shown if name not in schema.names]
+                if len(lost) == len(shown):
                     raise self._fault(
                         f"column {column!r} is not in the table; {choices(column, schema.names)}",
+                        role,
+                        column,
+                    )
+                if lost:
+                    raise self._fault(
+                        f"column {column!r} is shown by {shown[0]!r} and {shown[1]!r} together, but {lost[0]!r} is not in "
+                        f"the table; add it, or publish {column!r} itself",
                         role,
                         column,
                     )

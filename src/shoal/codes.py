@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.engines import (
-    AS_SEEN,
     Counts,
     Dictionary,
     Distinct,
@@ -268,7 +267,7 @@ def coded(
     """
     confidential = [c for c in dict.fromkeys((*policy.confidential, *also)) if c not in policy.quasi]
     readings = {c: policy.reading(c) for c in policy.quasi}
-    readings |= dict.fromkeys(confidential, AS_SEEN)  # these are published as they are
+    readings |= {c: policy.counted_as(c) for c in confidential}
     engine.prepare(readings)
     dictionaries: dict[str, Dictionary] = {}
     attributes = []
@@ -319,9 +318,10 @@ def shown(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> Shown:
     """
     columns = tuple(part for parts in policy.published_as(engine.schema().names).values() for part in parts)
     listed = tuple(dict.fromkeys((*columns, *policy.confidential, *also)))
-    engine.prepare(dict.fromkeys(listed, AS_SEEN))
+    readings = {name: policy.counted_as(name) for name in listed}
+    engine.prepare(readings)
     dictionaries: dict[str, Dictionary] = {}
-    values = {name: secret_of(engine, name, AS_SEEN, dictionaries) for name in listed}
+    values = {name: secret_of(engine, name, readings[name], dictionaries) for name in listed}
     return Shown(columns, values, engine.encode(dictionaries))
 
 

@@ -57,7 +57,7 @@ class Certificate:
     ``holds`` is the verdict on the requirements. ``identifiers`` are the columns of the table that the policy calls
     identifiers or key: no requirement protects these, so a table that has any is not ``publishable``. ``unassigned`` are
     the columns of the table that the policy gives no role, so nothing was tested about them. ``notes`` are warnings, a
-    sentence each.
+    sentence each, such as one about several spellings of a value that are counted as different values.
     """
 
     holds: bool

@@ -144,6 +144,7 @@ def policies(draw: st.DrawFn) -> shoal.Policy:
         quasi={column: draw(quasis()) for column in quasi},
         target=target,
         missing=draw(st.lists(st.one_of(words, st.just("")), max_size=3, unique=True)),
+        normalize=draw(st.lists(st.sampled_from(confidential), unique=True)) if confidential else (),
         require=draw(st.lists(requirements(quasi, confidential), max_size=4)),
         suppress=draw(st.sampled_from([0.0, 0.02, 0.5, 1.0])),
         **given,

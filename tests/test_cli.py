@@ -470,8 +470,41 @@ def test_check_as_json_in_a_file(run: Run, here: Path) -> None:
     assert ran.code == 1 and "does not hold" in ran.out
     assert json.loads((here / "found.json").read_text())["holds"] is False
     (here / "policy.yaml").write_text(POLICY.replace(": 3\n", ": 1\n"))
+    assert run("check", "table.csv", "-p", "policy.yaml", "--json", "found.json").code == 1
+    found = json.loads((here / "found.json").read_text())
+    assert (found["holds"], found["publishable"], found["identifiers"]) == (True, False, ["name"])
+    (here / "policy.yaml").write_text(POLICY.replace(": 3\n", ": 1\n").replace("identifiers", "keep"))
     assert run("check", "table.csv", "-p", "policy.yaml", "--json", "found.json").code == 0
-    assert json.loads((here / "found.json").read_text())["holds"] is True
+    found = json.loads((here / "found.json").read_text())
+    assert (found["holds"], found["publishable"], found["identifiers"]) == (True, True, [])
+
+
+LOOSE = POLICY.replace(": 3\n", ": 1\n")
+
+
+@pytest.mark.parametrize(
+    "policy", [LOOSE, LOOSE.replace("identifiers: [name]", "key: name")], ids=["identifiers", "key"]
+)
+def test_check_is_status_one_where_identifiers_are_present(run: Run, here: Path, policy: str) -> None:
+    (here / "policy.yaml").write_text(policy)
+    ran = run("check", "table.csv", "-p", "policy.yaml")
+    assert ran.code == 1 and ran.err == ""
+    assert ran.out.startswith("holds for the quasi-identifiers, but identifiers are present: 12 records in 12 groups\n")
+    assert "identifiers, which no requirement hides: name\n" in ran.out
+    ran = run("check", "table.csv", "-p", "policy.yaml", "--json", "-")
+    assert ran.code == 1 and json.loads(ran.out)["publishable"] is False
+    pd.read_csv(here / "table.csv").drop(columns="name").to_csv(here / "table.csv", index=False)
+    ran = run("check", "table.csv", "-p", "policy.yaml")
+    assert ran.code == 0 and ran.out.startswith("holds: ")
+
+
+def test_check_names_columns_without_a_role_and_keeps_its_status(run: Run, here: Path) -> None:
+    (here / "policy.yaml").write_text(LOOSE.replace("identifiers: [name]\n", ""))
+    ran = run("check", "table.csv", "-p", "policy.yaml")
+    assert ran.code == 0 and ran.out.startswith("holds: ")
+    assert "columns without a role in the policy, about which nothing was tested: name\n" in ran.out
+    ran = run("check", "table.csv", "-p", "policy.yaml", "--json", "-")
+    assert ran.code == 0 and json.loads(ran.out)["unassigned"] == ["name"]
 
 
 def test_check_as_json_is_valid_where_a_ratio_is_infinite(run: Run, here: Path) -> None:
@@ -541,8 +574,9 @@ def test_demo_does_not_empty_a_folder_of_other_things(run: Run, here: Path) -> N
 def test_help_names_the_exit_status(run: Run) -> None:
     ran = run("--help")
     assert ran.code == 0
-    for word in ("anonymize", "check", "methods", "demo", "Exit status"):
-        assert word in ran.out
+    for word in ("anonymize", "check", "methods", "demo", "Exit status", "identifiers are present"):
+        assert word in " ".join(ran.out.split())
+    assert "identifiers are present" in " ".join(run("check", "--help").out.split())
 
 
 def test_the_program_itself(here: Path) -> None:

@@ -126,7 +126,8 @@ def check(
 
     Returns
     -------
-    A `Certificate`: whether every requirement holds, the worst group of each, and the fingerprint of the rows.
+    A `Certificate`: whether every requirement holds, the worst group of each, the columns that are identifiers or have no
+    role, and the fingerprint of the rows. ``publishable`` is true where every requirement holds and there are no identifiers.
 
     Notes
     -----

@@ -1,4 +1,7 @@
-"""The command line. Exit status 0: holds; 1: the requirement does not hold; 2: the input or the policy is wrong."""
+"""The command line.
+
+Exit status 0: holds; 1: the requirement does not hold, or `check` finds identifiers; 2: the input or the policy is wrong.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Release what personal data teaches, so that every person in it hides in a crowd.",
-    epilog="Exit status: 0 holds, 1 the requirement does not hold, 2 the input or the policy is wrong, 3 a fault of Shoal.",
+    epilog="Exit status: 0 holds, 1 the requirement does not hold or identifiers are present (check), 2 the input or the "
+    "policy is wrong, 3 a fault of Shoal.",
 )
 app.add_typer(cli_taxonomy.app, name="taxonomy")
 
@@ -170,7 +174,7 @@ def check(
     memory: MemoryOption = None,
     temp: TempOption = None,
 ) -> None:
-    """Test TABLE against the policy as a stranger sees it; exit 1 where it does not hold."""
+    """Test TABLE against the policy as a stranger sees it; exit 1 where it does not hold or identifiers are present."""
     if json_ is not None and json_.resolve() in (table.resolve(), policy.resolve()):
         raise shoal.PolicyError(f"--json would overwrite {str(json_)!r}, which is read; choose another file")
     certificate = shoal.check(table, Policy.load(policy), engine=engine, memory=memory, temp=temp)
@@ -180,7 +184,7 @@ def check(
         if json_ is not None:
             _write(json_, certificate.to_json() + "\n")
         _show_certificate(certificate)
-    raise typer.Exit(0 if certificate.holds else 1)
+    raise typer.Exit(0 if certificate.publishable else 1)
 
 
 @app.command()
@@ -325,8 +329,8 @@ def _where(folder: Path, release: Release) -> None:
 
 
 def _show_certificate(certificate: Certificate) -> None:
-    word, colour = ("holds", "green") if certificate.holds else ("does not hold", "red")
-    head = Text(word, style=f"bold {colour}")
+    colour = "green" if certificate.publishable else "yellow" if certificate.holds else "red"
+    head = Text(certificate.verdict, style=f"bold {colour}")
     among = " with what was released before" if certificate.evidence == "union" else ""
     counted = f": {certificate.records:,} records in {certificate.groups:,} groups{among}"
     _console().print(head.append(counted, style="default not bold"))
@@ -345,11 +349,8 @@ def _show_certificate(certificate: Certificate) -> None:
     if certificate.evidence != "table":
         note = DRAWN if certificate.evidence == "groups" else UNION
         _console().print(note, style="yellow", soft_wrap=True)
-    if certificate.identifiers:
-        named = ", ".join(certificate.identifiers)
-        _console().print(
-            f"the table still holds identifiers, which no requirement hides: {named}", style="yellow", soft_wrap=True
-        )
+    for remark in certificate.remarks:
+        _console().print(remark, style="yellow", soft_wrap=True)
     _console().print(f"fingerprint {certificate.fingerprint}", soft_wrap=True)
 
 

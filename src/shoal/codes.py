@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from shoal import kernels
 from shoal.engines import (
-    AS_SEEN,
     Counts,
     Dictionary,
     Distinct,
@@ -335,7 +334,7 @@ def coded(
     """
     confidential = [c for c in dict.fromkeys((*policy.confidential, *also)) if c not in policy.quasi]
     readings = {c: policy.reading(c) for c in policy.quasi}
-    readings |= dict.fromkeys(confidential, AS_SEEN)  # these are published as they are
+    readings |= {c: policy.counted_as(c) for c in confidential}
     engine.prepare(readings)
     dictionaries: dict[str, Dictionary] = {}
     attributes = []
@@ -384,15 +383,15 @@ class Shown:
 def shown(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> Shown:
     """A finished table by its quasi-identifiers, by the confidential columns that a requirement names, and those of ``also``.
 
-    A quasi-identifier that was written as two columns, ``age_lo`` and ``age_hi``, counts as both.
+    A quasi-identifier that was written as two columns, ``age_lo`` and ``age_hi``, counts as both. Where the table has ``age``
+    as well, ``age`` alone counts: the other two have no role.
     """
-    present = engine.schema().names
-    parts = {name: (name,) if name in present else (f"{name}_lo", f"{name}_hi") for name in policy.quasi}
-    columns = tuple(part for name in policy.quasi for part in parts[name])
+    columns = tuple(part for parts in policy.published_as(engine.schema().names).values() for part in parts)
     listed = tuple(dict.fromkeys((*columns, *policy.confidential, *also)))
-    engine.prepare(dict.fromkeys(listed, AS_SEEN))
+    readings = {name: policy.counted_as(name) for name in listed}
+    engine.prepare(readings)
     dictionaries: dict[str, Dictionary] = {}
-    values = {name: secret_of(engine, name, AS_SEEN, dictionaries) for name in listed}
+    values = {name: secret_of(engine, name, readings[name], dictionaries) for name in listed}
     return Shown(columns, values, engine.encode(dictionaries))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.codes import Secret, secret_of
-from shoal.engines import AS_SEEN, Counts, Dictionary, Engine, Plan, Written, number_of, number_text, open_data
+from shoal.engines import Counts, Dictionary, Engine, Plan, Written, number_of, number_text, open_data
 from shoal.errors import DataError, PolicyError, RequirementNotMet
 from shoal.groups import Groups
 from shoal.ledger import Labels, Ledger
@@ -54,7 +54,7 @@ class Before:
             recoding.apply(path)  # says why not
         policy = policy or Policy.load(path.with_name("policy.yaml"))
         _refuse_other_policy(policy, recoding)
-        return cls(policy, recoding, Ledger.load(path).asked_of(policy.confidential), load_seed(path.parent))
+        return cls(policy, recoding, Ledger.load(path).counted_by(policy), load_seed(path.parent))
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class New:
     def of(cls, engine: Engine, before: Before, *, nearest: bool) -> New:
         """Read the columns that are needed."""
         coding: dict[str, Dictionary] = {}
-        secrets = tuple(secret_of(engine, c, AS_SEEN, coding) for c in before.policy.confidential)
+        secrets = tuple(secret_of(engine, c, before.policy.counted_as(c), coding) for c in before.policy.confidential)
         return cls(before, locate(before.recoding, engine, coding), secrets, engine.schema().names, nearest)
 
     @property

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import DataError
+from shoal.errors import DataError, PolicyError
 from shoal.groups import Groups, distinct
+from shoal.policy import Policy
 from shoal.recoding.base import array_from_json, array_to_json
 
 I4 = NDArray[np.int32]
@@ -32,18 +33,55 @@ class Ledger:
     """The groups of one or several released tables, by what stands in them.
 
     ``labels`` has for every column of the groups what its codes stand for. ``releases`` are the fingerprints of the tables
-    that were counted, the earliest first; ``recoding`` is the digest of the recoding that made them.
+    that were counted, the earliest first; ``recoding`` is the digest of the recoding that made them. ``normalized`` are the
+    confidential columns whose values were normalized before they were counted.
     """
 
     groups: Groups
     labels: Mapping[str, Labels]
     releases: tuple[str, ...] = ()
     recoding: str = ""
+    normalized: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, groups: Groups, labels: Mapping[str, Sequence[str | None]], release: str) -> Ledger:
+    def of(
+        cls,
+        groups: Groups,
+        labels: Mapping[str, Sequence[str | None]],
+        release: str,
+        *,
+        normalized: Sequence[str] = (),
+    ) -> Ledger:
         """What was counted in one table."""
-        return cls(groups, {name: tuple(labels[name]) for name in groups.names}, (release,))
+        found = {name: tuple(labels[name]) for name in groups.names}
+        return cls(groups, found, (release,), normalized=tuple(normalized))
+
+    def counted_by(self, policy: Policy) -> Ledger:
+        """The counts of the columns that a policy's requirements name, their values normalized where the policy says so."""
+        found = self.asked_of(policy.confidential)
+        groups = found.groups
+        for name in groups.secrets:
+            if name in self.normalized and name not in policy.normalize:
+                raise PolicyError(
+                    f"the values of {name!r} were normalized when earlier releases were counted, so new ones can only be "
+                    f"counted with them in the same way; add 'normalize: [{name}]' to the policy"
+                )
+        if all(name in self.normalized or name not in policy.normalize for name in groups.secrets):
+            return found
+        labels, codes, none, normal = [], [], np.zeros(0, np.int32), policy.normal
+        for name, old, column in zip(groups.secrets, groups.labels, groups.secret.T, strict=True):
+            if name in policy.normalize:
+                old = tuple(normal(label or "") or None for label in old)
+            new, moved = _common(old, (), column, none)
+            labels.append(new)
+            codes.append(moved)
+        groups = replace(
+            groups,
+            secret=_columns(codes, len(groups.weight)),
+            domains=tuple(map(len, labels)),
+            labels=tuple(labels),
+        )
+        return replace(found, groups=_summed(groups), normalized=policy.normalize)
 
     def asked_of(self, secrets: Sequence[str]) -> Ledger:
         """The same groups with the counts of these confidential columns alone."""
@@ -93,7 +131,7 @@ class Ledger:
             tuple(labels for labels, _ in secret),
         )
         labels = {name: found for name, (found, _) in zip(mine.names, quasi, strict=True)}
-        return Ledger(groups, labels, (*self.releases, *other.releases), self.recoding)
+        return Ledger(groups, labels, (*self.releases, *other.releases), self.recoding, self.normalized)
 
     def union(self, other: Ledger) -> Ledger:
         """What is counted in both together, as a stranger would who puts one table under the other."""
@@ -114,7 +152,8 @@ class Ledger:
                 "recoding": self.recoding,
                 "columns": [{"name": n, "labels": list(self.labels[n])} for n in groups.names],
                 "confidential": [
-                    {"name": n, "labels": list(found)} for n, found in zip(groups.secrets, groups.labels, strict=True)
+                    {"name": n, "labels": list(found), "normalized": n in self.normalized}
+                    for n, found in zip(groups.secrets, groups.labels, strict=True)
                 ],
                 "groups": array_to_json(groups.quasi),
                 "start": array_to_json(groups.start),
@@ -143,7 +182,8 @@ class Ledger:
         )
         labels = {entry["name"]: tuple(entry["labels"]) for entry in columns}
         _refuse_torn(groups, labels)
-        return cls(groups, labels, tuple(found["releases"]), found["recoding"])
+        normalized = tuple(entry["name"] for entry in confidential if entry.get("normalized"))
+        return cls(groups, labels, tuple(found["releases"]), found["recoding"], normalized)
 
     @classmethod
     def load(cls, recoding: Path) -> Ledger:

@@ -452,8 +452,9 @@ def _refuse_clash(written: list[str], policy: Policy) -> None:
         raise PolicyError(
             f"column {split[0][0]!r} would be written as two, which cannot be told from the column {split[0][1]!r}; rename it"
         )
-    twice = [name for name in written if written.count(name) > 1 or name in policy.kept]
+    others = (*policy.kept, *policy.identifiers, policy.key)  # a name of an identifier would look like one to the check
+    twice = [name for name in written if written.count(name) > 1 or name in others]
     if twice:
         raise PolicyError(
-            f"the released column {twice[0]!r} would stand beside another of that name; rename the column"
+            f"the released column {twice[0]!r} would stand beside another of that name, or take its place; rename the column"
         )

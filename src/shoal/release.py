@@ -13,8 +13,8 @@ from typing import Any
 
 import shoal.path
 from shoal.codes import published, shown
-from shoal.engines import Engine, Format, digest_of, open_data
-from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet
+from shoal.engines import Engine, Format, Normalizer, digest_of, open_data
+from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet, some
 from shoal.groups import Groups
 from shoal.ledger import FILE, Ledger, digest
 from shoal.measures import Audience, Confided, Measures
@@ -66,8 +66,10 @@ class View:
         those of all tables together.
         """
         leaving = drawn or self.engine
+        columns = leaving.schema().names
         fingerprint = fingerprint or leaving.fingerprint()
         groups, labels = self.groups, self.labels
+        notes = _unlike_spellings(policy, columns, self.labels, earlier)
         if earlier is not None:
             union = earlier.union(Ledger.of(groups, labels, fingerprint))
             groups, labels = union.groups, union.labels
@@ -77,9 +79,11 @@ class View:
             fingerprint=fingerprint,
             label=lambda column, code: labels[column][code],
             suppressed=suppressed,
-            identifiers=tuple(n for n in policy.identifiers if n in leaving.schema().names),
+            identifiers=tuple(n for n in columns if n in policy.identifiers or n == policy.key),
+            unassigned=policy.unassigned(columns),
             evidence="union" if earlier is not None else "table" if drawn is None else "groups",
             parts=parts,
+            notes=notes,
         )
         return replace(found, records=self.groups.records)
 
@@ -91,6 +95,49 @@ class View:
 def examine(data: Any, policy: Policy) -> Certificate:
     """Test a table against a policy by what stands in it, whoever made it."""
     return View.of(open_data(data), policy).certificate(policy)
+
+
+def _unlike_spellings(
+    policy: Policy, columns: Sequence[str], labels: Mapping[str, Sequence[str | None]], earlier: Ledger | None
+) -> tuple[str, ...]:
+    """A warning for each column whose requirements count several spellings of a value as different values.
+
+    A value that a requirement names and the table has in another spelling alone is such a case too. Only values of this
+    table and of the policy are quoted, none of ``earlier`` tables.
+    """
+    notes = []
+    for column in policy.confidential:
+        if column in policy.normalize or column not in columns or column not in policy.countable:
+            continue
+        before = () if earlier is None else earlier.groups.labels[earlier.groups.secrets.index(column)]
+        named = [v for r in policy.require if r.of == column for v in getattr(r, "values", None) or ()]
+        if said := _agreeing(policy.normal, labels[column], named, before):
+            notes.append(
+                f"Requirements count values of {column!r} as different that agree after normalization (trimming, Unicode NFKC, "
+                f"case folding, number text, words for missing): {said}. Add 'normalize: [{column}]' to the policy to count "
+                "them as one."
+            )
+    return tuple(notes)
+
+
+def _agreeing(
+    normal: Normalizer, labels: Sequence[str | None], named: Sequence[str], before: Sequence[str | None]
+) -> str:
+    """The pairs of values that agree after normalization, in words."""
+    first: dict[str, str] = {}
+    pairs = []
+    for text in (label or "" for label in labels):
+        other = first.setdefault(normal(text), text)
+        if other != text:
+            pairs.append((other, text))
+    for text in named:
+        other = first.get(normal(text), text)
+        if other not in named:
+            pairs.append((other, text))
+    if pairs:
+        return some(dict.fromkeys(pairs))
+    unlike = any(first.get(normal(text), text) != text for text in (label or "" for label in before))
+    return "values of this table and of earlier releases" if unlike else ""
 
 
 def spread(requirements: Sequence[Requirement], names: Sequence[str]) -> list[Any]:
@@ -248,7 +295,9 @@ class Release:
         (folder / "report.html").write_text(html(self.facts(), self.policy, owner=False), encoding="utf-8")
         if view is None:
             return None
-        ledger = Ledger.of(view.groups, view.labels, certificate.fingerprint).asked_of(self.policy.confidential)
+        ledger = Ledger.of(
+            view.groups, view.labels, certificate.fingerprint, normalized=self.policy.normalize
+        ).asked_of(self.policy.confidential)
         return ledger if self.earlier is None else self.earlier.union(ledger)
 
     def _recheck(self, written: Engine, view: View | None) -> Certificate:

@@ -54,7 +54,8 @@ def test_release_holds_when_recounted(case: Case, method: str, parameters: dict[
         return
     frame = release.frame
     assert holds(frame, case.policy)
-    assert release.certificate.holds
+    assert release.certificate.holds and release.certificate.publishable
+    assert release.certificate.unassigned == ()
     assert release.certificate.smallest == recount(frame, list(case.policy.quasi)).min()
     assert release.certificate.groups == len(recount(frame, list(case.policy.quasi)))
     assert len(frame) + release.certificate.suppressed == len(case.frame)

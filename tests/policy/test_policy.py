@@ -299,6 +299,7 @@ def test_the_schema_accepts_what_the_loader_accepts() -> None:
             "key",
             "truly_sensitive",
             "missing",
+            "normalize",
             "require",
             "suppress",
         )

@@ -26,7 +26,7 @@ from shoal.engines.base import (
     format_of,
 )
 from shoal.engines.resources import DATABASES, EngineName, Resources, machine_memory, resources_of
-from shoal.engines.text import date_text, moment_of, number_of, number_text
+from shoal.engines.text import Normalizer, date_text, moment_of, number_of, number_text
 
 __all__ = [
     "AS_SEEN",
@@ -39,6 +39,7 @@ __all__ = [
     "Engine",
     "Format",
     "Kept",
+    "Normalizer",
     "Plan",
     "Reading",
     "Resources",

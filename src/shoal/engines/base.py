@@ -46,12 +46,14 @@ def digest_of(path: Path) -> str:
 class Reading:
     """How a column is to be understood: its kind, and the texts that stand for a missing value.
 
-    Spaces around such a text do not count, unless the reading is ``exact``.
+    Spaces around such a text do not count, unless the reading is ``exact``. With ``normalized``, values whose texts agree after
+    `Normalizer` are one value.
     """
 
     kind: ReadingKind = "text"
     missing: tuple[str, ...] = ("",)
     exact: bool = False
+    normalized: bool = False
 
 
 AS_SEEN = Reading("text", ("",), exact=True)  # as a stranger sees a published column: only what is empty is missing

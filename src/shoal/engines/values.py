@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from shoal import kernels
 from shoal.engines.base import I4, I8, Distinct, Reading
-from shoal.engines.text import EXACT, moment_of, number_of
+from shoal.engines.text import EXACT, Normalizer, moment_of, number_of
 from shoal.errors import DataError, some
 
 FRACTION = r"(\.[0-9]*[1-9])0*$|\.0*$"  # of a second; zeros at its end are not written
@@ -51,8 +51,11 @@ def read(array: pa.ChunkedArray, column: str, reading: Reading) -> Coded:
 
 def settled(raw: pa.Array, column: str, reading: Reading) -> tuple[NDArray[Any], I4]:
     """The values that raw ones stand for, in ascending order, and the place of each raw one's among them (-1: missing)."""
-    if reading.exact:
+    if reading.exact or reading.normalized:
         found = texts(raw, column).to_pylist()
+        if reading.normalized:
+            normal = Normalizer(reading.missing)
+            found = [None if t is None else normal(t) or None for t in found]
         gone = np.array([t is None or t in reading.missing for t in found], bool)
         values = np.array([t for t, g in zip(found, gone, strict=True) if not g], dtype=object)
     else:

@@ -123,8 +123,7 @@ class Confided:
             alone = np.bincount(group, minlength=len(size)) == 1
             certain |= alone
             equal += float(size[alone].sum())
-            truly = policy.truly_sensitive.get(name, ())
-            harmful = np.array([label in truly for label in groups.labels[groups.secrets.index(name)]], bool)
+            harmful = np.array(policy.harmful(name, groups.labels[groups.secrets.index(name)]), bool)
             known = np.zeros(len(size), bool)
             known[group] = harmful[code]
             grave += float(size[alone & known].sum())

@@ -6,8 +6,8 @@ when it is used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,10 +24,10 @@ from pydantic import (
     model_validator,
 )
 
-from shoal.engines import Reading, Schema
+from shoal.engines import AS_SEEN, Normalizer, Reading, Schema
 from shoal.errors import DataError, PolicyError, choices
 from shoal.policy.quasi import KINDS, Quasi
-from shoal.requirements import REQUIREMENTS, Combined, Requirement, parameters
+from shoal.requirements import REQUIREMENTS, Combined, Requirement, fields_of, parameters
 from shoal.yamltext import Place, read_yaml
 
 READ_AS = {"numeric": "number", "date": "date", "categorical": "text"}
@@ -42,7 +42,7 @@ def _requirement(value: Any) -> Any:
     if name not in REQUIREMENTS:
         raise PolicyError(f"unknown requirement {name!r}; {choices(str(name), list(REQUIREMENTS))}")
     kind = REQUIREMENTS[name]
-    known = {field.name: field.default for field in fields(kind)}
+    known = {field.name: field.default for field in fields_of(kind)}
     if not isinstance(given, Mapping):
         given = {next(iter(known)): given}
     for key in given:
@@ -108,6 +108,9 @@ class Policy(BaseModel):
         order, so that every engine sends the same record to the same group
     truly_sensitive : of a sensitive column, the values that do harm when they are known (for the sensitive diversity)
     missing : texts that stand for a missing value
+    normalize : sensitive columns, or the target, whose spellings of a value count as one for requirements and measures: texts
+        that agree after trimming, Unicode NFKC and case folding, texts of one number, and the texts of ``missing``. The
+        released values stay as they are
     require : the requirements
     suppress : at most this share of the records may be left out
 
@@ -136,6 +139,7 @@ class Policy(BaseModel):
     key: str | None = None
     truly_sensitive: dict[str, Names] = Field(default_factory=dict)
     missing: Names = ("",)
+    normalize: Names = ()
     require: Annotated[tuple[Rule, ...], BeforeValidator(_flattened)] = ()
     suppress: float = Field(default=0.0, ge=0.0, le=1.0)
     _file: str = PrivateAttr(default="")
@@ -185,6 +189,13 @@ class Policy(BaseModel):
                 f"the target {self.target!r} is an identifier, which is dropped; a target is released",
                 place=("target",),
             )
+        for place, column in enumerate(self.normalize):
+            if column not in self.countable:
+                raise PolicyError(
+                    f"column {column!r} cannot be normalized: requirements count the values of sensitive columns and of the "
+                    f"target alone; {choices(column, self.countable)}",
+                    place=("normalize", place),
+                )
         for number, requirement in enumerate(self.require):
             for column in requirement.on or ():
                 if column not in self.quasi:
@@ -193,14 +204,26 @@ class Policy(BaseModel):
                         f"{choices(column, list(self.quasi))}",
                         place=("require", number),
                     )
-            allowed = [*self.sensitive, *([self.target] if self.target and self.target not in self.quasi else [])]
-            if requirement.of is not None and requirement.of not in allowed:
+            if requirement.of is not None and requirement.of not in self.countable:
                 raise PolicyError(
                     f"{requirement.name} is of {requirement.of!r}, which is no sensitive column; "
-                    f"{choices(requirement.of, allowed)}",
+                    f"{choices(requirement.of, self.countable)}",
                     place=("require", number),
                 )
+        return self._with_normalizer()
+
+    def _with_normalizer(self) -> Policy:
+        """Let requirements that name values of a normalized column compare these as the column is counted."""
+        require = [
+            replace(r, normal=self.normal) if r.of in self.normalize and hasattr(r, "normal") else r  # type: ignore[type-var]
+            for r in self.require
+        ]
+        object.__setattr__(self, "require", tuple(require))
         return self
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Policy:
+        """A copy with other parts; see pydantic."""
+        return super().model_copy(update=update, deep=deep)._with_normalizer()
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
@@ -273,9 +296,40 @@ class Policy(BaseModel):
         return tuple(dict.fromkeys(("", *self.missing)))
 
     @property
+    def countable(self) -> tuple[str, ...]:
+        """The columns whose values a requirement can look at: the sensitive ones, and a target that is no quasi-identifier."""
+        return (*self.sensitive, *([self.target] if self.target and self.target not in self.quasi else []))
+
+    @property
     def confidential(self) -> tuple[str, ...]:
         """The columns whose values inside a group some requirement looks at."""
         return tuple(dict.fromkeys(r.of for r in self.require if r.of is not None))
+
+    @property
+    def normal(self) -> Normalizer:
+        """By what the values of normalized columns are told apart."""
+        return Normalizer(self.tokens)
+
+    def counted_as(self, column: str) -> Reading:
+        """How a published column is read to count its values: as it stands, or normalized."""
+        return Reading("text", self.tokens, normalized=True) if column in self.normalize else AS_SEEN
+
+    def harmful(self, column: str, labels: Sequence[str | None]) -> list[bool]:
+        """Which values of a sensitive column, as they are counted, are truly sensitive."""
+        truly = self.truly_sensitive.get(column, ())
+        if column in self.normalize:
+            truly = tuple(map(self.normal, truly))  # missing is the empty text
+        return [(label or "") in truly for label in labels]
+
+    def published_as(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """The columns of a published table that show each quasi-identifier: itself, or ``age_lo`` and ``age_hi`` instead."""
+        return {name: (name,) if name in names else (f"{name}_lo", f"{name}_hi") for name in self.quasi}
+
+    def unassigned(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The columns of a published table that have no role."""
+        roles = {*self.identifiers, *self.kept, self.key, self.target}
+        roles.update(*self.published_as(names).values())
+        return tuple(name for name in names if name not in roles)
 
     def reading(self, column: str) -> Reading:
         """How a column's raw values are to be understood."""
@@ -303,9 +357,18 @@ class Policy(BaseModel):
             }
         for role, columns in roles.items():
             for column in columns:
-                if not any(name in schema.names for name in (column, f"{column}_lo" if check else column)):
+                shown = self.published_as(schema.names)[column] if check and role == "quasi" else (column,)
+                lost = [name for name in shown if name not in schema.names]
+                if len(lost) == len(shown):
                     raise self._fault(
                         f"column {column!r} is not in the table; {choices(column, schema.names)}",
+                        role,
+                        column,
+                    )
+                if lost:
+                    raise self._fault(
+                        f"column {column!r} is shown by {shown[0]!r} and {shown[1]!r} together, but {lost[0]!r} is not in "
+                        f"the table; add it, or publish {column!r} itself",
                         role,
                         column,
                     )

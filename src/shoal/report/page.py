@@ -35,14 +35,16 @@ SAID = {"table": TESTED, "groups": DRAWN, "union": UNION}
 def html(facts: Facts, policy: Policy, *, owner: bool) -> str:
     """The page. Without ``owner`` it holds nothing that the released table does not show."""
     certificate = facts.certificate
-    verdict = ("holds", "Every requirement holds.") if certificate.holds else ("fails", "A requirement does not hold.")
+    verdict = "Every requirement holds" if certificate.holds else "A requirement does not hold"
+    verdict += ", but identifiers are present" if certificate.holds and certificate.identifiers else ""
+    colour = "holds" if certificate.publishable else "fails"
     parameters = ", ".join(f"{k} = {v}" for k, v in facts.parameters.items())
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Release report</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>
 <h1>Release report</h1>
-<p><span class="{verdict[0]}">{verdict[1]}</span> {SAID[certificate.evidence]}{_parts(certificate)}</p>
-<h2>Requirements</h2>
+<p><span class="{colour}">{verdict}.</span> {SAID[certificate.evidence]}{_parts(certificate)}</p>
+{_remarks(certificate)}<h2>Requirements</h2>
 {_table(("requirement", "worst group reaches", ""), facts.requirements())}
 <h2>What is at risk</h2>
 {_table(("", ""), facts.risks(), figures=True)}
@@ -61,6 +63,11 @@ they are, nor that a group's confidential values differ unless a requirement say
 
 def _parts(certificate: Certificate) -> str:
     return "" if certificate.parts == 1 else f" {PARTS.format(certificate.parts).capitalize()}."
+
+
+def _remarks(certificate: Certificate) -> str:
+    rows = "".join(f"<li>{escape(remark)}</li>" for remark in certificate.remarks)
+    return f"<ul>{rows}</ul>\n" if rows else ""
 
 
 def _kept(facts: Facts) -> str:

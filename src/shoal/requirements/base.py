@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -16,6 +16,7 @@ from shoal.taxonomy import Taxonomy
 
 I4 = NDArray[np.int32]
 F8 = NDArray[np.float64]
+Normal = Callable[[str], str] | None  # how values are normalized before they are counted, where they are
 SLACK = 1e-9  # a bound met up to rounding is met
 
 
@@ -194,10 +195,15 @@ def shares(groups: Groups, of: str) -> Iterator[tuple[int, int, F8]]:
         yield begin, end, part / groups.size[begin:end, None]
 
 
+def fields_of(requirement: Any) -> list[Field[Any]]:
+    """The parameters of a requirement that a policy can give; the others are not shown."""
+    return [known for known in fields(requirement) if known.repr]
+
+
 def parameters(requirement: Requirement) -> dict[str, Any]:
     """The parameters that differ from their defaults, for a policy file."""
     found: dict[str, Any] = {}
-    for known in fields(requirement):  # type: ignore[arg-type]
+    for known in fields_of(requirement):
         value = getattr(requirement, known.name)
         if value != known.default:
             plain = value.to_nested() if isinstance(value, Taxonomy) else value

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from shoal.requirements.base import (
     SLACK,
     Combining,
     Layout,
+    Normal,
     Term,
     Verdict,
     column_of,
@@ -76,11 +77,12 @@ class _Shares(Combining, ABC):
         return Verdict(ok, value, int(np.argmax(failing)) if count else 0)
 
 
-def _of_values(values: Sequence[str] | None, labels: Sequence[str | None]) -> NDArray[np.bool_]:
+def _of_values(values: Sequence[str] | None, labels: Sequence[str | None], normal: Normal) -> NDArray[np.bool_]:
     """Which codes a requirement looks at: those of the values named, as far as they occur, or all."""
     if values is None:
         return np.ones(len(labels), bool)
-    return np.array([label in values for label in labels], bool)
+    named = set(values) if normal is None else set(map(normal, values))
+    return np.array([(label or "") in named for label in labels], bool)
 
 
 def _share_of(value: object, name: str) -> float:
@@ -94,6 +96,7 @@ class _Most(_Shares):
     """The same ceiling for every value that is protected."""
 
     values: Sequence[str] | None
+    normal: Normal
 
     @property
     @abstractmethod
@@ -107,11 +110,11 @@ class _Most(_Shares):
 
     def bounds(self, share: F8, labels: Sequence[str | None]) -> tuple[F8, F8]:
         """The ceiling for the values that are protected."""
-        return np.zeros(len(share)), np.where(_of_values(self.values, labels), self.most, 1.0)
+        return np.zeros(len(share)), np.where(_of_values(self.values, labels, self.normal), self.most, 1.0)
 
     def value(self, part: F8, share: F8, labels: Sequence[str | None]) -> F8:
         """The largest share of a protected value."""
-        largest: F8 = part[:, _of_values(self.values, labels)].max(axis=1, initial=0.0)
+        largest: F8 = part[:, _of_values(self.values, labels, self.normal)].max(axis=1, initial=0.0)
         return largest
 
 
@@ -131,6 +134,7 @@ class ConfidenceBound(_Most):
     of: str
     values: Sequence[str] | None = None
     on: Sequence[str] | None = None
+    normal: Normal = field(default=None, repr=False, compare=False)
 
     name: ClassVar[str] = "confidence-bound"
 
@@ -164,6 +168,7 @@ class AlphaKAnonymity(_Most):
     of: str
     values: Sequence[str] | None = None
     on: Sequence[str] | None = None
+    normal: Normal = field(default=None, repr=False, compare=False)
 
     name: ClassVar[str] = "alpha-k-anonymity"
 

@@ -51,9 +51,13 @@ class Certificate:
     are the groups of this table together with those of all tables before it; ``records`` are those of this one.
 
     Rule of counting: a missing value is a value of its own, so records that lack a quasi-identifier form groups of their
-    own and are counted; suppressed records are not in the table. ``identifiers`` are columns of the table that the policy
-    calls identifiers: no requirement hides what they tell. ``parts``: where the table was too large for one search, into how
-    many parts it was cut first; every part meets the requirements, and what is certified is the whole.
+    own and are counted; suppressed records are not in the table. ``parts``: where the table was too large for one search,
+    into how many parts it was cut first; every part meets the requirements, and what is certified is the whole.
+
+    ``holds`` is the verdict on the requirements. ``identifiers`` are the columns of the table that the policy calls
+    identifiers or key: no requirement protects these, so a table that has any is not ``publishable``. ``unassigned`` are
+    the columns of the table that the policy gives no role, so nothing was tested about them. ``notes`` are warnings, a
+    sentence each, such as one about several spellings of a value that are counted as different values.
     """
 
     holds: bool
@@ -66,6 +70,29 @@ class Certificate:
     identifiers: tuple[str, ...] = ()
     evidence: Evidence = "table"
     parts: int = 1
+    unassigned: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def publishable(self) -> bool:
+        """Whether every requirement holds and the table has no identifiers."""
+        return self.holds and not self.identifiers
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in a few words."""
+        if not self.holds:
+            return "does not hold"
+        return "holds" if self.publishable else "holds for the quasi-identifiers, but identifiers are present"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader must know beside the verdict: identifiers, columns without a role, and the notes."""
+        columns = {
+            "the table still holds identifiers, which no requirement hides": self.identifiers,
+            "the table holds columns without a role in the policy, about which nothing was tested": self.unassigned,
+        }
+        return (*(f"{text}: {', '.join(names)}" for text, names in columns.items() if names), *self.notes)
 
     def __post_init__(self) -> None:
         """A negative count is a fault of the program, and nothing may be released with it."""
@@ -78,7 +105,7 @@ class Certificate:
         findings = [asdict(f) for f in self.findings]
         for finding in findings:
             finding["reached"] = finding["reached"] if isfinite(finding["reached"]) else None  # JSON has no infinity
-        return {**asdict(self), "findings": findings}
+        return {"holds": self.holds, "publishable": self.publishable, **asdict(self), "findings": findings}
 
     def to_json(self) -> str:
         """The certificate as JSON text."""
@@ -86,7 +113,8 @@ class Certificate:
 
     def __str__(self) -> str:
         among = " with what was released before" if self.evidence == "union" else ""
-        lines = [f"{'holds' if self.holds else 'DOES NOT HOLD'}: {self.records} records in {self.groups} groups{among}"]
+        verdict = self.verdict if self.holds else self.verdict.upper()
+        lines = [f"{verdict}: {self.records} records in {self.groups} groups{among}"]
         for f in self.findings:
             failing = "" if f.holds else f"; {f.failing_groups} groups with {f.failing_records} records fail"
             lines.append(f"  {'ok  ' if f.holds else 'FAIL'} {f.text}: worst group reaches {f.reached:g}{failing}")
@@ -96,8 +124,7 @@ class Certificate:
             lines.append(f"  note {UNION}")
         if self.parts > 1:
             lines.append(f"  note {PARTS.format(self.parts)}")
-        if self.identifiers:
-            lines.append(f"  note the table still holds identifiers: {', '.join(self.identifiers)}")
+        lines += [f"  note {remark}" for remark in self.remarks]
         return "\n".join(lines)
 
 
@@ -111,6 +138,8 @@ def certify(
     identifiers: tuple[str, ...] = (),
     evidence: Evidence = "table",
     parts: int = 1,
+    unassigned: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (),
 ) -> Certificate:
     """Test groups against every requirement, each on its own set of attributes."""
     findings = tuple(_finding(groups, requirement, label) for requirement in requirements)
@@ -128,6 +157,8 @@ def certify(
         identifiers,
         evidence,
         parts,
+        unassigned,
+        notes,
     )
 
 

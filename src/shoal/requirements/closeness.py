@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +17,7 @@ from shoal.requirements.base import (
     SLACK,
     Combining,
     Layout,
+    Normal,
     Term,
     Verdict,
     column_of,
@@ -54,6 +55,7 @@ class TCloseness(Combining):
     distance: str = "equal"
     on: Sequence[str] | None = None
     taxonomy: Taxonomy | Any = None
+    normal: Normal = field(default=None, repr=False, compare=False)
 
     name: ClassVar[str] = "t-closeness"
     monotone: ClassVar[bool] = True
@@ -122,7 +124,7 @@ class TCloseness(Combining):
     def _tree(self, labels: Sequence[str | None]) -> tuple[Taxonomy, NDArray[np.int32]]:
         """The tree, and the leaf code of every confidential code."""
         tree: Taxonomy = self.taxonomy
-        place = {label: code for code, label in enumerate(tree.leaves)}
+        place = self._places(tree)
         lost = [label for label in labels if label is not None and label not in place]
         if lost:
             raise PolicyError(f"the taxonomy of t-closeness misses values of {self.of!r}: {some(lost)}")
@@ -130,6 +132,19 @@ class TCloseness(Combining):
             tree = tree.with_missing()
             place[None] = tree.size - 1
         return tree, np.array([place[label] for label in labels], np.int32)
+
+    def _places(self, tree: Taxonomy) -> dict[str | None, int]:
+        """The code of every leaf by its text, normalized where the values are."""
+        place: dict[str | None, int] = {}
+        for code, leaf in enumerate(tree.leaves):
+            text = leaf if leaf is None or self.normal is None else self.normal(leaf) or leaf
+            other = place.setdefault(text, code)
+            if tree.parent[tree.leaf[other]] != tree.parent[tree.leaf[code]]:
+                raise PolicyError(
+                    f"the taxonomy of t-closeness has {tree.leaves[other]!r} and {leaf!r} in different branches, but "
+                    f"'normalize' makes them one value of {self.of!r}; keep one of them"
+                )
+        return place
 
     def _edges(
         self, labels: Sequence[str | None]

@@ -33,7 +33,8 @@ class LDiversity(Combining):
 
     Guarantee
     ---------
-    A missing value counts as a value of its own. Nothing is said of values that are close in meaning.
+    A missing value counts as a value of its own. Spellings of a value count as different values, unless the policy lists the
+    column under ``normalize``. Nothing is said of values that are close in meaning.
     """
 
     l: int | float  # noqa: E741

@@ -123,8 +123,7 @@ class KMember(Method):
                 raise PolicyError(
                     "diversity needs a sensitive column: name it in the policy, 'sensitive: [disease]' say"
                 )
-            truly = self.policy.truly_sensitive
-            if self.diversity == "sensitive" and not truly:
+            if self.diversity == "sensitive" and not self.policy.truly_sensitive:
                 raise PolicyError(
                     "diversity='sensitive' needs values that are truly sensitive: list them in the policy, 'truly_sensitive: "
                     "{disease: [HIV]}' say, or use diversity='equal'"
@@ -134,8 +133,8 @@ class KMember(Method):
                 rows.append((s, records.offset[s], records.offset[s + 1], False))
                 price.append(_price(self.diversity_penalty, "diversity_penalty"))
                 if self.diversity == "sensitive":
-                    values = [label in truly.get(name, ()) for label in codes.secrets[s].labels]
-                    grave[records.offset[s] : records.offset[s + 1]] = values
+                    harmful = self.policy.harmful(name, codes.secrets[s].labels)
+                    grave[records.offset[s] : records.offset[s + 1]] = harmful
         return Aims(np.array(rows, np.int64).reshape(-1, 4), np.array(price, np.float64), grave)
 
 

@@ -286,7 +286,7 @@ def _parameters(given: list[str]) -> dict[str, Any]:
             raise shoal.PolicyError(f"{name!r} is no parameter for --set; it has a place of its own: {OWN[name]}")
         try:
             found[name] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             found[name] = {"True": True, "False": False}.get(value, value)
     return found
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 SHOWN = 5
+LONGEST = 100  # characters of a wrong word that are compared with the allowed ones
 
 
 class ShoalError(Exception):
@@ -67,7 +68,7 @@ def choices(wrong: object, allowed: Sequence[str]) -> str:
     >>> choices("agee", ["age", "sex"])
     "choose from 'age', 'sex' (did you mean 'age'?)"
     """
-    close = difflib.get_close_matches(str(wrong), allowed, n=1)
+    close = difflib.get_close_matches(str(wrong)[:LONGEST], allowed, n=1)
     guess = f" (did you mean {close[0]!r}?)" if close else ""
     listed = ", ".join(repr(a) for a in allowed[:30]) + (" …" if len(allowed) > 30 else "")
     return f"choose from {listed}{guess}"

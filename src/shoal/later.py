@@ -22,7 +22,17 @@ from shoal.groups import Groups
 from shoal.ledger import Labels, Ledger
 from shoal.measures import measures_of
 from shoal.policy import Policy
-from shoal.recoding import Columns, Later, Located, Placement, Recoding, Synthesis, load_recoding, locate
+from shoal.recoding import (
+    Columns,
+    Later,
+    Located,
+    Placement,
+    Recoding,
+    Synthesis,
+    locate,
+    read_recoding,
+    refuse_other_policy,
+)
 from shoal.release import Release, View, spread
 from shoal.requirements import Requirement, certify, describe
 from shoal.seed import load_seed
@@ -49,11 +59,11 @@ class Before:
             raise DataError(
                 f"there is no recoding {str(path)!r}; it is in the owner's folder of a release, as recoding.json"
             )
-        recoding = load_recoding(path)
+        recoding = read_recoding(path)
         if isinstance(recoding, Synthesis):
             recoding.apply(path)  # says why not
         policy = policy or Policy.load(path.with_name("policy.yaml"))
-        _refuse_other_policy(policy, recoding)
+        refuse_other_policy(policy, recoding)
         return cls(policy, recoding, Ledger.load(path).counted_by(policy), load_seed(path.parent))
 
 
@@ -299,29 +309,6 @@ def _refusal(new: New, lost: dict[str, int], total: int, records: int, allowed: 
         else f"{total} of {records} new records would have to be left out, and the policy allows {allowed}"
     )
     return f"{head}: {listed}; raise 'suppress', wait for more records, {last}"
-
-
-def _refuse_other_policy(policy: Policy, recoding: Recoding) -> None:
-    """An error for a policy under which the recoding was not learned; requirements and the allowance may differ."""
-    kinds = {f.name: f.kind for f in recoding.fields}
-    for name, quasi in policy.quasi.items():
-        if name in kinds and quasi.kind != kinds[name]:
-            raise PolicyError(
-                f"column {name!r} is {quasi.kind} in the policy and {kinds[name]} in the recoding; use the policy in the "
-                "owner's folder, or learn a recoding anew"
-            )
-    pairs: dict[str, tuple[Sequence[str], Sequence[str]]] = {
-        "column {!r} is a quasi-identifier": (tuple(policy.quasi), tuple(kinds)),
-        "column {!r} is kept": (policy.kept, recoding.output.kept),
-        "the text {!r} stands for a missing value": (policy.tokens, recoding.output.missing),
-    }
-    for text, (mine, theirs) in pairs.items():
-        for name in dict.fromkeys((*mine, *theirs)):
-            if (name in mine) != (name in theirs):
-                where = "policy, but not in the recoding" if name in mine else "recoding, but not in the policy"
-                raise PolicyError(
-                    f"{text.format(name)} in the {where}; use the policy in the owner's folder, or learn a recoding anew"
-                )
 
 
 def _texts(column: Written, known: Labels) -> Labels:

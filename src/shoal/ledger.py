@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 from shoal.errors import DataError, PolicyError
 from shoal.groups import Groups, distinct
 from shoal.policy import Policy
-from shoal.recoding.base import array_from_json, array_to_json
+from shoal.recoding.base import array_to_json
+from shoal.recoding.reading import array, member, objects, read_object, report_damage, require, texts, texts_or_null
 
 I4 = NDArray[np.int32]
 Labels = tuple[str | None, ...]
 
 FILE = "groups.json"
+MOST_RECORDS = 2**53  # beyond it, sums of counts are not exact
 
 
 @dataclass(frozen=True)
@@ -165,25 +167,26 @@ class Ledger:
 
     @classmethod
     def from_json(cls, text: str) -> Ledger:
-        """Back from JSON; `ValueError` and its like where it is none."""
-        found = json.loads(text)
-        columns, confidential = found["columns"], found["confidential"]
-        start, weight = (array_from_json(found[name], np.int64) for name in ("start", "records"))
-        secrets = tuple(tuple(entry["labels"]) for entry in confidential)
+        """Back from JSON; `DataError` where its parts do not fit one another, `ValueError` where it is no JSON."""
+        found = read_object(text)
+        columns, confidential = _columns_of(found, "columns"), _columns_of(found, "confidential")
+        quasi = array(found, "groups", np.int32, (None, len(columns)))
+        weight = array(found, "records", np.int64, (None,))
         groups = Groups(
-            tuple(entry["name"] for entry in columns),
-            tuple(entry["name"] for entry in confidential),
-            array_from_json(found["groups"], np.int32).reshape(-1, len(columns)),
-            start,
-            array_from_json(found["values"], np.int32).reshape(len(weight), len(confidential)),
+            tuple(columns),
+            tuple(confidential),
+            quasi,
+            array(found, "start", np.int64, (len(quasi) + 1,)),
+            array(found, "values", np.int32, (len(weight), len(confidential))),
             weight,
-            tuple(map(len, secrets)),
-            secrets,
+            tuple(map(len, confidential.values())),
+            tuple(confidential.values()),
         )
-        labels = {entry["name"]: tuple(entry["labels"]) for entry in columns}
-        _refuse_torn(groups, labels)
-        normalized = tuple(entry["name"] for entry in confidential if entry.get("normalized"))
-        return cls(groups, labels, tuple(found["releases"]), found["recoding"], normalized)
+        _refuse_torn(groups, columns)
+        normalized = tuple(
+            member(e, "name", str) for e in objects(found, "confidential") if e.get("normalized") is True
+        )
+        return cls(groups, columns, texts(found, "releases"), member(found, "recoding", str), normalized)
 
     @classmethod
     def load(cls, recoding: Path) -> Ledger:
@@ -194,10 +197,8 @@ class Ledger:
                 f"there is no ledger {FILE!r} beside the recoding {str(recoding)!r}, so new records cannot be counted with "
                 "what was released before; use the recoding in the owner's folder of a saved release"
             )
-        try:
+        with report_damage(path, "ledger"):
             ledger = cls.from_json(path.read_text(encoding="utf-8"))
-        except (OSError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise DataError(f"the ledger {str(path)!r} is damaged: {error!r}; restore the owner's folder") from error
         if ledger.recoding != digest(recoding.read_text(encoding="utf-8")):
             raise DataError(
                 f"the ledger {str(path)!r} does not belong to the recoding {str(recoding)!r}: it counts what another one "
@@ -206,8 +207,20 @@ class Ledger:
         return ledger
 
 
+def _columns_of(found: Mapping[str, Any], name: str) -> dict[str, Labels]:
+    """The labels of every column, by its name."""
+    listed = objects(found, name)
+    columns = {member(entry, "name", str): texts_or_null(entry, "labels") for entry in listed}
+    once = len(columns) == len(listed) and all(len(set(labels)) == len(labels) for labels in columns.values())
+    require(once, f"{name!r} has a name or a label twice")
+    return columns
+
+
 def digest(recoding: str) -> str:
-    """By what a ledger knows its recoding, given as JSON text."""
+    """By what a ledger knows its recoding, given as JSON text.
+
+    It detects files that were mixed up by accident. It is no protection: whoever can write to the folder can change both.
+    """
     return hashlib.sha256(recoding.encode()).hexdigest()
 
 
@@ -242,7 +255,7 @@ def _summed(groups: Groups) -> Groups:
 
 
 def _refuse_torn(groups: Groups, labels: Mapping[str, Sequence[Any]]) -> None:
-    """`ValueError` where the arrays of a ledger do not fit one another."""
+    """`DataError` where the arrays of a ledger do not fit one another."""
     ends = [len(labels[n]) for n in groups.names], groups.domains
     tables = groups.quasi, groups.secret
     codes = all(
@@ -250,5 +263,6 @@ def _refuse_torn(groups: Groups, labels: Mapping[str, Sequence[Any]]) -> None:
     )
     start = groups.start
     rising = len(start) == len(groups.quasi) + 1 and start[0] == 0 and (np.diff(start) > 0).all()
-    if not (codes and rising and start[-1] == len(groups.weight) and (groups.weight > 0).all()):
-        raise ValueError("its counts do not fit one another")
+    counts = (groups.weight > 0).all() and groups.weight.sum(dtype=np.float64) < MOST_RECORDS
+    fits = codes and rising and start[-1] == len(groups.weight) and counts
+    require(fits, "its counts do not fit one another")

@@ -21,6 +21,7 @@ from shoal.measures import Audience, Confided, Measures
 from shoal.measures.tables import counted, looked_at
 from shoal.policy import Policy
 from shoal.recoding import Parts, Recoding
+from shoal.recoding.reading import member, read_object, report_damage
 from shoal.report import Facts, Picture, explain, html
 from shoal.requirements import Certificate, Requirement, certify
 from shoal.seed import GUESSABLE, is_guessable, load_seed
@@ -392,7 +393,11 @@ def _refuse_to_lose(place: Path, mark: str, overwrite: bool) -> None:
 def _refuse_to_forget(owner: Path, earlier: Ledger) -> None:
     """A release that others were counted with stays where it is: the ledger goes on counting it."""
     file = owner / OWNER_MARK
-    if file.is_file() and json.loads(file.read_text(encoding="utf-8")).get("fingerprint") in earlier.releases:
+    if not file.is_file():
+        return
+    with report_damage(file, "ledger"):
+        fingerprint = member(read_object(file.read_text(encoding="utf-8")), "fingerprint", str)
+    if fingerprint in earlier.releases:
         raise EngineError(
             f"{str(owner)!r} belongs to a release that this one goes on from and is counted with; choose another folder. To do "
             "a month over, go on from the release before it"

@@ -28,7 +28,7 @@ from shoal.engines import AS_SEEN, Normalizer, Reading, Schema
 from shoal.errors import DataError, PolicyError, choices
 from shoal.policy.quasi import KINDS, Quasi
 from shoal.requirements import REQUIREMENTS, Combined, Requirement, fields_of, parameters
-from shoal.yamltext import Place, read_yaml
+from shoal.yamltext import Place, read_file, read_yaml, refuse_deep
 
 READ_AS = {"numeric": "number", "date": "date", "categorical": "text"}
 
@@ -37,7 +37,8 @@ def _requirement(value: Any) -> Any:
     if isinstance(value, Requirement):
         return value
     if not isinstance(value, Mapping) or len(value) != 1:
-        raise PolicyError(f"a requirement is written as 'k-anonymity: 10'; {choices(str(value), list(REQUIREMENTS))}")
+        word = value if isinstance(value, str) else ""
+        raise PolicyError(f"a requirement is written as 'k-anonymity: 10'; {choices(word, list(REQUIREMENTS))}")
     ((name, given),) = value.items()
     if name not in REQUIREMENTS:
         raise PolicyError(f"unknown requirement {name!r}; {choices(str(name), list(REQUIREMENTS))}")
@@ -146,6 +147,7 @@ class Policy(BaseModel):
     _lines: dict[Place, int] = PrivateAttr(default_factory=dict)
 
     def __init__(self, **given: Any) -> None:
+        refuse_deep(given, "policy", PolicyError)
         try:
             super().__init__(**given)
         except ValidationError as error:
@@ -230,13 +232,11 @@ class Policy(BaseModel):
         """A policy file; a taxonomy's path in it is taken from the file's own folder."""
         file = Path(path)
         try:
-            text = file.read_text(encoding="utf-8-sig")
-        except FileNotFoundError:
-            raise PolicyError(f"there is no policy file {str(path)!r}") from None
-        except UnicodeDecodeError:
-            raise PolicyError(f"cannot read the policy {str(path)!r}: its text is not UTF-8") from None
-        except OSError as error:
-            raise PolicyError(f"cannot read the policy {str(path)!r}: {error.strerror}") from None
+            text = read_file(file, "policy", PolicyError)
+        except PolicyError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise PolicyError(f"there is no policy file {str(path)!r}") from None
+            raise
         return cls.parse(text, name=file.name, folder=file.parent)
 
     @classmethod

@@ -6,7 +6,7 @@ from shoal.recoding.assignment import Assignment
 from shoal.recoding.base import Columns, Field, Later, Located, Output, Placed, Placement, Recoding, locate
 from shoal.recoding.boxes import Boxes
 from shoal.recoding.cut import Cut, FieldCut
-from shoal.recoding.parts import Parts, load_recoding
+from shoal.recoding.parts import Parts, load_recoding, read_recoding, refuse_other_policy
 from shoal.recoding.synthesis import Synthesis, one_by_one
 from shoal.recoding.writing import STYLES, Style, style_of, write_boxes
 
@@ -30,6 +30,8 @@ __all__ = [
     "load_recoding",
     "locate",
     "one_by_one",
+    "read_recoding",
+    "refuse_other_policy",
     "style_of",
     "write_boxes",
 ]

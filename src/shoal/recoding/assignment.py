@@ -19,14 +19,17 @@ from shoal.recoding.base import (
     Output,
     Placed,
     apply,
-    array_from_json,
     array_to_json,
+    check_boxes,
+    check_head,
+    check_written,
     head_from_dict,
     head_to_dict,
     written_from_dict,
     written_to_dict,
 )
 from shoal.recoding.nearest import nearest_boxes, points_of
+from shoal.recoding.reading import array, require
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,17 @@ class Assignment:
     written: tuple[tuple[str, Written], ...]
 
     kind: ClassVar[str] = "assignment"
+
+    def __post_init__(self) -> None:
+        check_head(self.fields, self.output)
+        check_boxes(self.fields, self.lo, self.hi)
+        check_written(self.fields, self.output, self.written, len(self.lo))
+        count = len(self.group)
+        fits = self.cells.shape == (count, len(self.fields)) and len(self.weight) == count
+        require(fits, "the cells, their groups and their weights differ in length")
+        inside = ((self.group >= -1) & (self.group < len(self.lo))).all()
+        require(inside, "a cell is sent to a group that is not there")
+        require((self.weight > 0).all(), "a cell has no records")
 
     def apply(self, data: Any, *, nearest: bool = False) -> Any:
         """Recode later data: each record goes to the first box that holds it.
@@ -83,12 +97,16 @@ class Assignment:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Assignment:
         """Back from JSON."""
+        fields, output = head_from_dict(found)
+        group = array(found, "group", np.int32, (None,))
+        lo = array(found, "lo", np.float64, (None, len(fields)))
         return cls(
-            *head_from_dict(found),
-            array_from_json(found["cells"], np.float64),
-            array_from_json(found["group"], np.int32),
-            array_from_json(found["weight"], np.int64),
-            array_from_json(found["lo"], np.float64),
-            array_from_json(found["hi"], np.float64),
-            written_from_dict(found["written"]),
+            fields,
+            output,
+            array(found, "cells", np.float64, (len(group), len(fields))),
+            group,
+            array(found, "weight", np.int64, (len(group),)),
+            lo,
+            array(found, "hi", np.float64, lo.shape),
+            written_from_dict(found),
         )

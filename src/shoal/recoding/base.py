@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,9 @@ from shoal.codes import Attribute
 from shoal.engines import Counts, Dictionary, Distinct, Engine, Kept, Plan, Reading, Written, open_data
 from shoal.errors import DataError, PolicyError, choices, some
 from shoal.policy import READ_AS, Policy
-from shoal.taxonomy import Maker, Taxonomy, maker_of
+from shoal.policy.quasi import FITTING
+from shoal.recoding.reading import array, member, objects, require, texts
+from shoal.taxonomy import Balanced, Maker, Taxonomy, maker_of
 
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
@@ -38,6 +41,20 @@ class Field:
     span: float
     taxonomy: Taxonomy | None = None
     maker: Maker | None = None
+
+    def __post_init__(self) -> None:
+        where = f"the field {self.name!r}"
+        require(self.kind in READ_AS, f"{where} has an unknown kind; {choices(self.kind, list(READ_AS))}")
+        require(math.isfinite(self.span) and self.span > 0, f"{where} must have a finite span above 0")
+        if self.kind == "categorical" or self.maker is not None:
+            require(self.taxonomy is not None, f"{where} has no taxonomy")
+        else:
+            require(self.taxonomy is None, f"{where} has a taxonomy, but no rule that places its values")
+        if self.maker is not None:
+            fits = self.kind in FITTING[self.maker.word]
+            if isinstance(self.maker, Balanced):
+                fits &= self.maker.numeric == (self.kind == "numeric")
+            require(fits, f"{where} is {self.kind}, which {self.maker.word!r} does not place")
 
     @classmethod
     def of(cls, attribute: Attribute, policy: Policy) -> Field:
@@ -105,10 +122,17 @@ class Field:
         """Back from JSON."""
         tree = None
         if "taxonomy" in found:
-            ((_, body),) = found["taxonomy"].items()
-            tree = Taxonomy.from_nested(found["taxonomy"], made=found["made"]) if body else Taxonomy.flat([])
-            tree = tree.with_missing() if found["missing"] else tree
-        return cls(found["name"], found["kind"], found["span"], tree, maker_of(found.get("maker", {})))
+            nested, missing, made = (
+                member(found, key, kind) for key, kind in (("taxonomy", dict), ("missing", bool), ("made", bool))
+            )
+            tree = Taxonomy.flat([]) if list(nested.values()) == [[]] else Taxonomy.from_nested(nested, made=made)
+            tree = tree.with_missing() if missing else tree
+        name, kind, span = member(found, "name", str), member(found, "kind", str), member(found, "span", float)
+        maker = maker_of(member(found, "maker", dict)) if "maker" in found else None
+        field = cls(name, kind, span, tree, maker)
+        if maker is not None:
+            field._keys  # noqa: B018  leaves that the rule cannot read are an error here, not when a new value comes
+        return field
 
 
 def _slack(height: int) -> float:
@@ -287,7 +311,10 @@ LISTED = 20_000  # longer arrays are packed: a list of so many numbers nobody re
 
 
 def array_to_json(values: NDArray[Any]) -> Any:
-    """An array for JSON: a list (infinity as text, whole numbers as such), or its bytes where it is long."""
+    """An array for JSON: a list (infinity as text, whole numbers as such), or its bytes where it is long.
+
+    `reading.array` reads it.
+    """
     if len(values) > LISTED or values.size > LISTED:
         packed = base64.b64encode(zlib.compress(np.ascontiguousarray(values).tobytes(), 1)).decode("ascii")
         return {"shape": list(values.shape), "type": values.dtype.newbyteorder("<").str, "packed": packed}
@@ -296,16 +323,6 @@ def array_to_json(values: NDArray[Any]) -> Any:
     if values.dtype.kind != "f":
         return values.tolist()
     return [str(v) if np.isinf(v) else int(v) if v == int(v) else float(v) for v in values.tolist()]
-
-
-def array_from_json(found: Any, kind: type[np.generic]) -> NDArray[Any]:
-    """Back from JSON."""
-    if isinstance(found, Mapping):
-        content = zlib.decompress(base64.b64decode(found["packed"]))
-        return np.frombuffer(content, np.dtype(found["type"])).reshape(found["shape"]).astype(kind)
-    if kind is np.float64:
-        found = [[float(v) for v in row] if isinstance(row, list) else float(row) for row in found]
-    return np.array(found, kind)
 
 
 def head_to_dict(recoding: Recoding) -> dict[str, Any]:
@@ -320,8 +337,8 @@ def head_to_dict(recoding: Recoding) -> dict[str, Any]:
 
 def head_from_dict(found: Mapping[str, Any]) -> tuple[tuple[Field, ...], Output]:
     """Back from JSON."""
-    fields = tuple(Field.from_dict(f) for f in found["fields"])
-    return fields, Output(tuple(found["kept"]), tuple(found["missing"]))
+    fields = tuple(Field.from_dict(f) for f in objects(found, "fields"))
+    return fields, Output(texts(found, "kept"), texts(found, "missing"))
 
 
 def written_to_dict(written: Sequence[tuple[str, Written]]) -> list[dict[str, Any]]:
@@ -332,11 +349,85 @@ def written_to_dict(written: Sequence[tuple[str, Written]]) -> list[dict[str, An
     ]
 
 
-def written_from_dict(found: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, Written], ...]:
+def written_from_dict(found: Mapping[str, Any]) -> Columns:
     """Back from JSON."""
     made = []
-    for entry in found:
-        numeric = bool(entry["values"]) and not isinstance(entry["values"][0], str)
-        values = np.array(entry["values"], np.float64 if numeric else object)
-        made.append((entry["source"], Written(entry["name"], values, array_from_json(entry["index"], np.int32))))
+    for entry in objects(found, "written"):
+        listed = member(entry, "values", list)
+        numeric = bool(listed) and type(listed[0]) is not str
+        values = array(entry, "values", np.float64, (None,)) if numeric else np.array(texts(entry, "values"), object)
+        index = array(entry, "index", np.int32, (None,))
+        made.append((member(entry, "source", str), Written(member(entry, "name", str), values, index)))
     return tuple(made)
+
+
+def tree_from_dict(found: Mapping[str, Any], leaf: str) -> tuple[I4, F8, I4, I4, I4]:
+    """The arrays of a tree of cuts from JSON; ``leaf`` is the key of what its leaves lead to."""
+    field = array(found, "field", np.int32, (None,))
+    left, right, leaves = (array(found, name, np.int32, field.shape) for name in ("left", "right", leaf))
+    return field, array(found, "at", np.float64, field.shape), left, right, leaves
+
+
+def check_head(fields: Sequence[Field], output: Output) -> None:
+    """`DataError` unless every column is named once."""
+    names = [*(f.name for f in fields), *output.kept]
+    require(len(fields) > 0, "the recoding has no field")
+    require(len(set(names)) == len(names), "the recoding names a column twice, as a field or under 'kept'")
+
+
+def check_boxes(fields: Sequence[Field], lo: F8, hi: F8) -> None:
+    """`DataError` unless every box has two ends in every field."""
+    shape = len(lo), len(fields)
+    require(lo.shape == shape and hi.shape == shape, "the ends of the boxes do not fit the fields")
+    require((lo <= hi).all(), "a box ends before it begins")
+
+
+def check_written(fields: Sequence[Field], output: Output, written: Columns, groups: int) -> None:
+    """`DataError` unless every field is published, under its own names, with a value for each of the groups."""
+    names: dict[str, list[str]] = {f.name: [] for f in fields}
+    for source, column in written:
+        require(source in names, f"the published column {column.name!r} comes from {source!r}, which is no field")
+        names[source].append(column.name)
+        index = column.index
+        require(len(index) == groups, f"the published column {column.name!r} does not have one entry for each group")
+        inside = ((index >= -1) & (index < len(column.values))).all()
+        require(inside, f"the published column {column.name!r} points at a value that it does not have")
+        finite = column.values.dtype == object or np.isfinite(column.values).all()
+        require(finite, f"the published column {column.name!r} holds a number that is not finite")
+    for name, listed in names.items():
+        fits = listed in ([name], [f"{name}_lo", f"{name}_hi"])
+        require(fits, f"the field {name!r} must be published as {name!r}, or as {name + '_lo'!r} and {name + '_hi'!r}")
+    every = [*(column.name for _, column in written), *output.kept]
+    require(len(set(every)) == len(every), "the recoding publishes two columns under one name")
+
+
+def check_tree(fields: int, field: I4, at: F8, left: I4, right: I4, leaf: I4, leaves: int) -> None:
+    """`DataError` unless the nodes are one tree, its cuts are cuts of fields, and its leaves lead to one of ``leaves``."""
+    nodes = len(field)
+    equal = all(len(other) == nodes for other in (at, left, right, leaf))
+    require(nodes > 0 and equal, "the arrays of the tree of cuts differ in length")
+    require(((field >= -1) & (field < fields)).all(), "the tree of cuts names a field that is not there")
+    inner = np.flatnonzero(field >= 0)
+    require(not np.isnan(at[inner]).any(), "the tree of cuts has a cut that is no number")
+    below = np.concatenate([left[inner], right[inner]])
+    require(((below > 0) & (below < nodes)).all(), "the tree of cuts has a child that is not there")
+    once = (np.bincount(below, minlength=nodes)[1:] == 1).all()
+    require(
+        once and _reaches_root(inner, below, nodes), "the tree of cuts does not reach every node once from its root"
+    )
+    ends = leaf[field < 0]
+    require(((ends >= -1) & (ends < leaves)).all(), "the tree of cuts leads to a group that is not there")
+
+
+def _reaches_root(inner: I8, below: I4, nodes: int) -> bool:
+    """Whether every node has the root above it, where each has one parent; others are in a cycle."""
+    parent = np.concatenate([inner, inner])
+    if (below > parent).all():  # the order in which methods number the nodes
+        return True
+    above = np.zeros(nodes, np.int64)
+    above[below] = parent
+    for _ in range(nodes.bit_length()):  # every round doubles the steps
+        if not above.any():
+            break
+        above = above[above]
+    return not above.any()

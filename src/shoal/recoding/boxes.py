@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal import kernels
 from shoal.engines import Written
@@ -20,15 +19,20 @@ from shoal.recoding.base import (
     Output,
     Placed,
     apply,
-    array_from_json,
     array_to_json,
+    check_boxes,
+    check_head,
+    check_tree,
+    check_written,
     descended,
     head_from_dict,
     head_to_dict,
+    tree_from_dict,
     written_from_dict,
     written_to_dict,
 )
 from shoal.recoding.nearest import nearest_boxes, points_of
+from shoal.recoding.reading import array, member
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,13 @@ class Boxes:
     written: tuple[tuple[str, Written], ...]
 
     kind: ClassVar[str] = "boxes"
+
+    def __post_init__(self) -> None:
+        check_head(self.fields, self.output)
+        check_boxes(self.fields, self.lo, self.hi)
+        check_written(self.fields, self.output, self.written, len(self.lo))
+        tree = self.field, self.at, self.left, self.right, self.group
+        check_tree(len(self.fields), *tree, leaves=len(self.lo))
 
     def apply(self, data: Any, *, nearest: bool = False) -> Any:
         """Recode later data by the same cuts.
@@ -101,19 +112,8 @@ class Boxes:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Boxes:
         """Back from JSON."""
-        tree = found["tree"]
-
-        def whole(name: str) -> NDArray[np.int32]:
-            return array_from_json(tree[name], np.int32)
-
-        return cls(
-            *head_from_dict(found),
-            whole("field"),
-            array_from_json(tree["at"], np.float64),
-            whole("left"),
-            whole("right"),
-            whole("group"),
-            array_from_json(found["lo"], np.float64),
-            array_from_json(found["hi"], np.float64),
-            written_from_dict(found["written"]),
-        )
+        fields, output = head_from_dict(found)
+        tree = tree_from_dict(member(found, "tree", dict), "group")
+        lo = array(found, "lo", np.float64, (None, len(fields)))
+        hi = array(found, "hi", np.float64, lo.shape)
+        return cls(fields, output, *tree, lo, hi, written_from_dict(found))

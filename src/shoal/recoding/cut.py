@@ -23,13 +23,17 @@ from shoal.recoding.base import (
     Output,
     Placed,
     apply,
-    array_from_json,
     array_to_json,
+    check_head,
     head_from_dict,
     head_to_dict,
 )
-from shoal.recoding.writing import Ranges, style_of
+from shoal.recoding.reading import array, member, objects, require, texts, texts_or_null
+from shoal.recoding.writing import Ranges
 from shoal.taxonomy import Taxonomy
+
+NUMBERS = ("label", "lo-hi", "midpoint")  # how intervals of numbers are written
+REACH = {"numeric": float(np.finfo(np.float64).max), "date": 9e12}  # a date is written in microseconds, in 64 bits
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,46 @@ class FieldCut:
         place = np.where(inside, part, 0)
         return np.where(inside, begin[place], -np.inf), np.where(inside, end[place], np.inf)
 
+    def check(self, name: str, *, reach: float) -> None:
+        """`DataError` unless there is a label for each of the intervals, which ascend.
+
+        ``name`` is the field's; ``reach`` is the largest number that can be written.
+        """
+        ends = [self.begin, self.end, *(e for e in (self.low, self.high) if e is not None)]
+        fits = all(len(e) == len(self.labels) for e in ends) and (self.low is None) == (self.high is None)
+        require(fits, f"the cut of {name!r} does not have one label for each interval")
+        ascends = (self.begin <= self.end).all() and (np.diff(self.begin) >= 0).all()
+        require(ascends, f"the intervals of the cut of {name!r} do not ascend")
+        require(
+            self.missing is None or len(set(self.labels)) == len(self.labels), f"the cut of {name!r} repeats a label"
+        )
+        bounded = self.uncut or all((np.abs(e[self._seen]) <= reach).all() for e in ends)
+        require(bounded, f"the cut of {name!r} has an end that cannot be written")
+
+    @property
+    def _seen(self) -> NDArray[np.bool_]:
+        """The intervals that are written; the others hold suppressed records alone."""
+        if self.low is None or self.high is None:
+            return np.ones(len(self.begin), bool)
+        return np.asarray(self.low <= self.high)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> FieldCut:
+        """Back from JSON."""
+        names = texts(found, "labels")
+        begin, end = (
+            array({key: [open_ if v is None else v for v in member(found, key, list)]}, key, np.float64, (len(names),))
+            for key, open_ in (("begin", "-inf"), ("end", "inf"))
+        )
+        missing = None if found.get("missing") is None else member(found, "missing", str)
+        low = high = None
+        if found.get("shown") is not None:
+            shown = member(found, "shown", list)
+            require(len(shown) == 2, "'shown' must hold two lists")
+            low, high = (array({"shown": ends}, "shown", np.float64, (len(names),)) for ends in shown)
+        listed = array(found, "listed", np.float64, (None,)) if "listed" in found else None
+        return cls(begin, end, names, missing, member(found, "closed", bool), low, high, listed)
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -133,6 +177,16 @@ class Cut:
     numbers: str = "label"
 
     kind: ClassVar[str] = "cut"
+
+    def __post_init__(self) -> None:
+        check_head(self.fields, self.output)
+        require(self.numbers in NUMBERS, f"unknown way of writing {self.numbers!r}; {choices(self.numbers, NUMBERS)}")
+        require(len(self.cuts) == len(self.fields), "there is not one cut for each field")
+        for field, cut in zip(self.fields, self.cuts, strict=True):
+            written = field.taxonomy is None and self.numbers != "label"
+            cut.check(field.name, reach=REACH[field.kind] if written else np.inf)
+        fits = all(len(row) == len(self.fields) for row in self.suppressed)
+        require(fits, "a suppressed combination does not have one label for each field")
 
     @classmethod
     def of(cls, fields: Sequence[Field], given: Mapping[str, Sequence[Any]], output: Output) -> Cut:
@@ -222,25 +276,9 @@ class Cut:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Cut:
         """Back from JSON."""
-        cuts = tuple(
-            FieldCut(
-                np.array([-np.inf if v is None else v for v in c["begin"]], np.float64),
-                np.array([np.inf if v is None else v for v in c["end"]], np.float64),
-                tuple(c["labels"]),
-                c["missing"],
-                c["closed"],
-                None if c["shown"] is None else array_from_json(c["shown"][0], np.float64),
-                None if c["shown"] is None else array_from_json(c["shown"][1], np.float64),
-                array_from_json(c["listed"], np.float64) if "listed" in c else None,
-            )
-            for c in found["cuts"]
-        )
-        return cls(
-            *head_from_dict(found),
-            cuts,
-            tuple(tuple(row) for row in found["suppressed"]),
-            style_of(found["numbers"]),
-        )
+        cuts = tuple(FieldCut.from_dict(c) for c in objects(found, "cuts"))
+        gone = [texts_or_null({"suppressed": row}, "suppressed") for row in member(found, "suppressed", list)]
+        return cls(*head_from_dict(found), cuts, tuple(gone), member(found, "numbers", str))
 
 
 def _intervals(field: Field, given: Sequence[Any]) -> FieldCut:

@@ -20,7 +20,12 @@ def points_of(later: Later) -> F8:
 
 
 def nearest_boxes(fields: Sequence[Field], points: F8, lo: F8, hi: F8) -> tuple[I4, NDArray[np.bool_]]:
-    """The group whose box is nearest to each point, the earlier one where several are, and whether the box holds it."""
+    """The group whose box is nearest to each point, the earlier one where several are, and whether the box holds it.
+
+    Without any box the group is -1.
+    """
+    if not len(lo):
+        return np.full(len(points), -1, np.int32), np.zeros(len(points), bool)
     categorical = np.array([f.taxonomy is not None for f in fields])
     span = np.array([f.span for f in fields], np.float64)
     group, distance = kernels.boxes.nearest(points, categorical, span, lo, hi)

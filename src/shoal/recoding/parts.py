@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shoal.engines import Written, digest_of
-from shoal.errors import DataError, choices
+from shoal.errors import DataError, PolicyError, choices
+from shoal.policy import Policy
 from shoal.recoding.assignment import Assignment
 from shoal.recoding.base import (
     F8,
@@ -24,14 +25,17 @@ from shoal.recoding.base import (
     Placed,
     Recoding,
     apply,
-    array_from_json,
     array_to_json,
+    check_head,
+    check_tree,
     descended,
     head_from_dict,
     head_to_dict,
+    tree_from_dict,
 )
 from shoal.recoding.boxes import Boxes
 from shoal.recoding.cut import Cut
+from shoal.recoding.reading import read_object, report_damage, require, texts
 from shoal.recoding.synthesis import Synthesis
 
 
@@ -52,6 +56,14 @@ class Parts:
     owner: Any = dataclasses.field(default=None, repr=False, compare=False)
 
     kind: ClassVar[str] = "parts"
+
+    def __post_init__(self) -> None:
+        check_head(self.fields, self.output)
+        leaves = np.sort(self.part[self.field < 0])
+        each = np.array_equal(leaves, np.arange(len(leaves))) and self.part.max(initial=-1) < len(leaves)
+        require(each, "the tree of cuts does not lead to each part once")
+        tree = self.field, self.at, self.left, self.right, self.part
+        check_tree(len(self.fields), *tree, leaves=len(leaves))
 
     @property
     def parts(self) -> int:
@@ -82,12 +94,22 @@ class Parts:
             mine = np.flatnonzero(part == number)
             if not len(mine):
                 continue
-            placed = load_recoding(file).place(replace(later, quasi=later.quasi[mine]))
+            placed = self._load_part(file).place(replace(later, quasi=later.quasi[mine]))
             group[mine] = np.where(placed.group >= 0, placed.group + total, -1)
             outside[mine] = placed.outside
             written.append(placed.written)
             total += len(placed.written[0][1].index) if placed.written else 0
         return Placed(group, outside, tuple(map(_joined, zip(*written, strict=True))))
+
+    def _load_part(self, file: Path) -> Recoding:
+        """The recoding of a part, which must be of the same columns."""
+        recoding = read_recoding(file)
+        with report_damage(file, "recoding"):
+            plain = isinstance(recoding, (Cut, Boxes, Assignment))
+            require(plain, f"a part cannot be of the kind {recoding.kind!r}; {choices('', PLAIN)}")
+            same = [(f.name, f.kind) for f in recoding.fields] == [(f.name, f.kind) for f in self.fields]
+            require(same and recoding.output == self.output, "its columns differ from those of the whole recoding")
+        return recoding
 
     def to_json(self) -> str:
         """The coarse cut as JSON text; the recodings of the parts lie beside it."""
@@ -98,14 +120,16 @@ class Parts:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any], folder: Path) -> Parts:
         """Back from JSON."""
-        field, left, right, part = (array_from_json(found[n], np.int32) for n in ("field", "left", "right", "part"))
-        made = cls(*head_from_dict(found), field, array_from_json(found["at"], np.float64), left, right, part, folder)
-        for file, digest in zip(made.files(), found["digests"], strict=True):
-            if not file.is_file() or digest_of(file) != digest:
-                raise DataError(
-                    f"the file {file.name!r} of a part of the recoding is not there, or is another's; keep the files of an "
-                    "owner's folder together"
-                )
+        fields, output = head_from_dict(found)
+        made = cls(fields, output, *tree_from_dict(found, "part"), folder)
+        digests = texts(found, "digests")
+        require(len(digests) == made.parts, "there is not one digest for each part")
+        for file, digest in zip(made.files(), digests, strict=True):
+            require(
+                file.is_file() and digest_of(file) == digest,
+                f"the file {file.name!r} of a part of the recoding is not there, or is another's; keep the files of an "
+                "owner's folder together",
+            )
         return made
 
 
@@ -123,17 +147,56 @@ KINDS: dict[str, type[Boxes] | type[Assignment] | type[Cut] | type[Synthesis]] =
 }
 
 
+PLAIN = (Cut.kind, Boxes.kind, Assignment.kind)  # what a part may be
+
+
 def load_recoding(path: str | Path) -> Recoding:
-    """A recoding from the JSON file that a release left in the owner's folder."""
-    try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot read the recoding {str(path)!r}: {error}") from error
-    kind = found.get("kind") if isinstance(found, dict) else None
-    if kind not in (*KINDS, Parts.kind):
-        known = [*KINDS, Parts.kind]
-        raise DataError(f"{str(path)!r} is no recoding that this version knows; {choices(str(kind), known)}")
-    try:
-        return Parts.from_dict(found, Path(path).parent) if kind == Parts.kind else KINDS[kind].from_dict(found)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(f"the recoding {str(path)!r} is damaged: {error!r}") from error
+    """A recoding from the JSON file that a release left in the owner's folder.
+
+    The content is checked: `DataError` names the file where it is damaged. Where the owner's ``policy.yaml`` is in the
+    same folder, the columns must be those of that policy, so that no identifier is released. Without a policy in the
+    folder, `apply` releases the columns that the file lists under ``kept``: load only files that you trust then.
+    """
+    file = Path(path)
+    recoding = read_recoding(file)
+    beside = file.with_name("policy.yaml")
+    if beside.is_file():
+        policy = Policy.load(beside)
+        try:
+            refuse_other_policy(policy, recoding)
+        except PolicyError as error:
+            raise DataError(f"the recoding {str(path)!r} does not fit the policy in the same folder: {error}") from None
+    return recoding
+
+
+def read_recoding(path: Path) -> Recoding:
+    """A recoding from its file, by what the file says alone; see `load_recoding`."""
+    with report_damage(path, "recoding"):
+        found = read_object(path.read_text(encoding="utf-8"))
+        kind, known = found.get("kind"), [*KINDS, Parts.kind]
+        require(kind in known, f"it is of no kind that this version knows; {choices(str(kind), known)}")
+        return Parts.from_dict(found, path.parent) if kind == Parts.kind else KINDS[str(kind)].from_dict(found)
+
+
+def refuse_other_policy(policy: Policy, recoding: Recoding) -> None:
+    """An error for a policy under which the recoding was not learned; requirements and the allowance may differ."""
+    kinds = {f.name: f.kind for f in recoding.fields}
+    for name, quasi in policy.quasi.items():
+        if name in kinds and quasi.kind != kinds[name]:
+            raise PolicyError(
+                f"column {name!r} is {quasi.kind} in the policy and {kinds[name]} in the recoding; use the policy in the "
+                "owner's folder, or learn a recoding anew"
+            )
+    pairs: dict[str, tuple[Sequence[str], Sequence[str]]] = {
+        "column {!r} is a quasi-identifier": (tuple(policy.quasi), tuple(kinds)),
+        "column {!r} is kept": (policy.kept, recoding.output.kept),
+        "the text {!r} stands for a missing value": (policy.tokens, recoding.output.missing),
+    }
+    for text, (mine, theirs) in pairs.items():
+        differ = set(mine) ^ set(theirs)
+        for name in (*mine, *theirs):
+            if name in differ:
+                where = "policy, but not in the recoding" if name in mine else "recoding, but not in the policy"
+                raise PolicyError(
+                    f"{text.format(name)} in the {where}; use the policy in the owner's folder, or learn a recoding anew"
+                )

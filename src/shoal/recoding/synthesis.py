@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from shoal.codes import Attribute, Codes
 from shoal.engines import Written, date_text
 from shoal.errors import DataError
-from shoal.recoding.base import F8, I4, I8, Field, Later, Output, Placement, head_from_dict, head_to_dict
+from shoal.recoding.base import F8, I4, I8, Field, Later, Output, Placement, check_head, head_from_dict, head_to_dict
+from shoal.recoding.reading import array, member, objects, require, texts_or_null
 
 DAY = 86400.0
 PLACES = 6  # the most decimals that a column is kept to; one that has more is drawn as finely as numbers are
@@ -48,6 +49,16 @@ class Scale:
             low, high = bounds[0] / unit, bounds[1] / unit
         fitting = (p for p in range(PLACES + 1) if _fits(values, 10.0**p) and max(-low, high) * 10.0**p < EXACT)
         return cls(attribute.name, unit, next(fitting, None), low, high)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Scale:
+        """Back from JSON."""
+        places = None if found.get("places") is None else member(found, "places", int)
+        numbers = [member(found, key, float) for key in ("unit", "low", "high")]
+        name, (unit, low, high) = member(found, "name", str), numbers
+        fits = np.isfinite(numbers).all() and unit > 0 and low <= high and (places is None or 0 <= places <= PLACES)
+        require(fits, f"the scale of {name!r} has ends, a unit or places that cannot be used")
+        return cls(name, unit, places, low, high)
 
     @property
     def width(self) -> float:
@@ -107,6 +118,26 @@ class Shares:
         count = np.bincount(place, weight, minlength=len(pair)).astype(np.int64)
         start = np.searchsorted(pair, np.arange(groups + 1) * size).astype(np.int64)
         return cls(attribute.name, tuple(attribute.taxonomy.leaves), start, (pair % size).astype(np.int32), count)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any], groups: int) -> Shares:
+        """Back from JSON."""
+        code = array(found, "code", np.int32, (None,))
+        return cls(
+            member(found, "name", str),
+            texts_or_null(found, "labels"),
+            array(found, "start", np.int64, (groups + 1,)),
+            code,
+            array(found, "count", np.int64, code.shape),
+        )
+
+    def check(self, size: I8) -> None:
+        """`DataError` unless every group has as many values as ``size`` says it has records."""
+        rises = len(self.start) == len(size) + 1 and self.start[0] == 0 and (np.diff(self.start) > 0).all()
+        codes = ((self.code >= 0) & (self.code < len(self.labels))).all() and (self.count > 0).all()
+        fits = rises and codes and self.start[-1] == len(self.code) == len(self.count)
+        fits = fits and np.array_equal(np.add.reduceat(self.count, self.start[:-1]) if len(size) else size, size)
+        require(fits, f"the shares of {self.name!r} do not fit the groups")
 
     def draw(self, first: I8, size: I8, chance: F8) -> Written:
         """For every record the value of a member of its group, which has ``size`` records behind ``first`` others."""
@@ -183,6 +214,19 @@ class Synthesis:
     shares: tuple[Shares, ...]
 
     kind: ClassVar[str] = "synthesis"
+
+    def __post_init__(self) -> None:
+        check_head(self.fields, self.output)
+        drawn = [*(s.name for s in self.scales), *(s.name for s in self.shares)]
+        require(sorted(drawn) == sorted(f.name for f in self.fields), "each field must have statistics, once")
+        require((self.size > 0).all(), "a group has no records")
+        groups, numbers = len(self.size), len(self.scales)
+        moments = self.moments.mean, self.moments.covariance, self.moments.absent
+        shapes = (groups, numbers), (groups, numbers, numbers), (groups, numbers)
+        fits = all(m.shape == shape and np.isfinite(m).all() for m, shape in zip(moments, shapes, strict=True))
+        require(fits, "the moments do not fit the groups and the numeric fields")
+        for shares in self.shares:
+            shares.check(self.size)
 
     @classmethod
     def of(
@@ -279,27 +323,13 @@ class Synthesis:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Synthesis:
         """Back from JSON."""
-        groups, fields = len(found["size"]), len(found["scales"])
-        return cls(
-            *head_from_dict(found),
-            np.array(found["size"], np.int64),
-            tuple(Scale(**s) for s in found["scales"]),
-            Moments(
-                np.array(found["mean"], np.float64).reshape(groups, fields),
-                np.array(found["covariance"], np.float64).reshape(groups, fields, fields),
-                np.array(found["absent"], np.float64).reshape(groups, fields),
-            ),
-            tuple(
-                Shares(
-                    s["name"],
-                    tuple(s["labels"]),
-                    np.array(s["start"], np.int64),
-                    np.array(s["code"], np.int32),
-                    np.array(s["count"], np.int64),
-                )
-                for s in found["shares"]
-            ),
-        )
+        size = array(found, "size", np.int64, (None,))
+        scales = tuple(Scale.from_dict(s) for s in objects(found, "scales"))
+        groups, fields = len(size), len(scales)
+        covariance = np.array(member(found, "covariance", list), np.float64).reshape(groups, fields, fields)
+        mean, absent = (array(found, name, np.float64, (groups, fields)) for name in ("mean", "absent"))
+        shares = tuple(Shares.from_dict(s, groups) for s in objects(found, "shares"))
+        return cls(*head_from_dict(found), size, scales, Moments(mean, covariance, absent), shares)
 
 
 def one_by_one(placement: Placement) -> tuple[Placement, I4]:

@@ -14,6 +14,10 @@ from shoal.errors import DataError, some
 
 I4 = NDArray[np.int32]
 LEAF: Any = object()  # what stands below a leaf while a tree is built
+HIGHEST = (
+    100  # levels below the root, as many as the longest code that can be masked has; trees are written recursively
+)
+REPEATED = 1000  # leaves that may occur again before the rest is not looked at
 
 
 @dataclass(frozen=True)
@@ -54,9 +58,20 @@ class Builder:
         self.label: list[str] = []
         self.parent: list[int] = []
         self.is_leaf: list[bool] = []
+        self.leaves: set[str] = set()
+        self.twice: list[str] = []
 
     def node(self, label: str, parent: int, *, leaf: bool) -> int:
-        """One more node."""
+        """One more node.
+
+        A mapping that is used in several places repeats its leaves, so that building ends soon whatever it expands to.
+        """
+        if leaf and label in self.leaves:
+            self.twice.append(label)
+            if len(self.twice) > REPEATED:
+                self._refuse_doubles()
+        elif leaf:
+            self.leaves.add(label)
         self.label.append(label)
         self.parent.append(parent)
         self.is_leaf.append(leaf)
@@ -68,8 +83,9 @@ class Builder:
         for leaf in leaves:
             self.node(leaf, node, leaf=True)
 
-    def add(self, label: str, body: Any, parent: int) -> None:
+    def add(self, label: str, body: Any, parent: int, level: int = 0) -> None:
         """A branch with what is below it, or a leaf where ``body`` is its own label."""
+        refuse_high(level + 1)
         node = self.node(label, parent, leaf=False)
         items = list(body.items()) if isinstance(body, Mapping) else self._listed(body)
         if not items:
@@ -78,7 +94,7 @@ class Builder:
             if below is LEAF:
                 self.node(str(name), node, leaf=True)
             else:
-                self.add(str(name), below, node)
+                self.add(str(name), below, node, level + 1)
 
     @staticmethod
     def _listed(body: Any) -> list[tuple[Any, Any]]:
@@ -100,11 +116,8 @@ class Builder:
         return Nodes.of(tuple(self.label), np.array(self.parent, np.int32), np.array(self.is_leaf, bool))
 
     def _refuse_doubles(self) -> None:
-        leaves = [label for label, leaf in zip(self.label, self.is_leaf, strict=True) if leaf]
-        if len(set(leaves)) < len(leaves):
-            seen: set[str] = set()
-            twice = [v for v in leaves if v in seen or seen.add(v)]  # type: ignore[func-returns-value]
-            raise DataError(f"taxonomy: values occur more than once: {some(dict.fromkeys(twice))}")
+        if self.twice:
+            raise DataError(f"taxonomy: values occur more than once: {some(dict.fromkeys(self.twice))}")
         owner: dict[str, int] = {}
         children = Counter(self.parent)
         for node, label in enumerate(self.label):
@@ -115,3 +128,11 @@ class Builder:
             if label == "*" and node and not self.is_leaf[node]:
                 raise DataError("taxonomy: a branch cannot be called '*', which is written for the root; rename it")
             owner[label] = node
+
+
+def refuse_high(levels: int) -> None:
+    """An error for a tree with too many levels below its root, as one that holds itself has."""
+    if levels > HIGHEST:
+        raise DataError(
+            f"taxonomy: a branch has more than {HIGHEST} levels below the root, or holds itself; leave levels out"
+        )

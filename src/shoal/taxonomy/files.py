@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from shoal.errors import DataError, EngineError, some
-from shoal.yamltext import read_yaml
+from shoal.yamltext import read_file, read_yaml
 
 CSV = (".csv", ".txt")
 MADE = "# made from the data: not to be published\n"
@@ -20,12 +20,7 @@ MADE = "# made from the data: not to be published\n"
 
 def read_text(path: str | Path) -> str:
     """The text of a taxonomy file."""
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise DataError(f"cannot read the taxonomy {str(path)!r}: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise DataError(f"cannot read the taxonomy {str(path)!r}: its text is not UTF-8") from None
+    return read_file(path, "taxonomy", DataError)
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -51,7 +46,10 @@ def rows_of(text: str) -> list[list[str]]:
     bare = re.sub(r'"[^"]*"', "", text)
     delimiter = ";" if bare.count(";") >= bare.count(",") else ","
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    rows = [way for row in table if (way := [cell.strip() for cell in row if cell.strip()])]
+    try:
+        rows = [way for row in table if (way := [cell.strip() for cell in row if cell.strip()])]
+    except csv.Error as error:
+        raise DataError(f"taxonomy: not valid CSV, line {table.line_num}: {error}") from None
     if len({row[-1] for row in rows}) == 1 and all(len(row) > 1 for row in rows):  # the last column is the root
         rows = [row[:-1] for row in rows]
     return rows

@@ -18,7 +18,7 @@ from shoal.engines import number_text
 from shoal.errors import DataError, PolicyError, choices, some
 from shoal.taxonomy import files
 from shoal.taxonomy.balancing import joined
-from shoal.taxonomy.building import I4, LEAF, Builder, Nodes
+from shoal.taxonomy.building import I4, LEAF, Builder, Nodes, refuse_high
 from shoal.taxonomy.texts import branch_text
 
 ROOT = "*"
@@ -58,7 +58,8 @@ class Taxonomy:
     def from_nested(cls, tree: Nested, *, made: bool = False) -> Taxonomy:
         """A nested mapping or list: a mapping holds branches, a list holds leaves (or branches).
 
-        A mapping with one key names the root. ``made`` says that the tree was made from the data.
+        A mapping with one key names the root. ``made`` says that the tree was made from the data. A tree has at most 100
+        levels below its root.
         """
         if isinstance(tree, Mapping) and len(tree) == 1:
             ((root, body),) = tree.items()
@@ -87,6 +88,7 @@ class Taxonomy:
             leaf, *above = row
             branch = top
             way = [label for i, label in enumerate(above) if label != (above[i - 1] if i else leaf)]
+            refuse_high(len(way) + 1)
             for label in reversed(way):
                 branch = branch.setdefault(label, {})
                 if branch is LEAF:

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from shoal.errors import DataError, PolicyError
+from shoal.errors import DataError, PolicyError, visible
 
 Place = tuple[str | int, ...]
 
@@ -18,6 +18,7 @@ def read_yaml(
 
     A key with nothing behind it has the content None.
     """
+    name = visible(name)
     try:
         node = yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError as problem:

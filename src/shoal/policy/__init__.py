@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from shoal.engines import Reading, Schema
-from shoal.errors import DataError, PolicyError, choices
+from shoal.errors import DataError, PolicyError, choices, visible
 from shoal.policy.quasi import KINDS, Quasi
 from shoal.requirements import REQUIREMENTS, Combined, Requirement, parameters
 from shoal.yamltext import Place, read_yaml
@@ -384,7 +384,7 @@ def _located(text: str, place: Place, file: str, lines: Mapping[Place, int]) -> 
         where = place
         while where not in lines:
             where = where[:-1]
-        text = f"{file}, line {lines[where]}: {text}"
+        text = f"{visible(file)}, line {lines[where]}: {text}"
     return PolicyError(text, place=place)
 
 

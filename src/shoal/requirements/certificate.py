@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.errors import visible
 from shoal.groups import Groups
 from shoal.requirements.base import Requirement, describe, parameters
 
@@ -92,7 +93,7 @@ class Certificate:
             lines.append(f"  note {PARTS.format(self.parts)}")
         if self.identifiers:
             lines.append(f"  note the table still holds identifiers: {', '.join(self.identifiers)}")
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
 
 def certify(

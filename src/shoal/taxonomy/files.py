@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from shoal.errors import DataError, EngineError, some
+from shoal.errors import DataError, EngineError, some, visible
 from shoal.yamltext import read_yaml
 
 CSV = (".csv", ".txt")
@@ -42,8 +42,14 @@ def nested_of(text: str) -> Any:
 
 
 def yaml_of(nested: Any) -> str:
-    """Nested mappings and lists as YAML text, lists of leaves on one line."""
-    return str(yaml.safe_dump(nested, allow_unicode=True, sort_keys=False, default_flow_style=None, width=110))
+    """Nested mappings and lists as YAML text, lists of leaves on one line; invisible characters are escapes."""
+
+    def dump(*, unicode: bool) -> str:
+        options: dict[str, Any] = {"sort_keys": False, "default_flow_style": None, "width": 110}
+        return str(yaml.safe_dump(nested, allow_unicode=unicode, **options))
+
+    text = dump(unicode=True)
+    return text if visible(text, keep="\n") == text else dump(unicode=False)  # YAML's own escapes, read back the same
 
 
 def rows_of(text: str) -> list[list[str]]:

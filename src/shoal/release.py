@@ -195,8 +195,7 @@ class Release:
 
     def _write_public(self, folder: Path, format: Format) -> Ledger | None:
         """Write what may leave, and give back what was counted in it."""
-        folder.mkdir()
-        folder.chmod(0o755)
+        folder.mkdir()  # public files and folders have the modes that the user's umask gives
         table = folder / f"table.{format}"
         self.engine.write(table, format)
         written = self.engine.opened(table)
@@ -232,6 +231,7 @@ class Release:
 
     def _write_owner(self, folder: Path, ledger: Ledger | None) -> None:
         folder.mkdir(mode=0o700)
+        folder.chmod(0o700)  # whatever the umask takes away
         recoding = self.recoding.to_json()
         files = {
             "recoding.json": recoding,
@@ -256,12 +256,17 @@ class Release:
         if self.path is not None:
             files["path.html"] = self.plot_path().html
         for name, text in files.items():
-            target = folder / name
-            target.touch(mode=0o600)
-            target.write_text(text, encoding="utf-8")
+            _make_private(folder / name).write_text(text, encoding="utf-8")
         if isinstance(self.recoding, Parts):
             for file in self.recoding.files():
-                shutil.copy2(file, folder)
+                shutil.copyfile(file, _make_private(folder / file.name))
+
+
+def _make_private(file: Path) -> Path:
+    """Make an empty file that nobody but its owner can read or write, whatever the umask, and give back its path."""
+    file.touch(mode=0o600)
+    file.chmod(0o600)
+    return file
 
 
 def _digests(table: Path) -> dict[str, Any]:

@@ -271,12 +271,12 @@ class DuckEngine:
             return
         with files.writing(path):
             if self.source.root is None:
-                _copy(self.source.files[0], path)
+                shutil.copyfile(self.source.files[0], path)
                 return
             for file in self.source.files:
                 target = path / file.relative_to(self.source.root)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                _copy(file, target)
+                shutil.copyfile(file, target)
 
     def _write_csv(self, path: Path) -> None:
         columns = list(self.source.names)
@@ -348,8 +348,3 @@ def _counts(keys: Keys, found: pa.Table, quasi: int, part: int) -> tuple[list[I8
     start: I8 = np.append(np.flatnonzero(fresh), len(cell)).astype(np.int64)
     secret = np.ascontiguousarray(cell[:, quasi:])
     return words, Counts(cell[start[:-1], :quasi], start, secret, weight, part=part)
-
-
-def _copy(file: Path, target: Path) -> None:
-    shutil.copyfile(file, target)
-    target.chmod(0o644)

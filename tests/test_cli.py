@@ -103,6 +103,25 @@ def test_quiet_says_nothing(run: Run, here: Path) -> None:
     assert (here / "out").is_dir()
 
 
+def test_formulas_are_escaped_in_csv_and_counted(run: Run, here: Path) -> None:
+    (here / "table.csv").write_text(TABLE.replace(",flu", ",=1+1").replace(",cold", ",-5"))
+    ran = run(*ANONYMIZE)
+    assert ran.code == 0 and "in the CSV file 6 cells begin with an apostrophe" in ran.out
+    assert json.loads((here / "out" / "certificate.json").read_text())["notes"][0] in ran.out
+    text = (here / "out" / "table.csv").read_text()
+    assert text.count('"\'=1+1"') == 6 and text.count('"-5"') == 6
+    assert run("check", "out/table.csv", "-p", "policy.yaml").code == 0
+    for way, options in {"plain": ["--no-escape-formulas"], "parquet": ["--format", "parquet"]}.items():
+        ran = run("anonymize", "table.csv", "-p", "policy.yaml", "-o", way, *options)
+        assert ran.code == 0 and "apostrophe" not in ran.out
+    assert (here / "plain" / "table.csv").read_text().count('"=1+1"') == 6
+    lines = [
+        [line for line in run("check", name, "-p", "policy.yaml").out.splitlines() if "fingerprint" in line]
+        for name in ("out", "plain", "parquet")
+    ]
+    assert lines[0] == lines[1] == lines[2]
+
+
 def test_text_stays_text(run: Run, here: Path) -> None:
     (here / "table.csv").write_text("age,zip,ill\n1,01234,flu\n1,01234,flu\n1,01234,cold\n")
     (here / "policy.yaml").write_text(POLICY.replace("identifiers: [name]\n", ""))

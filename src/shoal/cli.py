@@ -10,6 +10,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -154,6 +155,13 @@ def anonymize(
         typer.Option(help="Hold at most so many distinct combinations at once; more are worked on in parts (duckdb)."),
     ] = None,
     temp: TempOption = None,
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            help="In CSV, write an apostrophe before texts that a spreadsheet program would run as formulas; Shoal's readers "
+            "remove it.",
+        ),
+    ] = True,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier release.")] = False,
     explain: Annotated[
         bool,
@@ -178,9 +186,9 @@ def anonymize(
         given = None if policy is None else Policy.load(policy)
         release = shoal.anonymize(table, given, method=method, progress=tell, **parameters)
         story = release.explain() if explain else ""  # a method without a path is told before anything is written
-        release.save(out_folder, format=format, overwrite=force)  # type: ignore[arg-type]
+        release.save(out_folder, format=format, overwrite=force, escape_formulas=escape_formulas)  # type: ignore[arg-type]
     if not quiet:
-        _show(release)
+        _show(replace(release, certificate=replace(release.certificate, notes=_read_notes(out_folder))))
     if explain:
         _console().print(f"\n{story}", soft_wrap=True)
     if not quiet:
@@ -334,6 +342,11 @@ def _show(release: Release) -> None:
         _pairs(("statistics of the drawn records", "difference"), facts.statistics())
 
 
+def _read_notes(folder: Path) -> tuple[str, ...]:
+    """The notes of a saved certificate: some are known only when the table is written."""
+    return tuple(json.loads((folder / "certificate.json").read_text(encoding="utf-8"))["notes"])
+
+
 def _pairs(head: tuple[str, str], rows: list[tuple[str, str]]) -> None:
     shown = Table(box=None, pad_edge=False)
     shown.add_column(head[0])
@@ -375,6 +388,8 @@ def _show_certificate(certificate: Certificate) -> None:
     if certificate.evidence != "table":
         note = DRAWN if certificate.evidence == "groups" else UNION
         _console().print(note, style="yellow", soft_wrap=True)
+    for note in certificate.notes:
+        _console().print(visible(note), soft_wrap=True)
     if certificate.identifiers:
         named = visible(", ".join(certificate.identifiers))
         _console().print(

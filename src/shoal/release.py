@@ -162,9 +162,26 @@ class Release:
             )
         return self.path
 
-    def save(self, path: str | Path, *, format: Format | None = None, overwrite: bool = False) -> Path:
+    def save(
+        self,
+        path: str | Path,
+        *,
+        format: Format | None = None,
+        overwrite: bool = False,
+        escape_formulas: bool = True,
+    ) -> Path:
         """Write what may leave to ``path``, and what must not to ``path`` + ``.owner`` (mode 700).
 
+        Parameters
+        ----------
+        path : the folder to make
+        format : ``csv`` or ``parquet``; that of the input unless given, and CSV for frames
+        overwrite : replace an earlier release
+        escape_formulas : in CSV, write an apostrophe before texts that a spreadsheet program would run as formulas. Shoal
+            removes it when it reads the file; a note in ``certificate.json`` counts these cells
+
+        Guarantee
+        ---------
         The table is written in an order that does not follow the input, read back and checked again; only then do both
         folders appear, whole. A failure leaves what was there before.
         """
@@ -178,7 +195,7 @@ class Release:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             work = Path(tempfile.mkdtemp(prefix=f".{folder.name[:40]}-", dir=folder.parent))
-            ledger = self._write_public(work / "public", format or self.format)
+            ledger = self._write_public(work / "public", format or self.format, escape_formulas=escape_formulas)
             self._write_owner(work / "owner", ledger)
             _exchange([(work / "owner", owner), (work / "public", folder)], work)
             shutil.rmtree(work, ignore_errors=True)
@@ -193,11 +210,12 @@ class Release:
                     parent.rmdir()
         return folder
 
-    def _write_public(self, folder: Path, format: Format) -> Ledger | None:
+    def _write_public(self, folder: Path, format: Format, *, escape_formulas: bool) -> Ledger | None:
         """Write what may leave, and give back what was counted in it."""
         folder.mkdir()  # public files and folders have the modes that the user's umask gives
         table = folder / f"table.{format}"
-        self.engine.write(table, format)
+        options = {} if escape_formulas else {"escape_formulas": False}
+        escaped = self.engine.write(table, format, **options)
         written = self.engine.opened(table)
         drawn = (
             self.certificate.evidence == "groups"
@@ -209,6 +227,8 @@ class Release:
             raise RequirementNotMet(
                 "the table that was written is not the table that was checked; nothing was released"
             ).reached(certificate)
+        notes = (*self.certificate.notes, *([_note_escaped(escaped)] if escaped else []))
+        certificate = replace(certificate, notes=notes)
         statement = {
             **certificate.to_dict(),
             **_digests(table),
@@ -216,7 +236,8 @@ class Release:
         }
         (folder / "certificate.json").write_text(_json(statement), encoding="utf-8")
         (folder / "policy.yaml").write_text(self.policy.to_yaml(public=True), encoding="utf-8")
-        (folder / "report.html").write_text(html(self.facts(), self.policy, owner=False), encoding="utf-8")
+        facts = replace(self.facts(), certificate=certificate)
+        (folder / "report.html").write_text(html(facts, self.policy, owner=False), encoding="utf-8")
         if view is None:
             return None
         ledger = Ledger.of(view.groups, view.labels, certificate.fingerprint).asked_of(self.policy.confidential)
@@ -260,6 +281,15 @@ class Release:
         if isinstance(self.recoding, Parts):
             for file in self.recoding.files():
                 shutil.copyfile(file, _make_private(folder / file.name))
+
+
+def _note_escaped(cells: int) -> str:
+    """What a recipient must know of a CSV file in which formulas are escaped."""
+    many = "1 cell begins" if cells == 1 else f"{cells:,} cells begin"
+    return (
+        f"in the CSV file {many} with an apostrophe that is not part of the value: it keeps spreadsheet programs from running "
+        "the value as a formula, and Shoal removes it when it reads the file"
+    )
 
 
 def _make_private(file: Path) -> Path:

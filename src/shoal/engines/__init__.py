@@ -25,7 +25,7 @@ from shoal.engines.base import (
     format_of,
 )
 from shoal.engines.resources import DATABASES, EngineName, Resources, machine_memory, resources_of
-from shoal.engines.text import date_text, moment_of, number_of, number_text
+from shoal.engines.text import date_text, escape_formula, moment_of, number_of, number_text, restore_formula
 
 __all__ = [
     "AS_SEEN",
@@ -44,6 +44,7 @@ __all__ = [
     "Written",
     "date_text",
     "digest_of",
+    "escape_formula",
     "format_of",
     "frame_of",
     "moment_of",
@@ -51,6 +52,7 @@ __all__ = [
     "number_text",
     "open_data",
     "resources_of",
+    "restore_formula",
 ]
 
 

@@ -162,7 +162,7 @@ class MemoryEngine:
             group[ordered] = np.repeat(plan.group[inside], plan.weight[inside])
         return group.astype(np.int32, copy=False)
 
-    def write(self, path: Path, format: Format) -> None:
+    def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
         """Write the rows in the order of their hashes, which tells nothing of the order they came in."""
         table = self._table()
         forms = prints.forms(dict(zip(table.column_names, table.columns, strict=True)), len(table))
@@ -171,7 +171,7 @@ class MemoryEngine:
         for place, column in enumerate(table.columns):
             if pa.types.is_string_view(column.type):  # Arrow cannot reorder these
                 table = table.set_column(place, table.column_names[place], column.cast(pa.large_string()))
-        files.write_table(table.take(pa.array(order)), path, format)
+        return files.write_table(table.take(pa.array(order)), path, format, escape_formulas=escape_formulas)
 
     def opened(self, path: Path) -> MemoryEngine:
         """A file that was written."""

@@ -54,7 +54,8 @@ class Certificate:
     Rule of counting: a missing value is a value of its own, so records that lack a quasi-identifier form groups of their
     own and are counted; suppressed records are not in the table. ``identifiers`` are columns of the table that the policy
     calls identifiers: no requirement hides what they tell. ``parts``: where the table was too large for one search, into how
-    many parts it was cut first; every part meets the requirements, and what is certified is the whole.
+    many parts it was cut first; every part meets the requirements, and what is certified is the whole. ``notes`` are sentences
+    on what a reader of the table should know besides.
     """
 
     holds: bool
@@ -67,6 +68,7 @@ class Certificate:
     identifiers: tuple[str, ...] = ()
     evidence: Evidence = "table"
     parts: int = 1
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -93,6 +95,7 @@ class Certificate:
             lines.append(f"  note {PARTS.format(self.parts)}")
         if self.identifiers:
             lines.append(f"  note the table still holds identifiers: {', '.join(self.identifiers)}")
+        lines.extend(f"  note {note}" for note in self.notes)
         return "\n".join(map(visible, lines))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from shoal.engines import escape_formula, restore_formula
 from shoal.errors import DataError, EngineError, some, visible
 from shoal.yamltext import read_yaml
 
@@ -57,14 +58,17 @@ def rows_of(text: str) -> list[list[str]]:
     bare = re.sub(r'"[^"]*"', "", text)
     delimiter = ";" if bare.count(";") >= bare.count(",") else ","
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    rows = [way for row in table if (way := [cell.strip() for cell in row if cell.strip()])]
+    rows = [way for row in table if (way := [restore_formula(cell.strip()) for cell in row if cell.strip()])]
     if len({row[-1] for row in rows}) == 1 and all(len(row) > 1 for row in rows):  # the last column is the root
         rows = [row[:-1] for row in rows]
     return rows
 
 
 def csv_of(rows: Sequence[Sequence[str]], delimiter: str) -> str:
-    """Rows as CSV text, in quotes throughout where a label holds a sign that could be taken for a delimiter."""
+    """Rows as CSV text, in quotes throughout where a label holds a sign that could be taken for a delimiter.
+
+    An apostrophe stands before labels that a spreadsheet program would run as formulas; `rows_of` removes it.
+    """
     if delimiter not in (",", ";"):
         raise DataError(f"a taxonomy's columns are told apart by ';' or ',', not by {delimiter!r}")
     labels = dict.fromkeys(label for row in rows for label in row)
@@ -78,5 +82,5 @@ def csv_of(rows: Sequence[Sequence[str]], delimiter: str) -> str:
         delimiter=delimiter,
         quoting=csv.QUOTE_ALL if doubtful else csv.QUOTE_MINIMAL,
         lineterminator="\n",
-    ).writerows(rows)
+    ).writerows([escape_formula(label) for label in row] for row in rows)
     return text.getvalue()

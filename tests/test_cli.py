@@ -18,6 +18,7 @@ import pytest
 import shoal
 from shoal import cli
 from shoal.cli import main
+from shoal.errors import visible
 from shoal.tables import METHODS
 from tests.paths import refusals, walk
 
@@ -100,6 +101,25 @@ def test_anonymize_writes_a_release_that_holds(run: Run, here: Path) -> None:
 def test_quiet_says_nothing(run: Run, here: Path) -> None:
     assert run(*ANONYMIZE, "--quiet") == Ran(0, "", "")
     assert (here / "out").is_dir()
+
+
+def test_formulas_are_escaped_in_csv_and_counted(run: Run, here: Path) -> None:
+    (here / "table.csv").write_text(TABLE.replace(",flu", ",=1+1").replace(",cold", ",-5"))
+    ran = run(*ANONYMIZE)
+    assert ran.code == 0 and "in the CSV file 6 cells begin with an apostrophe" in ran.out
+    assert json.loads((here / "out" / "certificate.json").read_text())["notes"][0] in ran.out
+    text = (here / "out" / "table.csv").read_text()
+    assert text.count('"\'=1+1"') == 6 and text.count('"-5"') == 6
+    assert run("check", "out/table.csv", "-p", "policy.yaml").code == 0
+    for way, options in {"plain": ["--no-escape-formulas"], "parquet": ["--format", "parquet"]}.items():
+        ran = run("anonymize", "table.csv", "-p", "policy.yaml", "-o", way, *options)
+        assert ran.code == 0 and "apostrophe" not in ran.out
+    assert (here / "plain" / "table.csv").read_text().count('"=1+1"') == 6
+    lines = [
+        [line for line in run("check", name, "-p", "policy.yaml").out.splitlines() if "fingerprint" in line]
+        for name in ("out", "plain", "parquet")
+    ]
+    assert lines[0] == lines[1] == lines[2]
 
 
 def test_text_stays_text(run: Run, here: Path) -> None:
@@ -427,6 +447,73 @@ def test_odd_values_are_shown_as_they_are(run: Run, here: Path) -> None:
     (here / "table.csv").write_text("name,age,zip,ill\na,1,[b]:cat:,x\nb,1,[b]:dog:,x\n")
     ran = run("check", "table.csv", "-p", "policy.yaml")
     assert ran.code == 1 and "zip=[b]:cat:" in ran.out
+
+
+HOSTILE = ["\x1b[31mred", "a\x9b1mb", "a\u202eb", "a\u200bb", "\x07\x7f", "two\nlines", "tab\there", "\u2800\u3164"]
+
+
+def refuse_invisible(ran: Ran) -> None:
+    """Nothing but visible characters and our own newlines reached the terminal, and tables kept one line per name."""
+    for text in (ran.out, ran.err):
+        assert visible(text, keep="\n") == text, text
+        assert not [line for line in text.splitlines() if line.startswith("lines")], text
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_name_value_or_file_can_steer_the_terminal(run: Run, here: Path, name: str) -> None:
+    out, dropped = f"out {name}", f"{name} dropped"
+    table = pd.read_csv(here / "table.csv", dtype=str).rename(columns={"zip": name, "name": f"{name} name"})
+    table = table.assign(ill=[f"{name} {i % 2}" for i in range(12)], **{dropped: "x"})
+    table.to_parquet(here / "given.parquet")
+    tree = shoal.Taxonomy.from_nested({f"any {name}": [f"{name} 0", f"{name} 1"]})
+    tree.save(here / "tree.yaml")
+    policy = shoal.Policy(
+        identifiers=[f"{name} name"],
+        quasi={"age": "numeric", name: "categorical", "ill": {"taxonomy": tree}},
+        require=[shoal.KAnonymity(3), shoal.KAnonymity(3, on=[name])],
+    )
+    policy.save(here / "policy.yaml")
+    calls: list[tuple[tuple[object, ...], int]] = [
+        (("anonymize", "given.parquet", "-p", "policy.yaml", "-o", out, "-m", "tds", "--explain"), 0),
+        (("anonymize", "given.parquet", "-p", "policy.yaml", "-o", out), 2),  # it is there already
+        (("check", "given.parquet", "-p", "policy.yaml"), 1),
+        (("check", "given.parquet", "-p", "policy.yaml", "--json", "-"), 1),
+        (("check", f"{name}.csv", "-p", "policy.yaml"), 2),
+        (("check", "given.parquet", "-p", f"{name}.yaml"), 2),
+        (("check", "given.parquet", name, "-p", "policy.yaml"), 2),
+        (("measure", "given.parquet", f"{out}/table.parquet", "-p", "policy.yaml"), 0),
+        (("measure", "given.parquet", f"{out}/table.parquet", "-p", "policy.yaml", "--json", "-"), 0),
+        (("taxonomy", "show", "tree.yaml"), 0),
+        (("taxonomy", "make", "given.parquet", "ill", "--balanced", 2), 0),
+        (("taxonomy", "make", "given.parquet", "ill", "--balanced", 2, "-o", f"{name}.csv"), 0),
+        (("taxonomy", "check", "tree.yaml", "given.parquet", name), 1),
+        (("taxonomy", "check", "tree.yaml", "given.parquet", f"{name}?"), 2),
+        ((name,), 2),
+    ]
+    for arguments, code in calls:
+        ran = run(*arguments)
+        assert ran.code == code, ran
+        refuse_invisible(ran)
+        if "--json" in arguments:
+            found = json.loads(ran.out)
+            assert name in (found["findings"][1]["on"] if arguments[0] == "check" else found["columns"])
+
+
+def test_a_tree_with_invisible_characters_is_printed_as_it_is_read(run: Run, here: Path) -> None:
+    pd.DataFrame({"a": ["x\u202e", "名\u200b", "y\x9b"]}).to_parquet(here / "given.parquet")
+    ran = run("taxonomy", "make", "given.parquet", "a", "--balanced", 3)
+    refuse_invisible(ran)
+    (here / "given.yaml").write_text(ran.out, encoding="utf-8")
+    assert set(shoal.Taxonomy.load(here / "given.yaml").code) == {"x\u202e", "名\u200b", "y\x9b"}
+
+
+def test_a_file_name_of_two_lines_does_not_forge_a_line_of_an_error(run: Run, here: Path) -> None:
+    (here / "given\nholds.yaml").write_text(POLICY.replace("quasi:", "quasy:"))
+    ran = run("check", "table.csv", "-p", "given\nholds.yaml")
+    assert ran.code == 2 and "given\\nholds.yaml, line 2" in ran.err
+    (here / "given\nholds.yaml").write_text("a: [")
+    ran = run("check", "table.csv", "-p", "given\nholds.yaml")
+    assert ran.code == 2 and "given\\nholds.yaml, line" in ran.err
 
 
 def test_stopping_is_told_apart_from_a_requirement_that_fails(

@@ -12,7 +12,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -113,6 +113,51 @@ def test_the_folders_hold_exactly_what_they_should(release: shoal.Release, tmp_p
     assert stat.S_IMODE(owner.stat().st_mode) == 0o700
     assert {stat.S_IMODE(p.stat().st_mode) for p in owner.iterdir()} == {0o600}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+
+
+@pytest.fixture
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    """A umask for a test, and the one from before after it."""
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def modes(folder: Path) -> set[int]:
+    return {stat.S_IMODE(p.stat().st_mode) for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o027, 0o077], indirect=True)
+@pytest.mark.parametrize("way", ["memory", "duckdb", "folder", "parts"])
+@formats
+def test_public_files_follow_the_umask_and_owner_files_never_do(
+    tmp_path: Path, umask: int, way: str, format: str
+) -> None:
+    data: Any = FRAME
+    if way == "folder":
+        data = tmp_path / "in"
+        for part in (0, 1):
+            (data / f"half={part}").mkdir(parents=True)
+            FRAME[part * 6 : part * 6 + 6].to_parquet(data / f"half={part}" / "x.parquet")
+    limits: dict[str, Any] = {} if way == "memory" else {"engine": "duckdb"}
+    policy = shoal.Policy(quasi=POLICY.quasi, keep=["ward"], require=[shoal.KAnonymity(2)])
+    release = shoal.anonymize(data, policy, **limits, **({"combinations": 4} if way == "parts" else {}))
+    folder = release.save(tmp_path / "new" / "release", format=format)  # type: ignore[arg-type]
+    folders = [folder, folder.parent, *(p for p in folder.rglob("*") if p.is_dir())]
+    assert {stat.S_IMODE(p.stat().st_mode) for p in folders} == {0o777 & ~umask}
+    assert modes(folder) == {0o666 & ~umask}
+    owner = owner_of(folder)
+    assert stat.S_IMODE(owner.stat().st_mode) == 0o700 and modes(owner) == {0o600}
+    assert (owner / "recoding-1.json").is_file() == (way == "parts")
+
+
+def test_the_recodings_of_parts_are_private_though_their_copies_were_not(tmp_path: Path) -> None:
+    policy = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(2)], suppress=0.9)
+    first = shoal.anonymize(FRAME, policy, engine="duckdb", combinations=4).save(tmp_path / "first")
+    for file in owner_of(first).glob("recoding-*.json"):
+        file.chmod(0o644)
+    later = shoal.anonymize(FRAME[:8], recoding=owner_of(first) / "recoding.json").save(tmp_path / "later")
+    assert (owner_of(later) / "recoding-1.json").is_file() and modes(owner_of(later)) == {0o600}
 
 
 def test_the_folder_may_be_a_text_with_a_slash_and_new_parents(release: shoal.Release, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,10 +22,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 import shoal
 from shoal import cli_taxonomy
-from shoal.errors import RequirementNotMet, ShoalError
+from shoal.errors import RequirementNotMet, ShoalError, visible
 from shoal.method import Progress as Tell
 from shoal.method import constructor
 from shoal.policy import Policy
@@ -35,8 +37,36 @@ from shoal.requirements import DRAWN, PARTS, UNION, Certificate
 from shoal.seed import ONE
 from shoal.tables import METHODS
 
+
+@contextlib.contextmanager
+def _escape_arguments() -> Iterator[None]:
+    """A usage error quotes arguments, which may be names of files: its characters that cannot be seen become escapes."""
+    try:
+        yield
+    except Exception as error:
+        message = getattr(error, "message", None)
+        if isinstance(message, str):
+            error.message = visible(message)  # type: ignore[attr-defined]
+        raise
+
+
+class _Group(TyperGroup):
+    """The commands, whose usage errors are harmless to a terminal."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Read the arguments in front of the command."""
+        with _escape_arguments():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the arguments of the command, and run it."""
+        with _escape_arguments():
+            return super().invoke(ctx)
+
+
 app = typer.Typer(
     name="shoal",
+    cls=_Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -76,9 +106,17 @@ TempOption = Annotated[
 ]
 
 
+class _Console(Console):
+    """A console on which no name or value can move the cursor, change colours or hide text."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """All texts and cells of tables come through here; the newlines of texts of several lines stay."""
+        return super().render_str(visible(text, keep="\n"), **options)
+
+
 def _console(*, stderr: bool = False) -> Console:
-    """Names and values are shown as they are; what goes to a file or a pipe is not folded at 80 signs."""
-    console = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    """Names and values are shown without markup; what goes to a file or a pipe is not folded at 80 signs."""
+    console = _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = WIDE
     return console
@@ -128,6 +166,13 @@ def anonymize(
         typer.Option(help="Hold at most so many distinct combinations at once; more are worked on in parts (duckdb)."),
     ] = None,
     temp: TempOption = None,
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            help="In CSV, write an apostrophe before texts that a spreadsheet program would run as formulas; Shoal's readers "
+            "remove it.",
+        ),
+    ] = True,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier release.")] = False,
     explain: Annotated[
         bool,
@@ -154,9 +199,9 @@ def anonymize(
             parameters["seed"] = earlier_seed(out_folder, given)
         release = shoal.anonymize(table, given, method=method, progress=tell, **parameters)
         story = release.explain() if explain else ""  # a method without a path is told before anything is written
-        release.save(out_folder, format=format, overwrite=force)  # type: ignore[arg-type]
+        release.save(out_folder, format=format, overwrite=force, escape_formulas=escape_formulas)  # type: ignore[arg-type]
     if not quiet:
-        _show(release)
+        _show(replace(release, certificate=replace(release.certificate, notes=_read_notes(out_folder))))
     if explain:
         _console().print(f"\n{story}", soft_wrap=True)
     if not quiet:
@@ -179,7 +224,7 @@ def check(
         raise shoal.PolicyError(f"--json would overwrite {str(json_)!r}, which is read; choose another file")
     certificate = shoal.check(table, Policy.load(policy), engine=engine, memory=memory, temp=temp)
     if json_ is not None and str(json_) == "-":
-        typer.echo(certificate.to_json())
+        _echo_json(certificate.to_json())
     else:
         if json_ is not None:
             _write(json_, certificate.to_json() + "\n")
@@ -207,7 +252,7 @@ def measure(
     found = shoal.measure(original, released, given, threshold=threshold, engine=engine, memory=memory, temp=temp)
     text = json.dumps({**found, "columns": found.columns}, indent=2, ensure_ascii=False)
     if json_ is not None and str(json_) == "-":
-        typer.echo(text)
+        _echo_json(text)
         return
     if json_ is not None:
         _write(json_, text + "\n")
@@ -261,6 +306,11 @@ def _write(path: Path, text: str) -> None:
         raise shoal.EngineError(f"cannot write {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
 
 
+def _echo_json(text: str) -> None:
+    """Print JSON in which characters that cannot be seen are JSON's own escapes, so that it says the same."""
+    typer.echo("".join(s if s == "\n" or visible(s) == s else json.dumps(s)[1:-1] for s in text))
+
+
 @contextlib.contextmanager
 def _progress(quiet: bool) -> Iterator[Tell]:
     columns = (TextColumn("{task.description:10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -270,7 +320,7 @@ def _progress(quiet: bool) -> Iterator[Tell]:
 
         def tell(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total)
+                tasks[stage] = bar.add_task(visible(stage), total=total)
             bar.update(tasks[stage], completed=done, total=total)
 
         yield tell
@@ -305,27 +355,33 @@ def _show(release: Release) -> None:
         _pairs(("statistics of the drawn records", "difference"), facts.statistics())
 
 
+def _read_notes(folder: Path) -> tuple[str, ...]:
+    """The notes of a saved certificate: some are known only when the table is written."""
+    return tuple(json.loads((folder / "certificate.json").read_text(encoding="utf-8"))["notes"])
+
+
 def _pairs(head: tuple[str, str], rows: list[tuple[str, str]]) -> None:
     shown = Table(box=None, pad_edge=False)
     shown.add_column(head[0])
     shown.add_column(head[1], justify="right")
     for row in rows:
-        shown.add_row(*row)
+        shown.add_row(*map(visible, row))
     _console().print()
     _console().print(shown)
 
 
 def _where(folder: Path, release: Release) -> None:
     _console().print()
+    shown = visible(str(folder))
     for note in release.notes:
         _console().print(f"Note: {note}", style="yellow", soft_wrap=True)
     if release.dropped:
-        _console().print(f"Dropped columns: {', '.join(release.dropped)}", soft_wrap=True)
+        _console().print(f"Dropped columns: {', '.join(map(visible, release.dropped))}", soft_wrap=True)
     if release.path is not None:
-        _console().print(f"Path: {count(len(release.path), 'step')}, {folder}.owner/path.html", soft_wrap=True)
-    _console().print(f"May leave: {folder}   Must stay: {folder}.owner", soft_wrap=True)
+        _console().print(f"Path: {count(len(release.path), 'step')}, {shown}.owner/path.html", soft_wrap=True)
+    _console().print(f"May leave: {shown}   Must stay: {shown}.owner", soft_wrap=True)
     if release.method != "recoding":
-        _console().print(ONE.replace("OUT", str(folder)), soft_wrap=True)
+        _console().print(ONE.replace("OUT", shown), soft_wrap=True)
 
 
 def _show_certificate(certificate: Certificate) -> None:
@@ -343,19 +399,21 @@ def _show_certificate(certificate: Certificate) -> None:
     for f in certificate.findings:
         if not f.holds:
             worst = ", ".join(f"{k}={'(missing)' if v is None else v}" for k, v in f.worst.items())
-            _console().print(f"worst group of {f.text}: {worst} ({f.worst_size} records)", soft_wrap=True)
+            _console().print(f"worst group of {f.text}: {visible(worst)} ({f.worst_size} records)", soft_wrap=True)
     if certificate.parts > 1:
         _console().print(PARTS.format(certificate.parts), soft_wrap=True)
     if certificate.evidence != "table":
         note = DRAWN if certificate.evidence == "groups" else UNION
         _console().print(note, style="yellow", soft_wrap=True)
     for remark in certificate.remarks:
-        _console().print(remark, style="yellow", soft_wrap=True)
+        _console().print(visible(remark), style="yellow", soft_wrap=True)
     _console().print(f"fingerprint {certificate.fingerprint}", soft_wrap=True)
 
 
 def _complain(word: str, error: Exception) -> None:
-    _console(stderr=True).print(Text(word, style="red").append(f" {error}", style="default"), soft_wrap=True)
+    console = _console(stderr=True)
+    console.print(word, style="red", end=" ", soft_wrap=True)
+    console.print(str(error), soft_wrap=True)
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import typer
 
 from shoal.codes import attribute_of
 from shoal.engines import Distinct, Reading, open_data
-from shoal.errors import DataError, PolicyError
+from shoal.errors import DataError, PolicyError, visible
 from shoal.policy import Policy
 from shoal.taxonomy import Taxonomy
 
@@ -28,7 +28,7 @@ def show(file: Annotated[Path, typer.Argument(help="A tree, nested YAML or CSV w
     """Print the tree in FILE, how many leaves it has and how high it is."""
     tree = Taxonomy.load(file)
     for label, level in zip(tree.label, tree.level.tolist(), strict=True):
-        typer.echo(f"{'  ' * level}{label}")
+        typer.echo(f"{'  ' * level}{visible(str(label))}")
     typer.echo(f"\n{_count(tree.size, 'leaf', 'leaves')}, height {int(tree.height[0])}")
 
 
@@ -87,7 +87,7 @@ def make(
         return
     tree.save(out)
     leaves = tree.size - (attribute.missing >= 0)
-    typer.echo(f"{out}: {_count(leaves, 'leaf', 'leaves')}, height {int(tree.height[0])}")
+    typer.echo(f"{visible(str(out))}: {_count(leaves, 'leaf', 'leaves')}, height {int(tree.height[0])}")
 
 
 @app.command()
@@ -135,6 +135,6 @@ def _count(number: int, one: str, many: str | None = None) -> str:
 def _list(head: str, lines: list[str]) -> None:
     typer.echo(head + (":" if lines else ""))
     for line in lines[:SHOWN]:
-        typer.echo(f"  {line}")
+        typer.echo(f"  {visible(line)}")
     if len(lines) > SHOWN:
         typer.echo(f"  and {len(lines) - SHOWN} more")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,15 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 LONGEST = 100  # characters of a wrong word that are compared with the allowed ones
+JOINERS = "\u200c\u200d"  # Persian words and some emoji need them
+BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # letters and marks by category that show nothing
 
 
 class ShoalError(Exception):
-    """Everything Shoal raises on purpose."""
+    """Everything Shoal raises on purpose. Its text is harmless to a terminal, whatever names and values it quotes."""
+
+    def __str__(self) -> str:
+        return visible(super().__str__(), keep="\n")
 
 
 class PolicyError(ShoalError, ValueError):
@@ -45,6 +51,30 @@ class RequirementNotMet(ShoalError):
         """Attach the certificate of the failed attempt."""
         self.certificate = certificate
         return self
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    r"""A text in which control characters, bidi overrides and other characters that cannot be seen are escapes.
+
+    Parameters
+    ----------
+    text : what may hold names and values of any origin
+    keep : characters to leave as they are, such as the newlines of a text of several lines
+
+    >>> print(visible("a\x1b[31mb\nc\u202ed"), visible("a\nb", keep="\n"))
+    a\x1b[31mb\nc\u202ed a
+    b
+    """
+    return "".join(sign if sign in keep or _is_visible(sign) else _escape(sign) for sign in text)
+
+
+def _is_visible(sign: str) -> bool:
+    seen = sign.isprintable() or sign in JOINERS or unicodedata.category(sign) == "Zs"
+    return seen and sign not in BLANKS
+
+
+def _escape(sign: str) -> str:
+    return sign.encode("unicode_escape").decode()
 
 
 def some(values: Iterable[object], total: int | None = None) -> str:

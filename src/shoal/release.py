@@ -219,9 +219,26 @@ class Release:
             )
         return self.path
 
-    def save(self, path: str | Path, *, format: Format | None = None, overwrite: bool = False) -> Path:
+    def save(
+        self,
+        path: str | Path,
+        *,
+        format: Format | None = None,
+        overwrite: bool = False,
+        escape_formulas: bool = True,
+    ) -> Path:
         """Write what may leave to ``path``, and what must not to ``path`` + ``.owner`` (mode 700).
 
+        Parameters
+        ----------
+        path : the folder to make
+        format : ``csv`` or ``parquet``; that of the input unless given, and CSV for frames
+        overwrite : replace an earlier release
+        escape_formulas : in CSV, write an apostrophe before texts that a spreadsheet program would run as formulas. Shoal
+            removes it when it reads the file; a note in ``certificate.json`` counts these cells
+
+        Guarantee
+        ---------
         The table is written in an order that does not follow the input, read back and checked again; only then do both
         folders appear, whole. A failure leaves what was there before. Where an earlier program was killed in this, what it
         left beside ``path`` is removed, and a release that it had moved away is put back first.
@@ -243,7 +260,7 @@ class Release:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             work = WorkFolder(folder.parent.absolute())
-            ledger = self._write_public(work.path / "public", format or self.format)
+            ledger = self._write_public(work.path / "public", format or self.format, escape_formulas=escape_formulas)
             self._write_owner(work.path / "owner", ledger)
             work.exchange({"owner": owner.name, "public": folder.name})
             made = []
@@ -269,12 +286,12 @@ class Release:
             object.__setattr__(self, known.name, getattr(other, known.name))
         self.__dict__.pop("frame", None)
 
-    def _write_public(self, folder: Path, format: Format) -> Ledger | None:
+    def _write_public(self, folder: Path, format: Format, *, escape_formulas: bool) -> Ledger | None:
         """Write what may leave, and give back what was counted in it."""
-        folder.mkdir()
-        folder.chmod(0o755)
+        folder.mkdir()  # public files and folders have the modes that the user's umask gives
         table = folder / f"table.{format}"
-        self.engine.write(table, format)
+        options = {} if escape_formulas else {"escape_formulas": False}
+        escaped = self.engine.write(table, format, **options)
         written = self.engine.opened(table)
         drawn = (
             self.certificate.evidence == "groups"
@@ -286,6 +303,8 @@ class Release:
             raise RequirementNotMet(
                 "the table that was written is not the table that was checked; nothing was released"
             ).reached(certificate)
+        notes = (*self.certificate.notes, *([_note_escaped(escaped)] if escaped else []))
+        certificate = replace(certificate, notes=notes)
         statement = {
             **certificate.to_dict(),
             **_digests(table),
@@ -293,7 +312,8 @@ class Release:
         }
         (folder / "certificate.json").write_text(_json(statement), encoding="utf-8")
         (folder / "policy.yaml").write_text(self.policy.to_yaml(public=True), encoding="utf-8")
-        (folder / "report.html").write_text(html(self.facts(), self.policy, owner=False), encoding="utf-8")
+        facts = replace(self.facts(), certificate=certificate)
+        (folder / "report.html").write_text(html(facts, self.policy, owner=False), encoding="utf-8")
         if view is None:
             return None
         ledger = Ledger.of(
@@ -310,6 +330,7 @@ class Release:
 
     def _write_owner(self, folder: Path, ledger: Ledger | None) -> None:
         folder.mkdir(mode=0o700)
+        folder.chmod(0o700)  # whatever the umask takes away
         recoding = self.recoding.to_json()
         files = {
             "recoding.json": recoding,
@@ -334,12 +355,26 @@ class Release:
         if self.path is not None:
             files["path.html"] = self.plot_path().html
         for name, text in files.items():
-            target = folder / name
-            target.touch(mode=0o600)
-            target.write_text(text, encoding="utf-8")
+            _make_private(folder / name).write_text(text, encoding="utf-8")
         if isinstance(self.recoding, Parts):
             for file in self.recoding.files():
-                shutil.copy2(file, folder)
+                shutil.copyfile(file, _make_private(folder / file.name))
+
+
+def _note_escaped(cells: int) -> str:
+    """What a recipient must know of a CSV file in which formulas are escaped."""
+    many = "1 cell begins" if cells == 1 else f"{cells:,} cells begin"
+    return (
+        f"in the CSV file {many} with an apostrophe that is not part of the value: it keeps spreadsheet programs from running "
+        "the value as a formula, and Shoal removes it when it reads the file"
+    )
+
+
+def _make_private(file: Path) -> Path:
+    """Make an empty file that nobody but its owner can read or write, whatever the umask, and give back its path."""
+    file.touch(mode=0o600)
+    file.chmod(0o600)
+    return file
 
 
 def earlier_seed(path: str | Path, policy: Policy) -> int | None:

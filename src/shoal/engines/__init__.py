@@ -26,7 +26,15 @@ from shoal.engines.base import (
     format_of,
 )
 from shoal.engines.resources import DATABASES, EngineName, Resources, machine_memory, resources_of
-from shoal.engines.text import Normalizer, date_text, moment_of, number_of, number_text
+from shoal.engines.text import (
+    Normalizer,
+    date_text,
+    escape_formula,
+    moment_of,
+    number_of,
+    number_text,
+    restore_formula,
+)
 
 __all__ = [
     "AS_SEEN",
@@ -47,6 +55,7 @@ __all__ = [
     "Written",
     "date_text",
     "digest_of",
+    "escape_formula",
     "format_of",
     "frame_of",
     "moment_of",
@@ -54,6 +63,7 @@ __all__ = [
     "number_text",
     "open_data",
     "resources_of",
+    "restore_formula",
 ]
 
 

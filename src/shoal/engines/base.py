@@ -246,10 +246,13 @@ class Engine(Protocol):
         """The released data; there is one plan for every part, and each is carried out before the next is asked for."""
         ...
 
-    def write(self, path: Path, format: Format) -> None:
+    def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
         """Write the data, in an order that depends on the content of the rows alone.
 
-        What stands at ``path`` is a file, or a folder of files where the data came as one.
+        What stands at ``path`` is a file, or a folder of files where the data came as one. Returns the number of cells that
+        are written with an apostrophe before them, which only CSV needs: texts that a spreadsheet program would run as
+        formulas (`text.escape_formula`). Without ``escape_formulas`` these are written as they are, but for those that
+        begin with an apostrophe themselves. Opening a CSV file removes the apostrophes.
         """
         ...
 

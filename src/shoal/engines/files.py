@@ -17,7 +17,10 @@ import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from shoal.engines.base import Format, format_of
+from shoal.engines.formulas import escape_formulas as escape_array
+from shoal.engines.formulas import is_text, restore_formulas
 from shoal.engines.frames import plain, refuse_twice
+from shoal.engines.text import APOSTROPHE, escape_formula, restore_formula
 from shoal.engines.values import texts
 from shoal.errors import DataError, EngineError
 
@@ -100,7 +103,17 @@ def _read_csv(path: Path) -> pa.Table:
     for column in table.columns:
         for chunk in column.chunks:
             chunk.dictionary.validate(full=True)  # text that is not UTF-8 is found here, not later
-    return table
+    return pa.table([_restore(column) for column in table.columns], names=form.names)
+
+
+def _restore(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column without the apostrophes before formulas."""
+    chunks, changed = [], 0
+    for chunk in column.chunks:
+        values, count = restore_formulas(chunk.dictionary)
+        chunks.append(values.take(chunk.indices).dictionary_encode() if count else chunk)  # two texts may be one now
+        changed += count
+    return pa.chunked_array(chunks, column.type) if changed else column
 
 
 def csv_to_parquet(path: Path, target: Path) -> None:
@@ -115,7 +128,8 @@ def csv_to_parquet(path: Path, target: Path) -> None:
             with pc_csv.open_csv(path, **form.options(pa.string())) as stream:
                 for batch in stream:
                     batch.validate(full=True)
-                    writer.write_batch(batch)
+                    restored = [restore_formulas(column)[0] for column in batch.columns]
+                    writer.write_batch(pa.record_batch(restored, schema=schema))
                     rows += batch.num_rows
                     last = batch.slice(batch.num_rows - 1) if batch.num_rows else last
             form.refuse_wrong()
@@ -134,11 +148,11 @@ def writing(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Form:
-    """How a CSV file is written: its delimiter, its columns, whether it is a header alone; and rows that do not fit."""
+    """How a CSV file is written: its delimiter, its header, whether that is all; and rows that do not fit."""
 
     path: Path
     delimiter: str
-    names: list[str]
+    header: list[str]
     empty: bool
     wrong: list[pc_csv.InvalidRow]
 
@@ -147,6 +161,11 @@ class _Form:
         found = cls(path, *_header(path), [])
         refuse_twice(found.names)
         return found
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return list(map(restore_formula, self.header))
 
     def options(self, kind: pa.DataType, **reading: Any) -> dict[str, Any]:
         """For Arrow's readers; rows of another length are skipped and remembered."""
@@ -160,11 +179,11 @@ class _Form:
             "parse_options": pc_csv.ParseOptions(
                 delimiter=self.delimiter,
                 newlines_in_values=True,
-                ignore_empty_lines=len(self.names) > 1,  # in a single column an empty line is a missing value
+                ignore_empty_lines=len(self.header) > 1,  # in a single column an empty line is a missing value
                 invalid_row_handler=note,
             ),
             "convert_options": pc_csv.ConvertOptions(
-                column_types=dict.fromkeys(self.names, kind),
+                column_types=dict.fromkeys(self.header, kind),
                 null_values=[""],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
@@ -214,20 +233,36 @@ def _header(path: Path) -> tuple[str, list[str], bool]:
     return delimiter, names, not more
 
 
-def write_table(table: pa.Table, path: Path, format: Format) -> None:
-    """Write an Arrow table: Parquet with its own types, CSV with the text of every value."""
-    columns = [
-        pa.chunked_array([texts(chunk, name) for chunk in column.chunks], pa.large_string())
-        if format == "csv"
-        else storable(column)
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    ]
-    ready = pa.table(columns, names=table.column_names)
+def write_table(table: pa.Table, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
+    """Write an Arrow table: Parquet with its own types, CSV with the text of every value.
+
+    Returns how many cells, those of the header included, are written with an apostrophe before them; see `Engine.write`.
+    """
+    if format == "parquet":
+        with writing(path):
+            pq.write_table(pa.table(list(map(storable, table.columns)), names=table.column_names), path)
+        return 0
+    names, changed = header_texts(table.column_names, escape_formulas=escape_formulas)
+    columns = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        listed = [csv_texts(chunk, name, escape_formulas=escape_formulas) for chunk in column.chunks]
+        columns.append(pa.chunked_array([chunk for chunk, _ in listed], pa.large_string()))
+        changed += sum(count for _, count in listed)
     with writing(path):
-        if format == "parquet":
-            pq.write_table(ready, path)
-        else:
-            pc_csv.write_csv(ready, path, CSV)
+        pc_csv.write_csv(pa.table(columns, names=names), path, CSV)
+    return changed
+
+
+def csv_texts(array: pa.Array, column: str, *, escape_formulas: bool) -> tuple[pa.Array, int]:
+    """The texts of a column's values as they stand in a CSV file, and how many have an apostrophe before them."""
+    found = texts(array, column)
+    return escape_array(found, signs=escape_formulas) if is_text(array.type) else (found, 0)
+
+
+def header_texts(names: Sequence[str], *, escape_formulas: bool) -> tuple[list[str], int]:
+    """The names of columns as they stand in a CSV file, and how many have an apostrophe before them."""
+    found = [escape_formula(name) if escape_formulas or name.startswith(APOSTROPHE) else name for name in names]
+    return found, sum(written != name for written, name in zip(found, names, strict=True))
 
 
 def storable(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -170,7 +170,7 @@ class MemoryEngine:
         columns = {name: _taken(frames.arrow(self.data.get_column(name)), chosen) for name in order.columns}
         return order.hash.mix(order.cells[cell], prints.keyed_hashes(order.hash, columns, len(rows)))
 
-    def write(self, path: Path, format: Format) -> None:
+    def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
         """Write the rows in the order of their hashes, which tells nothing of the order they came in."""
         table = self._table()
         forms = prints.forms(dict(zip(table.column_names, table.columns, strict=True)), len(table))
@@ -178,7 +178,7 @@ class MemoryEngine:
         order = first[kernels.order.argsort(self._row_hashes(self.data.columns)[first])]
         chosen = pa.array(order)
         ordered = pa.table([_taken(column, chosen) for column in table.columns], names=table.column_names)
-        files.write_table(ordered, path, format)
+        return files.write_table(ordered, path, format, escape_formulas=escape_formulas)
 
     def opened(self, path: Path) -> MemoryEngine:
         """A file that was written."""

@@ -1,4 +1,4 @@
-"""The texts of single numbers and moments, and back; no frame library is needed to load it."""
+"""The texts of single numbers, moments and formulas, and back; no frame library is needed to load it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ import numpy as np
 EXACT = 2.0**53
 INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff"  # signs without width; at the ends of a text they are trimmed like spaces
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d{1,4})?")
+APOSTROPHE, SIGNS = "'", "=+-@\t\r"  # spreadsheets run what begins with a sign; before TAB and CR they look further
+FORMULA = r"^'*[=+\-@\t\r](?s:.)"  # these two mean the same to Python and to Arrow
+DECIMAL = r"^'*[ \t\r]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t\r\n]*$"
 PLAIN = 30  # digits up to which a number is written without an exponent
 
 
@@ -96,3 +99,28 @@ def date_text(seconds: float) -> str:
     if moment == moment.astype("datetime64[D]"):
         return str(moment.astype("datetime64[D]"))
     return str(moment.astype("datetime64[s]")) if seconds == int(seconds) else str(moment)
+
+
+def escape_formula(text: str) -> str:
+    """A text as it stands in a CSV file: with an apostrophe before it where a spreadsheet program would run it as a formula.
+
+    A formula begins with ``=``, ``+``, ``-``, ``@``, TAB or CR, is longer than one character and does not read as a number.
+    Apostrophes before it belong to the text, so it gets another one, and `restore_formula` is exact.
+
+    >>> [escape_formula(text) for text in ("=1+1", "'=1+1", "-5", "-", "a=b")]
+    ["'=1+1", "''=1+1", '-5', '-', 'a=b']
+    """
+    return APOSTROPHE + text if _is_formula(text) else text
+
+
+def restore_formula(text: str) -> str:
+    """The text that stands in a CSV file: the apostrophe before a formula is gone.
+
+    >>> [restore_formula(text) for text in ("'=1+1", "''=1+1", "'-5", "=1+1", "'tis")]
+    ['=1+1', "'=1+1", "'-5", '=1+1', "'tis"]
+    """
+    return text[1:] if text.startswith(APOSTROPHE) and _is_formula(text) else text
+
+
+def _is_formula(text: str) -> bool:
+    return re.match(FORMULA, text) is not None and re.match(DECIMAL, text) is None

@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from shoal.engines import AS_SEEN, Normalizer, Reading, Schema
-from shoal.errors import DataError, PolicyError, choices
+from shoal.errors import DataError, PolicyError, choices, visible
 from shoal.policy.quasi import KINDS, Quasi
 from shoal.requirements import REQUIREMENTS, Combined, Requirement, fields_of, parameters
 from shoal.yamltext import Place, read_file, read_yaml, refuse_deep
@@ -447,7 +447,7 @@ def _located(text: str, place: Place, file: str, lines: Mapping[Place, int]) -> 
         where = place
         while where not in lines:
             where = where[:-1]
-        text = f"{file}, line {lines[where]}: {text}"
+        text = f"{visible(file)}, line {lines[where]}: {text}"
     return PolicyError(text, place=place)
 
 

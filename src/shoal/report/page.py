@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 from shoal.policy import Policy
 from shoal.report.facts import Facts
+from shoal.report.words import markup
 from shoal.requirements import PARTS, Certificate
 
 STYLE = """
@@ -53,10 +53,10 @@ quasi-identifiers are known: one over the size of the group{" that it was drawn 
 {_kept(facts) if owner and facts.kept else ""}
 <h2>Columns</h2>
 {_table(("role", "columns"), _roles(policy, "drawn anew" if facts.drawn else "generalized"))}
-<footer><p>Made by {escape(facts.method)} ({escape(parameters)}). Counting: a missing value is a value of its own;
+<footer><p>Made by {markup(facts.method)} ({markup(parameters)}). Counting: a missing value is a value of its own;
 suppressed records are left out whole. What is not promised: that nobody can be found by columns which the policy leaves as
 they are, nor that a group's confidential values differ unless a requirement says so.</p>
-<p>Fingerprint of the rows: <code>{escape(certificate.fingerprint)}</code></p></footer>
+<p>Fingerprint of the rows: <code>{markup(certificate.fingerprint)}</code></p></footer>
 </body></html>
 """
 
@@ -66,7 +66,7 @@ def _parts(certificate: Certificate) -> str:
 
 
 def _remarks(certificate: Certificate) -> str:
-    rows = "".join(f"<li>{escape(remark)}</li>" for remark in certificate.remarks)
+    rows = "".join(f"<li>{markup(remark)}</li>" for remark in certificate.remarks)
     return f"<ul>{rows}</ul>\n" if rows else ""
 
 
@@ -90,11 +90,11 @@ statistics, as the mean difference (0: the same):</p>
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, figures: bool = False) -> str:
-    top = "<tr>" + "".join(f"<th>{escape(h)}</th>" for h in head) + "</tr>" if any(head) else ""
+    top = "<tr>" + "".join(f"<th>{markup(h)}</th>" for h in head) + "</tr>" if any(head) else ""
     body = []
     for row in rows:
-        cells = [f"<td>{escape(row[0])}</td>"]
-        cells += [f'<td class="figure">{escape(c)}</td>' if figures else f"<td>{escape(c)}</td>" for c in row[1:]]
+        cells = [f"<td>{markup(row[0])}</td>"]
+        cells += [f'<td class="figure">{markup(c)}</td>' if figures else f"<td>{markup(c)}</td>" for c in row[1:]]
         body.append("<tr>" + "".join(cells) + "</tr>")
     return f"<table>{top}{''.join(body)}</table>"
 
@@ -102,7 +102,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, figures: bool 
 def _bars(facts: Facts) -> str:
     shares = [("all attributes", 1 - facts.measures["ncp"]), *facts.kept.items()]
     return "\n".join(
-        f'<tr><td>{escape(name)}</td><td class="figure">{share:.1%}</td>'
+        f'<tr><td>{markup(name)}</td><td class="figure">{share:.1%}</td>'
         f'<td><div class="bar"><span style="width:{max(share, 0):.1%}"></span></div></td></tr>'
         for name, share in shares
     )

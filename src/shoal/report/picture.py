@@ -6,14 +6,13 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 
 from shoal.errors import EngineError, PolicyError
 from shoal.path import Identifiers, Path, Refusal
 from shoal.report.curve import WIDTH, svg
 from shoal.report.page import STYLE
 from shoal.report.path import DONE, REASON, by_attribute, left, standing, worth
-from shoal.report.words import count, figure, label, sets, several
+from shoal.report.words import count, figure, label, markup, sets, several
 
 CHILDREN, REFUSED = 20, 200  # shown in a cell, and for an attribute
 SUFFIXES = (".svg", ".html")
@@ -75,14 +74,14 @@ def page(path: Path) -> str:
 <html lang="en"><head><meta charset="utf-8"><title>The path to the release</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}{WIDE}</style></head><body>
 <h1>The path to the release</h1>
-<p>{escape(standing(path))} The picture shows for every step how many records the smallest group had after it, all those who
+<p>{markup(standing(path))} The picture shows for every step how many records the smallest group had after it, all those who
 share the identifiers, and how much the table then told; the step that was released is marked. <strong>The labels are values
 of the original table, also such as the release hides: this page must stay with the owner.</strong></p>
 {svg(path)}
 <h2>Steps</h2>
 {_steps(path)}
 {_left(path)}
-{f"<p>Why the path ended: {escape(label(path.ended, REASON))}</p>" if path.ended else ""}
+{f"<p>Why the path ended: {markup(label(path.ended, REASON))}</p>" if path.ended else ""}
 </body></html>
 """
 
@@ -94,7 +93,7 @@ def _steps(path: Path) -> str:
         ("step", "attribute", "value", "children"),
         (*worth(path.measures, path.direction), "score", *sizes, "NCP", "information", "suppressed"),
     )
-    explained = "".join(f"<li>{escape(name)}: {escape(several(f, len(f)))}</li>" for f, name in names.items() if name)
+    explained = "".join(f"<li>{markup(name)}: {markup(several(f, len(f)))}</li>" for f, name in names.items() if name)
     above = f"<p>Groups are counted for each set of identifiers:</p><ul>{explained}</ul>" if explained else ""
     return above + _wide(head, _rows(path, names))
 
@@ -140,17 +139,17 @@ def _wide(head: str, rows: Iterable[str]) -> str:
 
 
 def _head(words: Iterable[str], figures: Iterable[str] = ()) -> str:
-    cells = [f"<th>{escape(name)}</th>" for name in words]
-    cells += [f'<th class="figure">{escape(name)}</th>' for name in figures]
+    cells = [f"<th>{markup(name)}</th>" for name in words]
+    cells += [f'<th class="figure">{markup(name)}</th>' for name in figures]
     return f"<tr>{''.join(cells)}</tr>"
 
 
 def _row(
     words: Iterable[str], listed: str, figures: Iterable[str] = (), *, reason: str | None = None, here: bool = False
 ) -> str:
-    cells = [f"<td>{escape(word)}</td>" for word in words]
-    cells.append(f'<td class="list">{escape(listed)}</td>')
-    cells += [f'<td class="figure">{escape(text)}</td>' for text in figures]
-    cells += [f'<td class="list">{escape(reason)}</td>'] if reason is not None else []
+    cells = [f"<td>{markup(word)}</td>" for word in words]
+    cells.append(f'<td class="list">{markup(listed)}</td>')
+    cells += [f'<td class="figure">{markup(text)}</td>' for text in figures]
+    cells += [f'<td class="list">{markup(reason)}</td>'] if reason is not None else []
     begin = '<tr class="here">' if here else "<tr>"
     return f"{begin}{''.join(cells)}</tr>"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Sequence
+from html import escape
 
+from shoal.errors import visible
 from shoal.path import Identifiers, Path, Refusal, Step
 
 MISSING = "(missing)"
 LABEL, SHOWN = 60, 5
-JOINERS = "\u200c\u200d"  # Persian words and some emoji need them
 
 
 def label(text: str | None, most: int = LABEL) -> str:
@@ -24,12 +24,16 @@ def label(text: str | None, most: int = LABEL) -> str:
     if text is None:
         return MISSING
     text = text if len(text) <= most else text[: most - 1] + "…"
-    return "".join(map(_sign, text)) if text.strip() else repr(text)
+    return visible(text) if text.strip() else repr(text)
 
 
-def _sign(sign: str) -> str:
-    seen = sign.isprintable() or sign in JOINERS or unicodedata.category(sign) == "Zs"
-    return sign if seen else sign.encode("unicode_escape").decode()
+def markup(text: str) -> str:
+    """A text inside a page: no element or attribute can begin or end in it, and control characters are escapes.
+
+    >>> print(markup('<b title="x">'), markup("a\\0b"))
+    &lt;b title=&quot;x&quot;&gt; a\\x00b
+    """
+    return escape(visible(text))
 
 
 def several(labels: Sequence[str | None], most: int = SHOWN, width: int = LABEL) -> str:

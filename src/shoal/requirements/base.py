@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import PolicyError, RequirementNotMet
+from shoal.errors import PolicyError, RequirementNotMet, some, visible
 from shoal.groups import Groups
 from shoal.taxonomy import Taxonomy
 
@@ -217,7 +217,7 @@ def describe(requirement: Requirement) -> str:
     on = given.pop("on", None)
     given.pop("taxonomy", None)
     text = ", ".join(f"{key} = {value}" for key, value in given.items())
-    return f"{requirement.name} ({text})" + (f" on {', '.join(on)}" if on else "")
+    return visible(f"{requirement.name} ({text})" + (f" on {', '.join(on)}" if on else ""))
 
 
 class Combined(tuple["Requirement", ...]):
@@ -265,7 +265,7 @@ def names_of(on: Sequence[str] | str | None) -> tuple[str, ...] | None:
     if not names or not all(isinstance(name, str) for name in names):
         raise PolicyError("'on' must name at least one quasi-identifier; leave it out to mean all of them")
     if len(set(names)) < len(names):
-        raise PolicyError(f"'on' names a column twice: {', '.join(names)}")
+        raise PolicyError(f"'on' names a column twice: {some(names)}; name each of them once")
     return names
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.errors import visible
 from shoal.groups import Groups
 from shoal.requirements.base import Requirement, describe, parameters
 
@@ -125,7 +126,7 @@ class Certificate:
         if self.parts > 1:
             lines.append(f"  note {PARTS.format(self.parts)}")
         lines += [f"  note {remark}" for remark in self.remarks]
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
 
 def certify(

@@ -11,7 +11,8 @@ from typing import Any
 
 import yaml
 
-from shoal.errors import DataError, EngineError, some
+from shoal.engines import escape_formula, restore_formula
+from shoal.errors import DataError, EngineError, some, visible
 from shoal.yamltext import read_file, read_yaml
 
 CSV = (".csv", ".txt")
@@ -37,8 +38,14 @@ def nested_of(text: str) -> Any:
 
 
 def yaml_of(nested: Any) -> str:
-    """Nested mappings and lists as YAML text, lists of leaves on one line."""
-    return str(yaml.safe_dump(nested, allow_unicode=True, sort_keys=False, default_flow_style=None, width=110))
+    """Nested mappings and lists as YAML text, lists of leaves on one line; invisible characters are escapes."""
+
+    def dump(*, unicode: bool) -> str:
+        options: dict[str, Any] = {"sort_keys": False, "default_flow_style": None, "width": 110}
+        return str(yaml.safe_dump(nested, allow_unicode=unicode, **options))
+
+    text = dump(unicode=True)
+    return text if visible(text, keep="\n") == text else dump(unicode=False)  # YAML's own escapes, read back the same
 
 
 def rows_of(text: str) -> list[list[str]]:
@@ -47,7 +54,7 @@ def rows_of(text: str) -> list[list[str]]:
     delimiter = ";" if bare.count(";") >= bare.count(",") else ","
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
-        rows = [way for row in table if (way := [cell.strip() for cell in row if cell.strip()])]
+        rows = [way for row in table if (way := [restore_formula(cell.strip()) for cell in row if cell.strip()])]
     except csv.Error as error:
         raise DataError(f"taxonomy: not valid CSV, line {table.line_num}: {error}") from None
     if len({row[-1] for row in rows}) == 1 and all(len(row) > 1 for row in rows):  # the last column is the root
@@ -56,7 +63,10 @@ def rows_of(text: str) -> list[list[str]]:
 
 
 def csv_of(rows: Sequence[Sequence[str]], delimiter: str) -> str:
-    """Rows as CSV text, in quotes throughout where a label holds a sign that could be taken for a delimiter."""
+    """Rows as CSV text, in quotes throughout where a label holds a sign that could be taken for a delimiter.
+
+    An apostrophe stands before labels that a spreadsheet program would run as formulas; `rows_of` removes it.
+    """
     if delimiter not in (",", ";"):
         raise DataError(f"a taxonomy's columns are told apart by ';' or ',', not by {delimiter!r}")
     labels = dict.fromkeys(label for row in rows for label in row)
@@ -70,5 +80,5 @@ def csv_of(rows: Sequence[Sequence[str]], delimiter: str) -> str:
         delimiter=delimiter,
         quoting=csv.QUOTE_ALL if doubtful else csv.QUOTE_MINIMAL,
         lineterminator="\n",
-    ).writerows(rows)
+    ).writerows([escape_formula(label) for label in row] for row in rows)
     return text.getvalue()

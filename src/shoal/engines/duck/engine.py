@@ -268,27 +268,30 @@ class DuckEngine:
         self.source.refuse_changed()
         return DuckEngine(self.home, release.written())
 
-    def write(self, path: Path, format: Format) -> None:
+    def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
         """Put the files where they are wanted; a CSV file is written from them, in their order."""
         if format == "csv":
-            self._write_csv(path)
-            return
+            return self._write_csv(path, escape_formulas)
         with files.writing(path):
             if self.source.root is None:
-                _copy(self.source.files[0], path)
-                return
+                shutil.copyfile(self.source.files[0], path)
+                return 0
             for file in self.source.files:
                 target = path / file.relative_to(self.source.root)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                _copy(file, target)
+                shutil.copyfile(file, target)
+        return 0
 
-    def _write_csv(self, path: Path) -> None:
+    def _write_csv(self, path: Path, escape_formulas: bool) -> int:
         columns = list(self.source.names)
-        schema = pa.schema([(column, pa.large_string()) for column in columns])
+        header, changed = files.header_texts(columns, escape_formulas=escape_formulas)
+        schema = pa.schema([(name, pa.large_string()) for name in header])
         with files.writing(path), pc_csv.CSVWriter(path, schema, write_options=files.CSV) as writer:
             for batch in self.source.batches(columns):
-                written = [values.texts(array, column) for column, array in batch.items()]
-                writer.write_batch(pa.record_batch(written, schema=schema))
+                listed = [files.csv_texts(a, c, escape_formulas=escape_formulas) for c, a in batch.items()]
+                writer.write_batch(pa.record_batch([texts for texts, _ in listed], schema=schema))
+                changed += sum(count for _, count in listed)
+        return changed
 
     def opened(self, path: Path) -> DuckEngine:
         """A file or folder that was written, in the same home; these very data, where it has the very same bytes."""
@@ -352,8 +355,3 @@ def _counts(keys: Keys, found: pa.Table, quasi: int, part: int) -> tuple[list[I8
     start: I8 = np.append(np.flatnonzero(fresh), len(cell)).astype(np.int64)
     secret = np.ascontiguousarray(cell[:, quasi:])
     return words, Counts(cell[start[:-1], :quasi], start, secret, weight, part=part)
-
-
-def _copy(file: Path, target: Path) -> None:
-    shutil.copyfile(file, target)
-    target.chmod(0o644)

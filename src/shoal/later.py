@@ -40,6 +40,10 @@ from shoal.seed import load_seed
 I4 = NDArray[np.int32]
 
 Tell = Callable[[str, int, int], None]
+UNTRUE = (
+    "{} records have labels that are not true of them: no box of the recoding held these records, so that they got the labels "
+    "of the nearest one."
+)
 
 
 @dataclass(frozen=True)
@@ -71,13 +75,20 @@ class Before:
 class Part:
     """Some of the new records: their cells, the group of each combination (-1: left out), what is written for a group.
 
-    ``lost`` counts the records that the recoding leaves out, by the reason.
+    ``lost`` counts the records that the recoding leaves out, by the reason; ``outside`` are combinations that no box holds.
     """
 
     counts: Counts
     group: I4
     written: Columns
     lost: dict[str, int]
+    outside: NDArray[np.bool_]
+
+    @property
+    def untrue(self) -> int:
+        """The records that got the labels of the nearest box, which are not true of them."""
+        wrong = np.repeat(self.outside & (self.group >= 0), np.diff(self.counts.start))
+        return int(self.counts.weight[wrong].sum())
 
     def ledger(self, secrets: Sequence[Secret], known: Ledger) -> Ledger:
         """What a stranger will count in these records."""
@@ -163,20 +174,24 @@ class New:
         gone = (placed.group < 0) & ~unknown
         lost = {"unknown": unknown, "outside": outside, "suppressed": gone}
         group = np.where(unknown | outside, -1, placed.group).astype(np.int32)
-        return Part(counts, group, placed.written, {why: int(records[which].sum()) for why, which in lost.items()})
+        outside = placed.outside | later.unknown
+        counted = {why: int(records[which].sum()) for why, which in lost.items()}
+        return Part(counts, group, placed.written, counted, outside)
 
-    def apply(self, gone: set[Labels]) -> Engine:
-        """The table that leaves, without the groups of these labels."""
+    def apply(self, gone: set[Labels]) -> tuple[Engine, int]:
+        """The table that leaves, without the groups of these labels, and how many of its records have untrue labels."""
         output, known = self.before.recoding.output, self.before.ledger
+        untrue: list[int] = []
 
         def plans() -> Iterator[Plan]:
             for part in self.parts():
                 kept = part.without(gone, known)
+                untrue.append(kept.untrue)
                 where = Placement.whole(kept.counts, kept.group)
                 listed = output.columns(self.names, kept.written)
                 yield Plan(kept.counts, where.cell, where.group, where.weight, listed)
 
-        return self.located.engine.apply(plans())
+        return self.located.engine.apply(plans()), sum(untrue)
 
 
 def release_later(
@@ -195,7 +210,7 @@ def release_later(
     tell("reading", 1, 1)
     gone = _left_out(new, schema.rows)
     tell("writing", 0, 1)
-    table = new.apply(gone)
+    table, untrue = new.apply(gone)
     tell("writing", 1, 1)
     tell("checking", 0, 1)
     suppressed = schema.rows - table.schema().rows
@@ -209,11 +224,16 @@ def release_later(
     if not certificate.holds:
         text = f"the release fails its check together with what was released before; nothing was written\n{certificate}"
         raise RequirementNotMet(text).reached(certificate)
+    measures = measures_of([], view.audience(suppressed))
+    if nearest:
+        measures["untrue_labels"] = float(untrue)
+    if untrue:
+        certificate = replace(certificate, notes=(*certificate.notes, UNTRUE.format(untrue)))
     tell("checking", 1, 1)
     return Release(
         policy,
         certificate,
-        measures_of([], view.audience(suppressed)),
+        measures,
         before.recoding,
         "recoding",
         {"kind": before.recoding.kind, "nearest": nearest},

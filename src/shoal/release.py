@@ -27,6 +27,10 @@ from shoal.requirements import Certificate, Requirement, certify
 from shoal.seed import GUESSABLE, is_guessable, load_seed
 from shoal.workfolder import WorkFolder, sweep
 
+MINIMALITY = (
+    "A requirement names a sensitive column. Whoever knows the method and all quasi-identifiers can ask why groups were "
+    "generalized further than their sizes need, and may exclude some assignments of sensitive values (minimality attack)."
+)
 OWNER = ".owner"
 MARK, OWNER_MARK = "certificate.json", "ledger.json"  # by these a folder is known as a release
 
@@ -84,7 +88,7 @@ class View:
             unassigned=policy.unassigned(columns),
             evidence="union" if earlier is not None else "table" if drawn is None else "groups",
             parts=parts,
-            notes=notes,
+            notes=(*notes, *((MINIMALITY,) if _names_sensitive(policy) else ())),
         )
         return replace(found, records=self.groups.records)
 
@@ -96,6 +100,11 @@ class View:
 def examine(data: Any, policy: Policy) -> Certificate:
     """Test a table against a policy by what stands in it, whoever made it."""
     return View.of(open_data(data), policy).certificate(policy)
+
+
+def _names_sensitive(policy: Policy) -> bool:
+    """Whether a requirement looks at values that the table publishes as they are."""
+    return any(r.of is not None and (r.of in policy.sensitive or r.of == policy.target) for r in policy.require)
 
 
 def _unlike_spellings(
@@ -194,7 +203,7 @@ class Release:
 
     def facts(self) -> Facts:
         """What a reader wants to know at a glance; nothing in it points at a person."""
-        return Facts(self.certificate, self.measures, self.method, dict(self.parameters))
+        return Facts(self.certificate, self.measures, self.method, dict(self.parameters), self.notes)
 
     def plot_path(self) -> Picture:
         """The path as a picture: the smallest group against what is known, step by step, for the owner alone.

@@ -23,7 +23,7 @@ F8 = NDArray[np.float64]
 
 STATISTICS = ("mean_shift", "deviation_shift", "correlation_shift", "share_shift")
 RELATIVE = frozenset(
-    {"ncp", "il", "loss", "loss_mean", "precision", "entropy", "improved", *STATISTICS}
+    {"ncp", "il", "loss", "loss_mean", "precision", "entropy", "improved", "isolated_ends", *STATISTICS}
 )  # to the original
 SIZES = frozenset({"records", "suppressed", "classes", "smallest", "average", "risk_max", "risk_mean"})
 THRESHOLD = 0.2  # the risk above which a record counts as at risk, unless said
@@ -52,6 +52,9 @@ class Measures(dict[str, float]):
                    counts the values that the policy calls truly sensitive
     mean_shift     where records were drawn anew, how far the means of numbers lie from the original's; see also
                    ``deviation_shift``, ``correlation_shift``, ``share_shift`` in `statistics.statistics_kept`
+    isolated_ends  the share of records that are the only ones of their group with the value at an end of its range: who
+                   knows that somebody has this value knows the record (``ends="cut"`` avoids most of them)
+    untrue_labels  records whose labels are not true of them, since no box held them (``nearest``)
     improved       the part of Total-IL, with the method's weights, that moving records between groups took away (``improve``)
     ============== ====================================================================================================
     """

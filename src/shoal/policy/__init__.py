@@ -28,7 +28,7 @@ from shoal.engines import AS_SEEN, Normalizer, Reading, Schema
 from shoal.errors import DataError, PolicyError, choices, visible
 from shoal.policy.quasi import KINDS, Quasi
 from shoal.requirements import REQUIREMENTS, Combined, Requirement, fields_of, parameters
-from shoal.yamltext import Place, read_file, read_yaml, refuse_deep
+from shoal.yamltext import DERIVED, Derived, Place, read_file, read_yaml, refuse_deep
 
 READ_AS = {"numeric": "number", "date": "date", "categorical": "text"}
 
@@ -64,8 +64,8 @@ def _flattened(value: Any) -> Any:
     return value
 
 
-def _written(requirement: Requirement) -> dict[str, Any]:
-    given = parameters(requirement)
+def _written(requirement: Requirement, *, public: bool = False) -> dict[str, Any]:
+    given = parameters(requirement, public=public)
     return {requirement.name: next(iter(given.values())) if len(given) == 1 else given}
 
 
@@ -262,7 +262,7 @@ class Policy(BaseModel):
             if name == "quasi":
                 found[name] = {column: quasi.written(public=public) for column, quasi in value.items()}
             elif name == "require":
-                found[name] = [_written(requirement) for requirement in value]
+                found[name] = [_written(requirement, public=public) for requirement in value]
             elif isinstance(value, dict):
                 found |= {name: {key: list(listed) for key, listed in value.items()}} if value else {}
             elif value != field.default:
@@ -412,6 +412,9 @@ class _Dumper(yaml.SafeDumper):
     def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> yaml.SequenceNode:
         plain = all(not isinstance(v, (dict, list)) for v in sequence)
         return super().represent_sequence(tag, sequence, flow_style=plain)
+
+
+_Dumper.add_representer(Derived, lambda dumper, tree: dumper.represent_mapping(DERIVED, tree))
 
 
 def _resolve(given: dict[str, Any], folder: Path) -> None:

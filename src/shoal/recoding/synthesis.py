@@ -19,10 +19,9 @@ from shoal.engines import Written, date_text
 from shoal.errors import DataError
 from shoal.recoding.base import F8, I4, I8, Field, Later, Output, Placement, check_head, head_from_dict, head_to_dict
 from shoal.recoding.reading import array, member, objects, require, texts_or_null
+from shoal.recoding.writing import PLACES, decimal_places
 
 DAY = 86400.0
-PLACES = 6  # the most decimals that a column is kept to; one that has more is drawn as finely as numbers are
-EXACT = 2.0**53
 PART = 65_536  # records that are drawn at once
 
 
@@ -47,8 +46,7 @@ class Scale:
         low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
         if bounds is not None and attribute.taxonomy is None:
             low, high = bounds[0] / unit, bounds[1] / unit
-        fitting = (p for p in range(PLACES + 1) if _fits(values, 10.0**p) and max(-low, high) * 10.0**p < EXACT)
-        return cls(attribute.name, unit, next(fitting, None), low, high)
+        return cls(attribute.name, unit, decimal_places(values, max(-low, high)), low, high)
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Scale:
@@ -90,10 +88,6 @@ class Scale:
         if kind == "date":
             return Written(self.name, np.array([date_text(v * self.unit) for v in kept], dtype=object), place)
         return Written(self.name, kept.astype(np.int64) if self.places == 0 else kept, place)
-
-
-def _fits(values: F8, scale: float) -> bool:
-    return bool((np.rint(values * scale) / scale == values).all())
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ F8 = NDArray[np.float64]
 
 Style = Literal["label", "lo-hi", "midpoint", "set", "mean", "median"]
 STYLES: tuple[str, ...] = get_args(Style)
+PLACES = 6  # the most decimals that a column is kept to; one that has more is written as finely as numbers are
+EXACT = 2.0**53
 AVERAGES: tuple[Style, ...] = ("mean", "median")  # made from the records of a group, so a cut has none
 
 
@@ -206,9 +208,9 @@ def _averages(attribute: Attribute, group: I4, code: I4, records: I8, groups: in
     """The mean or median of numbers, the most frequent category.
 
     Numbers with a missing one among them have neither, as they have no middle: the mean of those that are there could be one
-    person's value. A missing category is a value like any other. Whatever has a tree is a category; where several are as
-    frequent it is a missing one, or else the earlier code. Dates stay as fine as they are: whole days, or whole seconds, the
-    earlier where two are as near.
+    person's value. Means have as many decimals as the column. A missing category is a value like any other. Whatever has a
+    tree is a category; where several are as frequent it is a missing one, or else the earlier code. Dates stay as fine as
+    they are: whole days, or whole seconds, the earlier where two are as near.
     """
     begin = np.searchsorted(group, np.arange(groups))
     if attribute.taxonomy is not None:
@@ -219,6 +221,8 @@ def _averages(attribute: Attribute, group: I4, code: I4, records: I8, groups: in
     gone[group[code == attribute.missing]] = True
     values = np.where(code == attribute.missing, 0.0, attribute.position[code])
     found = (_means if style == "mean" else _medians)(values, records, begin)
+    if style == "mean" and attribute.kind == "numeric":
+        found = _rounded(found, attribute.position[np.isfinite(attribute.position)])
     if attribute.kind == "date":
         known = attribute.position[np.isfinite(attribute.position)]
         unit = next((u for u in (DAY, 1.0) if not (known % u).any()), None)
@@ -230,6 +234,21 @@ def _means(value: F8, records: I8, begin: I8) -> F8:
     """The mean of every run of ascending values; rounding may not lead out of it."""
     mean = np.add.reduceat(value * records, begin) / np.add.reduceat(records, begin)
     return np.clip(mean, np.minimum.reduceat(value, begin), np.maximum.reduceat(value, begin))
+
+
+def _rounded(means: F8, values: F8) -> F8:
+    """Means with as many decimals as the column's values have: more would show by how many records a sum was divided."""
+    places = decimal_places(values, float(np.abs(values).max(initial=0.0)))
+    return means if places is None else np.asarray(np.rint(means * 10.0**places) / 10.0**places, np.float64)
+
+
+def decimal_places(values: F8, largest: float) -> int | None:
+    """How many decimals values have at most, where none is above ``largest``; None where they are as fine as numbers are."""
+    for places in range(PLACES + 1):
+        scale = 10.0**places
+        if largest * scale < EXACT and (np.rint(values * scale) / scale == values).all():
+            return places
+    return None
 
 
 def _medians(value: F8, records: I8, begin: I8) -> F8:

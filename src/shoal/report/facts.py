@@ -25,6 +25,7 @@ class Facts:
     measures: Measures
     method: str
     parameters: Mapping[str, Any]
+    notes: tuple[str, ...] = ()  # for the owner
 
     @property
     def drawn(self) -> bool:
@@ -43,10 +44,10 @@ class Facts:
             for f in self.certificate.findings
         ]
 
-    def risks(self) -> list[tuple[str, str]]:
-        """What is at risk, in words and figures."""
+    def risks(self, *, owner: bool = True) -> list[tuple[str, str]]:
+        """What is at risk, in words and figures; for the owner also what the released table does not show."""
         m = self.measures
-        return [
+        rows = [
             ("records released", f"{m['records']:,.0f}"),
             ("records suppressed", f"{m['suppressed']:,.0f}"),
             ("groups", f"{m['classes']:,.0f}"),
@@ -54,6 +55,11 @@ class Facts:
             ("highest risk of being found", f"{m['risk_max']:.1%}"),
             ("mean risk of being found", f"{m['risk_mean']:.1%}"),
         ]
+        if owner and "isolated_ends" in m:
+            rows.append(("records isolated by the end of a range", f"{m['isolated_ends']:.1%}"))
+        if "untrue_labels" in m:
+            rows.append(("records with untrue labels", f"{m['untrue_labels']:,.0f}"))
+        return rows
 
     def knowledge(self) -> list[tuple[str, str]]:
         """What was kept, overall and by attribute: 100 % is the raw value, 0 % is '*'; nothing where it was not measured."""

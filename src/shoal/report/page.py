@@ -44,10 +44,10 @@ def html(facts: Facts, policy: Policy, *, owner: bool) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>
 <h1>Release report</h1>
 <p><span class="{colour}">{verdict}.</span> {SAID[certificate.evidence]}{_parts(certificate)}</p>
-{_remarks(certificate)}<h2>Requirements</h2>
+{_remarks((*certificate.remarks, *(facts.notes if owner else ())))}<h2>Requirements</h2>
 {_table(("requirement", "worst group reaches", ""), facts.requirements())}
 <h2>What is at risk</h2>
-{_table(("", ""), facts.risks(), figures=True)}
+{_table(("", ""), facts.risks(owner=owner), figures=True)}
 <p>The risk of being found is the chance to pick the right record of somebody who is known to be in the table and whose
 quasi-identifiers are known: one over the size of the group{" that it was drawn from" if facts.drawn else ""}.</p>
 {_kept(facts) if owner and facts.kept else ""}
@@ -65,8 +65,8 @@ def _parts(certificate: Certificate) -> str:
     return "" if certificate.parts == 1 else f" {PARTS.format(certificate.parts).capitalize()}."
 
 
-def _remarks(certificate: Certificate) -> str:
-    rows = "".join(f"<li>{markup(remark)}</li>" for remark in certificate.remarks)
+def _remarks(remarks: Sequence[str]) -> str:
+    rows = "".join(f"<li>{markup(remark)}</li>" for remark in remarks)
     return f"<ul>{rows}</ul>\n" if rows else ""
 
 

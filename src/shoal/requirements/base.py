@@ -200,13 +200,15 @@ def fields_of(requirement: Any) -> list[Field[Any]]:
     return [known for known in fields(requirement) if known.repr]
 
 
-def parameters(requirement: Requirement) -> dict[str, Any]:
-    """The parameters that differ from their defaults, for a policy file."""
+def parameters(requirement: Requirement, *, public: bool = False) -> dict[str, Any]:
+    """The parameters that differ from their defaults, for a policy file; for the public without trees made from the data."""
     found: dict[str, Any] = {}
     for known in fields_of(requirement):
         value = getattr(requirement, known.name)
+        if public and isinstance(value, Taxonomy) and value.made:
+            continue
         if value != known.default:
-            plain = value.to_nested() if isinstance(value, Taxonomy) else value
+            plain = value.to_marked() if isinstance(value, Taxonomy) else value
             found[known.name] = list(plain) if isinstance(plain, tuple) else plain
     return found
 

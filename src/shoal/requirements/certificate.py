@@ -170,7 +170,7 @@ def _finding(groups: Groups, requirement: Requirement, label: Callable[[str, int
     worst = {n: label(n, int(merged.quasi[verdict.worst, j])) for j, n in enumerate(merged.names)} if len(size) else {}
     return Finding(
         requirement.name,
-        parameters(requirement),
+        parameters(requirement, public=True),
         describe(requirement),
         list(merged.names),
         bool(verdict.ok.all()),

@@ -71,7 +71,8 @@ class TCloseness(Combining):
             raise PolicyError(f"distance of t-closeness: {self.distance!r}; {choices(self.distance, DISTANCES)}")
         if (self.distance == "hierarchical") != (self.taxonomy is not None):
             raise PolicyError(
-                "the hierarchical distance needs 'taxonomy', the tree of the values; the others have none"
+                "the hierarchical distance needs 'taxonomy', the tree of the values; the others have none. A tree that was "
+                "made from the data is not published, so that only the owner can test such a requirement"
             )
         if self.taxonomy is not None and not isinstance(self.taxonomy, Taxonomy):
             path = isinstance(self.taxonomy, (str, Path))

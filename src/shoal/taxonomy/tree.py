@@ -20,6 +20,7 @@ from shoal.taxonomy import files
 from shoal.taxonomy.balancing import joined
 from shoal.taxonomy.building import I4, LEAF, Builder, Nodes, refuse_high
 from shoal.taxonomy.texts import branch_text
+from shoal.yamltext import Derived
 
 ROOT = "*"
 BY = ("level", "height")
@@ -58,9 +59,10 @@ class Taxonomy:
     def from_nested(cls, tree: Nested, *, made: bool = False) -> Taxonomy:
         """A nested mapping or list: a mapping holds branches, a list holds leaves (or branches).
 
-        A mapping with one key names the root. ``made`` says that the tree was made from the data. A tree has at most 100
-        levels below its root.
+        A mapping with one key names the root. ``made`` says that the tree was made from the data, as does a mapping that is
+        marked so (`yamltext.Derived`). A tree has at most 100 levels below its root.
         """
+        made = made or isinstance(tree, Derived)
         if isinstance(tree, Mapping) and len(tree) == 1:
             ((root, body),) = tree.items()
         else:
@@ -306,6 +308,10 @@ class Taxonomy:
             return [{str(self.label[c]): body(c)} if self.height[c] > 0 else self.label[c] for c in below]
 
         return {str(self.label[0]): body(0)}
+
+    def to_marked(self) -> dict[str, Any]:
+        """As `to_nested`, with a mark where the tree was made from the data."""
+        return Derived(self.to_nested()) if self.made else self.to_nested()
 
     def to_yaml(self) -> str:
         """The tree as nested YAML text that `load` reads back."""

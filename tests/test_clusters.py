@@ -324,7 +324,9 @@ class Forest:
 
     def nearest_of_all(self, label: int) -> tuple[float, int] | None:
         left = [c for c in np.flatnonzero(self.count).tolist() if self.records.label[c] == label]
-        return min(((self.joined(c), c) for c in left), key=lambda one: (one[0], self.records.turn[one[1]]), default=None)
+        return min(
+            ((self.joined(c), c) for c in left), key=lambda one: (one[0], self.records.turn[one[1]]), default=None
+        )
 
 
 @st.composite

@@ -21,7 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.engines import Dictionary, Format, Kept, Plan, Reading, Written, number_text, open_data
+from shoal.engines import Dealing, Dictionary, Format, Kept, Plan, Reading, Written, number_text, open_data
+from shoal.engines.keyed import KeyedHash
 from shoal.engines.memory import MemoryEngine
 from shoal.errors import DataError, EngineError, PolicyError
 from tests.strategies import ODD
@@ -681,11 +682,12 @@ def test_a_file_comes_back_as_a_frame(tmp_path: Path) -> None:
 @given(
     wards=st.lists(st.one_of(st.none(), st.integers(0, 2)), min_size=7, max_size=7),
     order=st.permutations(range(7)),
+    secret=st.integers(0, 2**128),
 )
 def test_divided_cells_do_not_follow_the_order_of_the_rows(
-    kind: str, wards: list[int | None], order: list[int]
+    kind: str, wards: list[int | None], order: list[int], secret: int
 ) -> None:
-    """Five equal records go to three places, one of them out: who goes where is told by the other released columns."""
+    """Five equal records go to three places, one of them out: who goes where depends on the secret and on what is kept."""
     table = {"q": [*"aaaaabb"], "ward": wards, "dropped": [*"1234567"]}
 
     def released(table: Columns) -> MemoryEngine:
@@ -693,7 +695,8 @@ def test_divided_cells_do_not_follow_the_order_of_the_rows(
         counts = engine.count(["q"])
         published = Written("q", np.array(["p", "r", "s"], dtype=object), np.array([0, 1, 2], np.int32))
         cell, group, weight = np.array([0, 0, 0, 1]), np.array([1, -1, 0, 2], np.int32), np.array([2, 1, 2, 2])
-        return engine.apply([Plan(counts, cell, group, weight, (published, Kept("ward")))])
+        dealing = Dealing(KeyedHash.of(secret), np.array([5, 9], np.uint64), ("ward",))
+        return engine.apply([Plan(counts, cell, group, weight, (published, Kept("ward")), dealing)])
 
     first = released(table)
     assert Counter(row["q"] for row in plain(first.frame())) == {"r": 2, "p": 2, "s": 2}

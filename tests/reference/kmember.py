@@ -2,8 +2,9 @@
 
 After J.-W. Byun, A. Kamra, E. Bertino, N. Li, "Efficient k-anonymization using clustering techniques", Figure 8 and
 sections 5.1 and 5.2. A record is a tuple (codes, secrets), told by its place in the list; equal records lie side by side, and
-all ties go to the record with the smaller turn or the earlier cluster. ``losses[j](lo, hi)`` is the loss of an interval of attribute j, its
-weight included, ``fits(records)`` whether a group may exist, and ``shortfall(records)`` how far it is from that.
+all ties go to the record with the smaller turn or the earlier cluster. ``losses[j](lo, hi)`` is the loss of an interval of
+attribute j, its weight included, ``fits(records)`` whether a group may exist, and ``shortfall(records)`` how far it is from
+that.
 """
 
 from __future__ import annotations

@@ -181,9 +181,9 @@ def check_against_twin(method: str, frame: pd.DataFrame, policy: shoal.Policy, w
     table = table_of(codes, policy, way)
     keyed = replace(codes, hash=KeyedHash.of(seed))
     turns = np.repeat(keyed.turn, keyed.counts.weight).tolist()
-    for given, asked in ((codes, table), (keyed, replace(table, turns=turns))):
+    for known, asked in ((codes, table), (keyed, replace(table, turns=turns))):
         slow = TWINS[method](asked, np.random.default_rng(seed))
-        groups, suppressed = decided(made_of, given, seed)
+        groups, suppressed = decided(made_of, known, seed)
         assert groups == slow.groups(table.records)
         assert suppressed == sorted(table.records[i] for i in slow.suppressed)
     return slow

@@ -1,0 +1,169 @@
+"""Where ranges end: tight, or at the cut; and how many records an end isolates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import shoal
+from tests.contract.cases import Case, cases, covers, holds, released, stayed, suited
+
+CUTS: list[tuple[str, dict[str, Any]]] = [
+    ("mondrian", {}),
+    ("mondrian", {"cut": "median"}),
+    ("mondrian", {"cut": "median", "relaxed": True}),
+    ("tds", {}),
+    ("bottom-up", {}),
+]
+cuts = pytest.mark.parametrize(("method", "parameters"), CUTS, ids=str)
+
+
+@cuts
+@pytest.mark.parametrize("ends", ["tight", "cut"])
+@given(case=cases())
+def test_every_label_covers_its_records_and_every_group_holds(
+    case: Case, ends: str, method: str, parameters: dict[str, Any]
+) -> None:
+    case = suited(case, method, parameters)
+    release = released(case, method, {**parameters, "ends": ends})
+    if release is None:
+        return
+    assert holds(release.frame, case.policy)
+    for column, quasi in case.policy.quasi.items():
+        for raw, label in zip(stayed(case, release)[column], release.frame[column], strict=True):
+            assert covers(label, raw, quasi), (column, raw, label)
+    assert release.measures["ncp"] == shoal.measure(case.frame, release.frame, case.policy)["ncp"]
+
+
+@cuts
+@given(case=cases())
+def test_the_recoding_reproduces_a_release_with_cut_ends(case: Case, method: str, parameters: dict[str, Any]) -> None:
+    case = suited(case, method, parameters)
+    release = released(case, method, {**parameters, "ends": "cut"})
+    if release is None or release.recoding.kind not in ("boxes", "cut"):
+        return
+    raw = stayed(case, release)
+    again = release.recoding.apply(raw)
+    for column in case.policy.quasi:
+        assert list(again[column].fillna("")) == list(release.frame[column].fillna(""))
+
+
+def ages(*values: int, **more: Any) -> tuple[pd.DataFrame, shoal.Policy]:
+    frame = pd.DataFrame({"age": values})
+    return frame, shoal.Policy(**{"quasi": {"age": "numeric"}, "require": [shoal.KAnonymity(2)], **more})
+
+
+def test_cuts_are_half_open_and_the_last_holds_its_end() -> None:
+    frame, policy = ages(20, 25, 40, 47)
+    for method in ("mondrian", "tds"):
+        assert list(shoal.anonymize(frame, policy, method=method, ends="cut").frame["age"]) == [
+            *["[20, 40)"] * 2,
+            *["[40, 47]"] * 2,
+        ]
+    assert list(shoal.anonymize(frame, policy, method="tds", ends="tight").frame["age"]) == [
+        *["[20, 25]"] * 2,
+        *["[40, 47]"] * 2,
+    ]
+
+
+def test_a_relaxed_cut_through_equal_values_is_closed_on_both_sides() -> None:
+    frame, policy = ages(20, 30, 30, 30, 30, 40)
+    policy = policy.model_copy(update={"require": (shoal.KAnonymity(3),)})
+    release = shoal.anonymize(frame, policy, cut="median", relaxed=True, ends="cut")
+    assert sorted(set(release.frame["age"])) == ["[20, 30]", "[30, 40]"]
+
+
+def test_bounds_of_the_policy_are_published_as_ends() -> None:
+    frame, policy = ages(20, 25, 40, 47, quasi={"age": {"bounds": [0, 99]}})
+    assert set(shoal.anonymize(frame, policy, ends="cut").frame["age"]) == {"[0, 40)", "[40, 99]"}
+
+
+def test_no_end_is_a_value_of_suppressed_records_alone() -> None:
+    frame = pd.DataFrame({"age": [20, 20, 30, 40, 40, 50, 50], "sex": list("ffmffff")})
+    quasi = {"age": "numeric", "sex": "categorical"}
+    policy = shoal.Policy(quasi=quasi, require=[shoal.KAnonymity(2)], suppress=0.2)
+    release = shoal.anonymize(frame, policy, method="tds", ends="cut")
+    assert release.certificate.suppressed == 1
+    assert not any("30" in str(label) for label in release.frame["age"])
+
+
+@pytest.mark.parametrize("method", ["kmember", "knn", "mdav", "condensation"])
+def test_methods_without_cuts_name_those_that_have_them(method: str) -> None:
+    frame, policy = ages(20, 25, 40, 47)
+    with pytest.raises(shoal.PolicyError, match=r"makes no cuts.*'mondrian', 'tds' and 'bottom-up'"):
+        shoal.anonymize(frame, policy, method=method, ends="cut")
+
+
+def test_wrong_ends_are_named() -> None:
+    frame, policy = ages(20, 25, 40, 47)
+    with pytest.raises(shoal.PolicyError, match=r"unknown ends 'loose'; choose from 'tight', 'cut'"):
+        shoal.anonymize(frame, policy, ends="loose")
+    with pytest.raises(shoal.PolicyError, match="exclude each other"):
+        shoal.anonymize(frame, policy, ends="cut", improve=True)
+
+
+def isolated(raw: pd.Series, labels: pd.Series, groups: pd.Series) -> set[int]:
+    """The rows that are the only ones of their group with a value that an end of its label names."""
+    found = set()
+    for _, rows in raw.groupby(groups):
+        label = str(labels[rows.index[0]])
+        if label.startswith("["):
+            for end in label[1:-1].split(", "):
+                there = rows.index[rows == float(end)]
+                found |= set(there) if len(there) == 1 else set()
+    return found
+
+
+@given(
+    values=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)), min_size=4, max_size=40),
+    way=st.sampled_from([*CUTS[:4], ("kmember", {}), ("mondrian", {"ends": "cut"}), ("tds", {"ends": "tight"})]),
+)
+def test_isolated_ends_are_those_of_a_plain_count(values: list[tuple[int, int]], way: tuple[str, Any]) -> None:
+    frame = pd.DataFrame(values, columns=["x", "y"])
+    policy = shoal.Policy(quasi={"x": "numeric", "y": "numeric"}, require=[shoal.KAnonymity(2)])
+    release = shoal.anonymize(frame, policy, method=way[0], **way[1])
+    if way[0] == "kmember" or way[1].get("relaxed"):  # equal labels may belong to several groups
+        groups = pd.Series(groups_of(release, frame))
+    else:
+        groups = release.frame["x"].astype(str) + "|" + release.frame["y"].astype(str)
+    if groups.isna().any():
+        return
+    found = isolated(frame["x"], release.frame["x"], groups) | isolated(frame["y"], release.frame["y"], groups)
+    assert release.measures["isolated_ends"] == pytest.approx(len(found) / len(frame))
+
+
+def groups_of(release: shoal.Release, frame: pd.DataFrame) -> list[int | None]:
+    """The group of every row by the recoding; None where equal rows are divided."""
+    recoding = release.recoding
+    known: dict[tuple[float, ...], set[int]] = {}
+    for cell, group in zip(recoding.cells.tolist(), recoding.group.tolist(), strict=True):
+        known.setdefault(tuple(cell), set()).add(group)
+    return [next(iter(g)) if len(g := known[tuple(map(float, row))]) == 1 else None for row in frame.to_numpy()]
+
+
+def test_means_have_the_decimals_of_the_column_and_groups_of_three() -> None:
+    frame, policy = ages(20, 21, 21, 50, 50, 51, require=[shoal.KAnonymity(3)])
+    assert set(shoal.anonymize(frame, policy, method="mdav").frame["age"]) == {21, 50}
+    for style in ("mean", "median"):
+        with pytest.raises(shoal.PolicyError, match="write='label'"):
+            shoal.anonymize(*ages(20, 21, 21, 50), write=style)
+        with pytest.raises(shoal.PolicyError, match="write='label'"):
+            shoal.anonymize(*ages(20, 21, 21, 50), method="mdav", write=style)
+    release = shoal.anonymize(*ages(20, 21, 40, 50), method="mdav")
+    assert set(release.frame["age"]) == {"[20, 21]", "[40, 50]"}
+    assert any("mdav writes labels" in note for note in release.notes)
+
+
+def test_untrue_labels_are_counted_under_nearest(tmp_path: Any) -> None:
+    frame, policy = ages(20, 21, 40, 41)
+    shoal.anonymize(frame, policy).save(tmp_path / "out")
+    later = pd.DataFrame({"age": [20, 19, 99]})
+    release = shoal.anonymize(later, recoding=tmp_path / "out.owner" / "recoding.json", nearest=True)
+    assert release.measures["untrue_labels"] == 2
+    assert any(note.startswith("2 records have labels that are not true") for note in release.certificate.notes)
+    release.save(tmp_path / "later")
+    assert "2 records have labels" in (tmp_path / "later" / "certificate.json").read_text()

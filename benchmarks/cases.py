@@ -92,7 +92,7 @@ def tight_ncp(frame: pd.DataFrame, group: np.ndarray) -> float:
 def warm() -> None:
     """Compile, so that no case pays for it."""
     for cut in ("median", "gain"):
-        shoal.anonymize(shoal.datasets.hospital(500), shoal.datasets.hospital_policy(10), cut=cut)
+        shoal.anonymize(shoal.datasets.hospital(500), shoal.datasets.hospital_policy(10), cut=cut, seed=1)
 
 
 def mondrian_adult(k: int, cut: str) -> dict[str, float]:
@@ -165,7 +165,7 @@ def check_million(out: Path) -> dict[str, float]:
     quasi = {name: "numeric" if name in NUMBERS else "categorical" for name in names}
     size = shoal.KAnonymity(40)
     policy = shoal.Policy(quasi=quasi, sensitive="occupation", require=size)
-    table = shoal.anonymize(frame, policy, write="set").frame
+    table = shoal.anonymize(frame, policy, write="set", seed=1).frame
     together = size & shoal.LDiversity(2, of="occupation") & shoal.TCloseness(1, of="occupation")
     both = shoal.Policy(quasi=quasi, sensitive="occupation", require=together)
     certificate, all_text, _ = timed(lambda: shoal.check(table, both), runs=3)

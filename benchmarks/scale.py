@@ -57,7 +57,7 @@ def released(table: Path, method: str, memory: str, **limits: int) -> dict[str, 
     forget_peak()
     wall, cpu = time.perf_counter(), time.process_time()
     release = shoal.anonymize(
-        table, hospital_policy(), method=method, memory=memory, temp=table.parent, engine="duckdb", **limits
+        table, hospital_policy(), method=method, memory=memory, temp=table.parent, engine="duckdb", seed=1, **limits
     )
     decided = time.perf_counter()
     release.save(out, overwrite=True)

@@ -28,8 +28,8 @@ from shoal.seed import GUESSABLE, is_guessable, load_seed
 from shoal.workfolder import WorkFolder, sweep
 
 MINIMALITY = (
-    "A requirement names a sensitive column. Whoever knows the method and all quasi-identifiers can ask why groups were "
-    "generalized further than their sizes need, and may exclude some assignments of sensitive values (minimality attack)."
+    "A requirement names a sensitive column: whoever knows the method may learn from the reason why groups were widened "
+    "(minimality attack)."
 )
 OWNER = ".owner"
 MARK, OWNER_MARK = "certificate.json", "ledger.json"  # by these a folder is known as a release

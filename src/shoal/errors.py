@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 SHOWN = 5
+LONGEST = 100  # characters of one value that an error text quotes
 
 
 class ShoalError(Exception):
@@ -47,7 +48,7 @@ class RequirementNotMet(ShoalError):
 
 
 def some(values: Iterable[object], total: int | None = None) -> str:
-    """The first five values and how many more there are.
+    """The first five values, each cut where it is long, and how many more there are.
 
     >>> some(["a", "b"])
     "'a', 'b'"
@@ -56,7 +57,8 @@ def some(values: Iterable[object], total: int | None = None) -> str:
     """
     shown = list(values)
     count = len(shown) if total is None else total
-    text = ", ".join(repr(v) for v in shown[:SHOWN])
+    quoted = [repr(v) for v in shown[:SHOWN]]
+    text = ", ".join(q if len(q) <= LONGEST else f"{q[:LONGEST]}…" for q in quoted)
     more = count - min(len(shown), SHOWN)
     return f"{text} and {more} more" if more > 0 else text
 
@@ -67,7 +69,8 @@ def choices(wrong: object, allowed: Sequence[str]) -> str:
     >>> choices("agee", ["age", "sex"])
     "choose from 'age', 'sex' (did you mean 'age'?)"
     """
-    close = difflib.get_close_matches(str(wrong), allowed, n=1)
+    word = str(wrong)
+    close = difflib.get_close_matches(word, allowed, n=1) if len(word) <= LONGEST else []  # quadratic in the length
     guess = f" (did you mean {close[0]!r}?)" if close else ""
     listed = ", ".join(repr(a) for a in allowed[:30]) + (" …" if len(allowed) > 30 else "")
     return f"choose from {listed}{guess}"

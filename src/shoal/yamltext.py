@@ -8,6 +8,7 @@ import yaml
 
 from shoal.errors import DataError, PolicyError
 
+MOST_PLACES = 500_000  # keys and entries of one file, those that aliases repeat included
 Place = tuple[str | int, ...]
 
 
@@ -24,6 +25,8 @@ def read_yaml(
         mark = getattr(problem, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         raise error(f"{name}{where}: not valid YAML: {getattr(problem, 'problem', problem)}") from problem
+    except RecursionError:
+        raise error(f"{name}: it is nested too deeply; remove levels or brackets") from None
     lines: dict[Place, int] = {}
     try:
         return (None if node is None else _value(node, (), lines, name, error)), lines
@@ -33,6 +36,8 @@ def read_yaml(
 
 def _value(node: yaml.Node, place: Place, lines: dict[Place, int], name: str, error: type[Exception]) -> Any:
     lines.setdefault(place, node.start_mark.line + 1)
+    if len(lines) > MOST_PLACES:
+        raise error(f"{name}: it has more than {MOST_PLACES} entries; remove aliases that repeat others")
     if isinstance(node, yaml.MappingNode):
         found: dict[str, Any] = {}
         for key, below in node.value:

@@ -52,7 +52,8 @@ def reading(path: Path) -> Iterator[None]:
 
 def _harmless(text: str) -> str:
     """A parser's message without what it quotes from the file."""
-    return re.split(r"(?<=got \d)|(?<=got \d\d)|: (?=[^:]*$)", text.splitlines()[0].replace("CSV parse error: ", ""))[0]
+    first = next(iter(text.splitlines()), "").replace("CSV parse error: ", "")
+    return re.split(r"(?<=got \d)|(?<=got \d\d)|: (?=[^:]*$)", first)[0]
 
 
 def parquet_schema(path: Path) -> pa.Schema:

@@ -127,7 +127,7 @@ def load_recoding(path: str | Path) -> Recoding:
     """A recoding from the JSON file that a release left in the owner's folder."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read the recoding {str(path)!r}: {error}") from error
     kind = found.get("kind") if isinstance(found, dict) else None
     if kind not in (*KINDS, Parts.kind):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from shoal.errors import DataError, some
 
 I4 = NDArray[np.int32]
+DEEPEST = 200  # levels of a tree
 LEAF: Any = object()  # what stands below a leaf while a tree is built
 
 
@@ -68,8 +69,10 @@ class Builder:
         for leaf in leaves:
             self.node(leaf, node, leaf=True)
 
-    def add(self, label: str, body: Any, parent: int) -> None:
+    def add(self, label: str, body: Any, parent: int, level: int = 0) -> None:
         """A branch with what is below it, or a leaf where ``body`` is its own label."""
+        if level > DEEPEST:
+            raise DataError(f"taxonomy: the tree has more than {DEEPEST} levels; leave some of them out")
         node = self.node(label, parent, leaf=False)
         items = list(body.items()) if isinstance(body, Mapping) else self._listed(body)
         if not items:
@@ -78,7 +81,7 @@ class Builder:
             if below is LEAF:
                 self.node(str(name), node, leaf=True)
             else:
-                self.add(str(name), below, node)
+                self.add(str(name), below, node, level + 1)
 
     @staticmethod
     def _listed(body: Any) -> list[tuple[Any, Any]]:

@@ -51,7 +51,10 @@ def rows_of(text: str) -> list[list[str]]:
     bare = re.sub(r'"[^"]*"', "", text)
     delimiter = ";" if bare.count(";") >= bare.count(",") else ","
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    rows = [way for row in table if (way := [cell.strip() for cell in row if cell.strip()])]
+    try:
+        rows = [way for row in table if (way := [cell.strip() for cell in row if cell.strip()])]
+    except csv.Error as error:
+        raise DataError(f"taxonomy, line {table.line_num}: not valid CSV: {error}") from None
     if len({row[-1] for row in rows}) == 1 and all(len(row) > 1 for row in rows):  # the last column is the root
         rows = [row[:-1] for row in rows]
     return rows

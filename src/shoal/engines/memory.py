@@ -127,14 +127,16 @@ class MemoryEngine:
             yield {name: array.slice(begin, size) for name, array in arrays.items()}
 
     def apply(self, plans: Iterable[Plan]) -> MemoryEngine:
-        """The released data: kept columns untouched, written ones by group, left-out records gone."""
+        """The released data: kept columns with their own values, written ones by group, left-out records gone."""
         (plan,) = plans
         group = self._groups(plan)
         present = group >= 0
         data = nw.maybe_reset_index(self._only([c.name for c in plan.columns if isinstance(c, Kept)]))
         if not present.all():
-            data = frames.forgotten(nw.maybe_reset_index(data.filter(present.tolist()))) if data.columns else data
+            data = nw.maybe_reset_index(data.filter(present.tolist())) if data.columns else data
             group = group[present]
+        if data.columns and not self.from_file:  # the frame of a file has neither categories nor metadata
+            data = frames.drop_unused(data)
         made = {c.name: _written(c, group, plain=not self.from_file) for c in plan.columns if isinstance(c, Written)}
         kind = nw.get_native_namespace(self.data).__name__
         beside = nw.from_native(frames.native(pa.table(made), kind), eager_only=True)
@@ -163,15 +165,14 @@ class MemoryEngine:
         return group.astype(np.int32, copy=False)
 
     def write(self, path: Path, format: Format) -> None:
-        """Write the rows in the order of their hashes, which tells nothing of the order they came in."""
-        table = self._table()
-        forms = prints.forms(dict(zip(table.column_names, table.columns, strict=True)), len(table))
-        first = kernels.order.argsort(forms)
+        """Write the rows in the order of their hashes, which tells nothing of the order they came in.
+
+        Rows of equal texts are written as equal bytes.
+        """
+        table = pa.table({name: files.normalize(column) for name, column in self._columns().items()})
+        first = kernels.order.argsort(prints.moment_hashes(self._columns(), len(table)))
         order = first[kernels.order.argsort(self._row_hashes(self.data.columns)[first])]
-        for place, column in enumerate(table.columns):
-            if pa.types.is_string_view(column.type):  # Arrow cannot reorder these
-                table = table.set_column(place, table.column_names[place], column.cast(pa.large_string()))
-        files.write_table(table.take(pa.array(order)), path, format)
+        files.write_table(table.take(pa.array(order)).combine_chunks(), path, format)
 
     def opened(self, path: Path) -> MemoryEngine:
         """A file that was written."""
@@ -185,11 +186,10 @@ class MemoryEngine:
         """The kind of frame that came in; for a file, the richest one installed."""
         if not self.from_file:
             return self.data.to_native()
-        table = self._table()
-        return frames.native(pa.table(list(map(frames.plain, table.columns)), names=table.column_names), None)
+        return frames.native(pa.table({name: frames.plain(column) for name, column in self._columns().items()}), None)
 
-    def _table(self) -> pa.Table:
-        return pa.table({name: frames.arrow(self.data.get_column(name)) for name in self.data.columns})
+    def _columns(self) -> dict[str, pa.ChunkedArray]:
+        return {name: frames.arrow(self.data.get_column(name)) for name in self.data.columns}
 
     def _row_hashes(self, columns: Sequence[str]) -> NDArray[np.uint64]:
         listed = {name: frames.arrow(self.data.get_column(name)) for name in columns}

@@ -42,8 +42,7 @@ class Home:
         try:
             parent.mkdir(parents=True, exist_ok=True)
             _sweep(parent)
-            self.folder = parent / f"{PREFIX}{secrets.token_hex(8)}"
-            self.close = self._hold()
+            self.close = self._hold(parent)
         except OSError as error:
             raise EngineError(
                 f"cannot work in {str(parent)!r}: {error.strerror or error}; name a folder with temp"
@@ -55,16 +54,18 @@ class Home:
         self.run(f"SET memory_limit = '{memory}B'; SET temp_directory = '{spill}'; SET threads = {self.threads}")
         self.run("SET preserve_insertion_order = false; SET TimeZone = 'UTC'; SET enable_progress_bar = false")
 
-    def _hold(self) -> weakref.finalize[..., Any]:
+    def _hold(self, parent: Path) -> weakref.finalize[..., Any]:
         """Make the folder and lock it as long as this program runs; whoever interrupts, it does not stay."""
         try:
-            while True:
+            while True:  # under a new name each time: a program that swept the last one may be about to remove it again
+                self.folder = parent / f"{PREFIX}{secrets.token_hex(8)}"
                 self.folder.mkdir(mode=0o700)
-                lock = os.open(self.folder, os.O_RDONLY)
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                if self.folder.exists():  # another program may have swept it before it was locked
-                    return weakref.finalize(self, _removed, self.folder, self.connection, lock, os.getpid())
-                os.close(lock)
+                with suppress(FileNotFoundError):  # another program may sweep it before it is locked
+                    lock = os.open(self.folder, os.O_RDONLY)
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    if self.folder.exists():
+                        return weakref.finalize(self, _removed, self.folder, self.connection, lock, os.getpid())
+                    os.close(lock)
         except BaseException:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.labels import ROOT, cut_text, date_text, number_text, range_text, set_text
+from shoal.labels import (
+    ROOT,
+    cut_text,
+    date_text,
+    masked,
+    number_text,
+    range_text,
+    read_range,
+    read_set,
+    set_text,
+)
 
 INF = float("inf")
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -69,3 +79,85 @@ def test_ranges_that_differ_are_written_differently(one: float, other: float) ->
         left, right = text.strip("[]").split(", ")
         assert (float(left), float(right)) == (lo, hi)
         assert cut_text(lo, hi) == f"[{number_text(lo)}, {number_text(hi)})"
+
+
+@pytest.mark.parametrize(
+    ("label", "ends"),
+    [
+        ("36", (36, 36)),
+        (" [20, 36] ", (20, 36)),
+        ("( 20 ;36 ]", (20, 36)),
+        ("(-inf, 20)", (-INF, 20)),
+        ("[40, INF)", (40, INF)),
+        ("20-40", (20, 40)),
+        ("20 – 40", (20, 40)),
+        ("1.5..2.5", (1.5, 2.5)),
+        ("1...5", (1, 5)),
+        ("-20--5", (-20, -5)),
+        ("-1e-3--1E-4", (-1e-3, -1e-4)),
+        ("1e-5-2", (1e-5, 2)),
+        (">=90", (90, INF)),
+        ("> 90", (90, INF)),
+        ("≤18", (-INF, 18)),
+        ("<18", (-INF, 18)),
+        ("90+", (90, INF)),
+        ("90 +", (90, INF)),
+        *(
+            (label, None)
+            for label in ("", "[", "]", "[]", "[,]", "[1,]", "(1 2)", "[2, 1]", "40-20", "1-2-3", "+", ">")
+        ),
+        *(
+            (label, None)
+            for label in ("young", "nan", "inf", "[nan, 1]", ">=nan", ">inf", "inf-inf", "1_0-2_0", "-", "..")
+        ),
+    ],
+)
+def test_a_range_is_read(label: str, ends: tuple[float, float] | None) -> None:
+    assert read_range(label) == ends
+
+
+@given(numbers, numbers, st.sampled_from(["[{}, {}]", "({};{})", "{}-{}", "{} – {}", "{} .. {}"]))
+def test_a_range_is_read_as_it_is_written(one: float, other: float, form: str) -> None:
+    lo, hi = sorted((one, other))
+    assert read_range(form.format(lo, hi)) == (lo, hi)
+
+
+def test_a_set_is_read() -> None:
+    known = ["a", "b", "a, b", "b, c, d", None, "?", "x,y", "x, y"]
+    assert read_set("{a, b}", known) == ["a", "b"]
+    assert read_set(" { a,b } ", known) == ["a", "b"]
+    assert read_set("{a, b, c, d}", known) == ["a", "b, c, d"]
+    assert read_set("{b, a, b}", known) == ["b", "a, b"]
+    assert read_set("{x,y, x, y}", known) == ["x,y", "x, y"]
+    assert read_set("{?, ?}", known) == [None, "?"]
+    for label in ("{}", "{a", "a}", "{a, a}", "{c}", "{a,, b}", "{,}", "a, b"):
+        assert read_set(label, known) is None, label
+
+
+words = st.text("ab,? ", min_size=1, max_size=5).filter(lambda word: word == word.strip() and word not in ("?", ","))
+
+
+@given(st.lists(words, min_size=2, max_size=12, unique=True), st.data())
+def test_a_set_is_read_as_values_that_are_written_alike(known: list[str], data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.sampled_from(known), min_size=2, unique=True))
+    label = set_text(chosen)
+    assert label is not None
+    found = read_set(label, known)
+    assert found is not None and len(found) >= 2
+    assert "".join(str(set_text(found)).split()) == "".join(label.split())
+
+
+def test_a_large_set_is_read() -> None:
+    known = [f"value {i}, or so" for i in range(20_000)]
+    assert read_set(str(set_text(known)), known) == known
+
+
+def test_a_mask_is_read() -> None:
+    known = ["479", "478", "4790", None, "a.c", "abc"]
+    assert masked("47*", known) == [0, 1]
+    assert masked("***", known) == [0, 1, 4, 5]
+    assert masked("*7*", known) == [0, 1]
+    assert masked("a.*", known) == [4]
+    assert masked("4*****", known) == [0, 1, 2]
+    assert masked("479", known) == []
+    assert masked("*8", known) == []

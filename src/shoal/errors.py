@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from typing import Self
 
 SHOWN = 5
-LONGEST = 100  # characters of a wrong word that are compared with the allowed ones
+LONGEST = (
+    100  # characters of one value that an error text quotes, and of a wrong word that is compared with the allowed ones
+)
 JOINERS = "\u200c\u200d"  # Persian words and some emoji need them
 BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # letters and marks by category that show nothing
 
@@ -78,7 +80,7 @@ def _escape(sign: str) -> str:
 
 
 def some(values: Iterable[object], total: int | None = None) -> str:
-    """The first five values and how many more there are.
+    """The first five values, each cut where it is long, and how many more there are.
 
     >>> some(["a", "b"])
     "'a', 'b'"
@@ -87,7 +89,8 @@ def some(values: Iterable[object], total: int | None = None) -> str:
     """
     shown = list(values)
     count = len(shown) if total is None else total
-    text = ", ".join(repr(v) for v in shown[:SHOWN])
+    quoted = [repr(v) for v in shown[:SHOWN]]
+    text = ", ".join(q if len(q) <= LONGEST else f"{q[:LONGEST]}…" for q in quoted)
     more = count - min(len(shown), SHOWN)
     return f"{text} and {more} more" if more > 0 else text
 
@@ -98,7 +101,8 @@ def choices(wrong: object, allowed: Sequence[str]) -> str:
     >>> choices("agee", ["age", "sex"])
     "choose from 'age', 'sex' (did you mean 'age'?)"
     """
-    close = difflib.get_close_matches(str(wrong)[:LONGEST], allowed, n=1)
+    word = str(wrong)
+    close = difflib.get_close_matches(word, allowed, n=1) if len(word) <= LONGEST else []  # quadratic in the length
     guess = f" (did you mean {close[0]!r}?)" if close else ""
     listed = ", ".join(repr(a) for a in allowed[:30]) + (" …" if len(allowed) > 30 else "")
     return f"choose from {listed}{guess}"

@@ -1,7 +1,8 @@
 """How published values are written and read, in one place.
 
 A tight range is ``[20, 36]``, a cut ``[20, 40)``, a set ``{a, b}``, the root ``*``; a single value stands plain. Labels of
-other tools are understood too: ``20-40``, ``>=90``, ``<18``, ``4790*``.
+other tools are understood too: ``20-40``, ``>=90``, ``<18``, ``4790*``. A label may come from anybody, so the time to read
+one is linear in its length: plain string operations, and no regular expression that backtracks.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ __all__ = [
     "set_text",
 ]
 
-BRACKETS = re.compile(r"[\[(]\s*(?P<lo>.*?)\s*[,;]\s*(?P<hi>.*?)\s*[\])]")
-OPEN = re.compile(r"(?P<sign>>=|<=|>|<|≥|≤)\s*(?P<end>.+)|(?P<from>.+?)\s*\+")
-DASHES = re.compile(
-    r"(?P<lo>[-+]?[\d.]+(?:e[-+]?\d+)?)\s*(?:-|–|\.\.)\s*(?P<hi>[-+]?[\d.]+(?:e[-+]?\d+)?)", re.IGNORECASE
-)
 PERIOD = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d{2}))?")
+SIGNS = {">=": ">", "≥": ">", ">": ">", "<=": "<", "≤": "<", "<": "<"}  # the longer sign first
+SEPARATORS = ("–", "..", "-")  # between two numbers
+MOST_MARKS = 5  # dashes or points in a range of two numbers: the separator, and those of the numbers themselves
 DAY = 86400.0
-MOST_STEPS = 100_000  # in reading one set
+STEPS = 30  # characters compared in reading a set, for each of its own, at most
+SPARE = 100_000  # more of them, so that short sets can be tried in many ways
+LOOK = 10  # characters that one look into a dictionary counts for
 
 
 def set_text(values: Iterable[str | None]) -> str | None:
@@ -60,14 +61,41 @@ def read_range(label: str, *, dates: bool = False) -> tuple[float, float] | None
         return (single, single) if isfinite(single) else None
     if dates and (period := PERIOD.fullmatch(text)):
         return _period(int(period["year"]), int(period["month"] or 0))
-    if found := BRACKETS.fullmatch(text) or (None if dates else DASHES.fullmatch(text)):
-        lo, hi = _end(found["lo"], parse), _end(found["hi"], parse)
+    ends = _in_brackets(text)
+    if ends is not None:
+        lo, hi = (_end(end, parse) for end in ends)
         return (lo, hi) if lo is not None and hi is not None and lo <= hi else None
-    if found := OPEN.fullmatch(text):
-        end = parse(found["end"] or found["from"])
-        if end is None:
-            return None
-        return (float("-inf"), end) if (found["sign"] or ">")[0] in "<≤" else (end, float("inf"))
+    return _open_range(text, parse) or (None if dates else _dashed_range(text))
+
+
+def _in_brackets(text: str) -> tuple[str, str] | None:
+    """The two texts in brackets, separated by the first comma or semicolon."""
+    if text[:1] not in ("[", "(") or text[-1:] not in ("]", ")"):
+        return None
+    place = min((place for place in map(text.find, ",;") if place > 0), default=None)
+    return None if place is None else (text[1:place].strip(), text[place + 1 : -1].strip())
+
+
+def _open_range(text: str, parse: Callable[[str], float | None]) -> tuple[float, float] | None:
+    """A range with one end, such as ``>=90`` or ``90+``."""
+    sign = next((sign for sign in SIGNS if text.startswith(sign)), None)
+    if sign is None and not text.endswith("+"):
+        return None
+    end = parse(text[:-1].strip() if sign is None else text[len(sign) :].strip())
+    if end is None or not isfinite(end):
+        return None
+    return (float("-inf"), end) if sign and SIGNS[sign] == "<" else (end, float("inf"))
+
+
+def _dashed_range(text: str) -> tuple[float, float] | None:
+    """Two numbers with a separator between them. The number of attempts is bounded, and each takes linear time."""
+    for separator in SEPARATORS:
+        place = text.rfind(separator) if text.count(separator[0]) <= MOST_MARKS else -1
+        while place > 0:
+            lo, hi = number_of(text[:place]), number_of(text[place + len(separator) :])
+            if lo is not None and hi is not None and isfinite(lo) and isfinite(hi):
+                return (lo, hi) if lo <= hi else None
+            place = text.rfind(separator, 0, place + len(separator) - 1)
     return None
 
 
@@ -89,7 +117,7 @@ def read_set(label: str, known: Sequence[str | None]) -> list[str | None] | None
     """The values of a set such as ``{a, b}``, which may hold commas themselves; None where it is no set of known values.
 
     Where a set can be read in several ways, the one with most values is meant: a single value stands without braces. A
-    missing value is written ``?``.
+    missing value is written ``?``. The work is bounded by the length of the label; None where that does not suffice.
 
     >>> read_set("{a, b, c}", ["a", "b, c"]), read_set("{a, b}", ["a", "b", "a, b"])
     (['a', 'b, c'], ['a', 'b'])
@@ -101,28 +129,38 @@ def read_set(label: str, known: Sequence[str | None]) -> list[str | None] | None
     names: dict[str, list[str | None]] = {}
     for value in known:
         names.setdefault("?" if value is None else value, []).append(value)
+    inside = max((name.count(",") for name in names), default=0)  # commas that one name may hold
+    if text.count(",") > sum(name.count(",") + 1 for name in names):
+        return None  # more commas than all known values have together, and none occurs twice
+    # A name may end at a comma, and the next one begins behind it.
     commas = [*re.finditer(r",\s*", text)]
-    stops = [(m.start(), m.end()) for m in commas] + [(len(text), len(text))]  # where a name may end, the next begin
+    ends = [*(comma.start() for comma in commas), len(text)]
+    begins = [0, *(comma.end() for comma in commas)]
+    left = STEPS * len(text) + SPARE
 
-    def options(begin: int) -> Iterator[tuple[int, str | None]]:
-        for stop, following in stops:
-            if stop > begin or begin == len(text):
-                yield from ((following, v) for v in names.get(text[begin:stop], ()) if v not in chosen)
+    def options(first: int) -> Iterator[tuple[int, str | None]]:
+        """The names that begin at a place, the shortest first, each with the place behind it."""
+        nonlocal left
+        for last in range(first, min(first + inside + 1, len(ends))):
+            left -= ends[last] - begins[first] + LOOK
+            if left < 0:
+                return
+            name = text[begins[first] : ends[last]]
+            yield from ((last + 1, v) for v in names.get(name, ()) if v not in chosen)
 
     # Names are tried from the shortest on, and taken back where the rest cannot be read.
-    chosen: list[str | None] = []
+    chosen: dict[str | None, None] = {}
     ways = [options(0)]
-    for _ in range(MOST_STEPS):
+    while ways and left >= 0:
         step = next(ways[-1], None)
         if step is None:
             ways.pop()
-            if not ways:
-                return None
-            chosen.pop()
+            if chosen:
+                chosen.popitem()
             continue
-        chosen.append(step[1])
-        if step[0] == len(text):
-            return chosen
+        chosen[step[1]] = None
+        if step[0] == len(ends):
+            return list(chosen)
         ways.append(options(step[0]))
     return None
 
@@ -135,8 +173,9 @@ def masked(label: str, known: Sequence[str | None]) -> list[int]:
     """
     if "*" not in label:
         return []
-    exact = re.compile("".join("." if sign == "*" else re.escape(sign) for sign in label), re.DOTALL)
-    places = [i for i, value in enumerate(known) if value is not None and exact.fullmatch(value)]
+    fixed = [(i, sign) for i, sign in enumerate(label) if sign != "*"]
+    alike = [(place, value) for place, value in enumerate(known) if value is not None and len(value) == len(label)]
+    places = [place for place, value in alike if all(value[i] == sign for i, sign in fixed)]
     if places or not label.endswith("*"):
         return places
     return [i for i, value in enumerate(known) if value is not None and value.startswith(label.rstrip("*"))]

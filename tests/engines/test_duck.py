@@ -27,7 +27,7 @@ import pytest
 
 import shoal
 from shoal.engines import Engine, Reading, open_data, resources_of
-from shoal.engines.duck.home import told
+from shoal.engines.duck.home import Home, told
 from shoal.recoding import load_recoding
 from tests.test_faults import everything
 
@@ -1007,3 +1007,22 @@ def test_other_files_of_a_folder_are_named(tmp_path: Path) -> None:
     with pytest.raises(shoal.DataError, match=r"no CSV or Parquet: 'notes\.txt'") as caught:
         open_data(tmp_path)
     assert "Alice" not in str(caught.value)
+
+
+def test_a_folder_that_is_swept_before_it_is_locked_is_made_under_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that opened the first folder to sweep it may go on to remove whatever has its name."""
+    opened_first: list[Path] = []
+    open_folder = os.open
+
+    def sweep_first(path: Any, *flags: Any) -> int:
+        if not opened_first:
+            opened_first.append(Path(path))
+            Path(path).rmdir()
+        return open_folder(path, *flags)
+
+    monkeypatch.setattr(os, "open", sweep_first)
+    home = Home(resources_of(temp=tmp_path))
+    assert home.folder.is_dir() and home.folder not in opened_first
+    home.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
@@ -25,6 +26,11 @@ from shoal.engines.values import texts
 from shoal.errors import DataError, EngineError
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
+TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+VIEWS = {
+    pa.string_view(): pa.large_string(),
+    pa.binary_view(): pa.large_binary(),
+}  # which Arrow can neither sort nor write
 LOOK = 1 << 20  # bytes in which the header is looked for
 BOM = b"\xef\xbb\xbf"
 CSV = pc_csv.WriteOptions(quoting_style="needed")
@@ -56,7 +62,8 @@ def reading(path: Path) -> Iterator[None]:
 
 def _harmless(text: str) -> str:
     """A parser's message without what it quotes from the file."""
-    return re.split(r"(?<=got \d)|(?<=got \d\d)|: (?=[^:]*$)", text.splitlines()[0].replace("CSV parse error: ", ""))[0]
+    first = next(iter(text.splitlines()), "").replace("CSV parse error: ", "")
+    return re.split(r"(?<=got \d)|(?<=got \d\d)|: (?=[^:]*$)", first)[0]
 
 
 def parquet_schema(path: Path) -> pa.Schema:
@@ -144,6 +151,11 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise EngineError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # its text quotes the value
+        raise DataError(
+            f"cannot write {path.name!r}: a column holds values that {format_of(path)} cannot hold, such as moments far beyond "
+            "the year 9999; turn the column into text, or leave it out"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -267,6 +279,19 @@ def header_texts(names: Sequence[str], *, escape_formulas: bool) -> tuple[list[s
 
 def storable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column as Parquet can hold it, without the values of a dictionary that no released record has."""
-    if pa.types.is_string_view(column.type):
-        return column.cast(pa.large_string())
-    return plain(column)
+    column = plain(column)
+    return column.cast(VIEWS[column.type]) if column.type in VIEWS else column
+
+
+def normalize(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column as it is released: values of one text have one form, so that no form can tell the order of the rows.
+
+    Zero has no sign, and a missing value is null: NaN and empty texts are.
+    """
+    column = storable(column)
+    if pa.types.is_floating(column.type):
+        numbers = column.to_numpy()
+        return pa.chunked_array([pa.array(numbers + numbers.dtype.type(0), column.type, from_pandas=True)])
+    if column.type in TEXTS:
+        return pc.if_else(pc.equal(pc.binary_length(column), 0), pa.scalar(None, column.type), column)
+    return column

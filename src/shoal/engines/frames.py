@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,6 +16,7 @@ from shoal.engines.base import Column
 from shoal.errors import DataError, EngineError, choices, some
 
 KINDS = ("pandas", "polars", "pyarrow")
+NUMBERS = (int, float, Decimal, np.number)
 
 
 def frame_of(columns: Mapping[str, Column], kind: str | None = None) -> Any:
@@ -54,21 +56,65 @@ def native(table: pa.Table, kind: str | None) -> Any:
 
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column without its dictionary, which may hold values that no record has."""
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    return column.cast(_value_type(column.type)) if pa.types.is_dictionary(column.type) else column
 
 
-def forgotten(data: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
-    """A frame whose categories and dictionaries hold nothing but what its records have."""
+def drop_unused(data: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """A frame without what its records do not have: unused categories, and whatever was attached to the source as metadata."""
     frame = data.to_native()
     if isinstance(frame, pa.Table):
-        for place, column in enumerate(frame.columns):
-            if pa.types.is_dictionary(column.type):
-                fresh = plain(column).dictionary_encode().cast(column.type)
-                frame = frame.set_column(place, frame.column_names[place], fresh)
-    elif nw.get_native_namespace(data).__name__ == "pandas":
-        listed = [n for n in frame.columns if hasattr(frame[n], "cat")]
-        frame = frame.assign(**{n: frame[n].cat.remove_unused_categories() for n in listed}) if listed else frame
+        frame = pa.table([_used(column) for column in frame.columns], names=frame.column_names)
+    elif nw.get_native_namespace(data).__name__ == "polars":
+        import polars
+
+        frame = polars.DataFrame({column.name: _used_in_polars(column) for column in frame.get_columns()})
+    else:
+        frame = frame.set_axis(list(frame.columns), axis=1).reset_index(drop=True)
+        frame.attrs = {}
+        for place, name in enumerate(frame.columns):
+            frame.isetitem(place, _used_in_pandas(frame[name]))
     return nw.from_native(frame, eager_only=True)
+
+
+def _used(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column whose dictionary holds the values of its records alone, in their order."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    try:
+        whole = column.unify_dictionaries().combine_chunks()
+        codes = whole.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        present = np.unique(codes[codes >= 0])
+        indices = pa.array(np.searchsorted(present, codes), mask=codes < 0).cast(column.type.index_type)
+        values = whole.dictionary.take(pa.array(present))
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, values, ordered=column.type.ordered)])
+    except (
+        pa.ArrowNotImplementedError
+    ):  # values that Arrow cannot unify cannot be counted either, which is refused later
+        return column
+
+
+def _used_in_polars(column: Any) -> Any:
+    import polars
+
+    if isinstance(column.dtype, polars.Enum):
+        present = set(column.unique().cast(polars.String))
+        return column.cast(polars.String).cast(polars.Enum([c for c in column.dtype.categories if c in present]))
+    if isinstance(column.dtype, polars.Categorical):  # all columns of one `Categories` share its values
+        fresh = polars.Categorical(polars.Categories.random()) if hasattr(polars, "Categories") else polars.Categorical
+        return column.cast(polars.String).cast(fresh)
+    return column
+
+
+def _used_in_pandas(column: Any) -> Any:
+    import pandas
+
+    if isinstance(column.dtype, pandas.CategoricalDtype):
+        column = column.cat.remove_unused_categories()
+        return column.cat.rename_categories(column.cat.categories.rename(None))
+    if isinstance(column.dtype, pandas.ArrowDtype) and pa.types.is_dictionary(column.dtype.pyarrow_dtype):
+        used = _used(column.array.__arrow_array__())
+        return pandas.Series(pandas.arrays.ArrowExtensionArray(used), name=column.name)
+    return column
 
 
 def opened(data: Any) -> nw.DataFrame[Any]:
@@ -107,20 +153,53 @@ def _names(data: Any) -> list[Any] | None:
 def arrow(series: nw.Series[Any]) -> pa.ChunkedArray:
     """A column as Arrow; a column of Python objects of several kinds, or of a kind of its library's own, as text."""
     try:
-        array = series.to_arrow() if series.dtype != nw.Object else pa.array(series.to_list())
+        objects = series.dtype == nw.Object
+        array = _array_of_objects(series.to_list()) if objects else series.to_arrow()
     except UnicodeEncodeError:
         raise DataError(
             f"column {series.name!r} holds text that cannot be written (a lone surrogate); mend it"
         ) from None
-    except (pa.ArrowException, OverflowError, TypeError):
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
         array = None
-    if array is None or isinstance(array.type, pa.BaseExtensionType):
-        array = pa.array([_text(v) for v in series.to_list()], pa.string())
+    if array is None or _is_foreign(array.type):
+        array = pa.array(_texts(series.to_list(), series.name), pa.string())
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
 
 
-def _text(value: Any) -> str | None:
+def _is_foreign(kind: pa.DataType) -> bool:
+    """Whether Arrow can hold values of a kind but not work with them: of a library's own, or categories that are tuples."""
+    value = _value_type(kind)
+    listed = pa.types.is_dictionary(kind) and (pa.types.is_nested(value) or pa.types.is_string_view(value))
+    return listed or isinstance(value, pa.BaseExtensionType)
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _array_of_objects(values: list[Any]) -> pa.Array | None:
+    """Python objects as Arrow holds them; None for kinds that Arrow would turn into one another, moments into days."""
+    values = [None if _is_missing(value) else value for value in values]
+    kinds = {type(value) for value in values if value is not None}
+    numbers = all(issubclass(kind, NUMBERS) and kind is not bool for kind in kinds)
+    return pa.array(values) if numbers or len(kinds) < 2 else None
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value stands for none: None, NaN of any type, NaT, NA."""
     try:
-        return None if value is None or value != value else str(value)
-    except TypeError:  # pandas.NA: neither equal to itself nor not
-        return None
+        return value is None or bool(value != value)
+    except ValueError:  # an array, which has no truth value of its own
+        return False
+    except (TypeError, ArithmeticError):  # pandas.NA, and a signaling NaN of decimals
+        return True
+
+
+def _texts(values: list[Any], column: str) -> list[str | None]:
+    try:
+        return [None if _is_missing(value) else str(value) for value in values]
+    except Exception as error:  # whatever the objects of a user raise
+        raise DataError(
+            f"column {column!r} holds objects that cannot be written as text ({type(error).__name__}); turn it into text or "
+            "numbers"
+        ) from None

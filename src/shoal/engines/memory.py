@@ -129,14 +129,16 @@ class MemoryEngine:
             yield {name: array.slice(begin, size) for name, array in arrays.items()}
 
     def apply(self, plans: Iterable[Plan]) -> MemoryEngine:
-        """The released data: kept columns untouched, written ones by group, left-out records gone."""
+        """The released data: kept columns with their own values, written ones by group, left-out records gone."""
         (plan,) = plans
         group = self._groups(plan)
         present = group >= 0
         data = nw.maybe_reset_index(self._only([c.name for c in plan.columns if isinstance(c, Kept)]))
         if not present.all():
-            data = frames.forgotten(nw.maybe_reset_index(data.filter(present.tolist()))) if data.columns else data
+            data = nw.maybe_reset_index(data.filter(present.tolist())) if data.columns else data
             group = group[present]
+        if data.columns and not self.from_file:  # the frame of a file has neither categories nor metadata
+            data = frames.drop_unused(data)
         made = {c.name: _written(c, group, plain=not self.from_file) for c in plan.columns if isinstance(c, Written)}
         kind = nw.get_native_namespace(self.data).__name__
         beside = nw.from_native(frames.native(pa.table(made), kind), eager_only=True)
@@ -171,13 +173,14 @@ class MemoryEngine:
         return order.hash.mix(order.cells[cell], prints.keyed_hashes(order.hash, columns, len(rows)))
 
     def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
-        """Write the rows in the order of their hashes, which tells nothing of the order they came in."""
-        table = self._table()
-        forms = prints.forms(dict(zip(table.column_names, table.columns, strict=True)), len(table))
-        first = kernels.order.argsort(forms)
+        """Write the rows in the order of their hashes, which tells nothing of the order they came in.
+
+        Rows of equal texts are written as equal bytes.
+        """
+        table = pa.table({name: files.normalize(column) for name, column in self._columns().items()})
+        first = kernels.order.argsort(prints.moment_hashes(self._columns(), len(table)))
         order = first[kernels.order.argsort(self._row_hashes(self.data.columns)[first])]
-        chosen = pa.array(order)
-        ordered = pa.table([_taken(column, chosen) for column in table.columns], names=table.column_names)
+        ordered = table.take(pa.array(order)).combine_chunks()
         return files.write_table(ordered, path, format, escape_formulas=escape_formulas)
 
     def opened(self, path: Path) -> MemoryEngine:
@@ -192,11 +195,10 @@ class MemoryEngine:
         """The kind of frame that came in; for a file, the richest one installed."""
         if not self.from_file:
             return self.data.to_native()
-        table = self._table()
-        return frames.native(pa.table(list(map(frames.plain, table.columns)), names=table.column_names), None)
+        return frames.native(pa.table({name: frames.plain(column) for name, column in self._columns().items()}), None)
 
-    def _table(self) -> pa.Table:
-        return pa.table({name: frames.arrow(self.data.get_column(name)) for name in self.data.columns})
+    def _columns(self) -> dict[str, pa.ChunkedArray]:
+        return {name: frames.arrow(self.data.get_column(name)) for name in self.data.columns}
 
     def _row_hashes(self, columns: Sequence[str]) -> NDArray[np.uint64]:
         listed = {name: frames.arrow(self.data.get_column(name)) for name in columns}

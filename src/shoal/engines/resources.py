@@ -75,7 +75,7 @@ def resources_of(
 def _bytes(given: str | int) -> int:
     size = given if type(given) is int else 0
     if isinstance(given, str):
-        found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,15})?)\s*([a-z]*)\s*", given.lower())
+        found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([a-z]*)", given.strip().lower())
         unit = UNITS.get(found[2] or "b") if found else None
         if found is None or unit is None:
             raise PolicyError(f"memory is a size such as '4GB' or '500MB', not {given!r}")

@@ -143,7 +143,12 @@ def _dates(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
                 "the values under 'missing:', or make the column categorical"
             )
     elif pa.types.is_date(raw.type) or pa.types.is_timestamp(raw.type):
-        seconds = _clock(raw, "us").cast(pa.int64()).to_numpy(zero_copy_only=False) / 1e6
+        try:
+            seconds = _clock(raw, "us").cast(pa.int64()).to_numpy(zero_copy_only=False) / 1e6
+        except pa.ArrowInvalid:  # its zone is not known
+            raise DataError(
+                f"column {column!r} holds {raw.type} values, whose zone is not known; convert them to another zone"
+            ) from None
     else:
         raise DataError(
             f"column {column!r} is a date in the policy but holds {raw.type} values; "
@@ -190,9 +195,9 @@ def texts(array: pa.Array, column: str) -> pa.Array:
         array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), pc.add(array, pa.scalar(0.0, kind)))
     elif pa.types.is_boolean(kind):
         return pc.if_else(array, pa.scalar("True", pa.large_string()), pa.scalar("False", pa.large_string()))
-    elif pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
-        return _moments(array)
     try:
+        if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
+            return _moments(array)
         found = array.cast(pa.large_string())
         if pa.types.is_decimal(kind):
             return pa.array([None if v is None else _decimal(v) for v in array.to_pylist()], pa.large_string())

@@ -66,11 +66,13 @@ class _Numbers:
         if label is None or not len(self.position):
             return Extent(0.0, 0.0, 0.0, 0.0)
         parts = label[1:-1].split(",") if label.startswith("{") and label.endswith("}") else [label]
-        ends = [read_range(part, dates=self.dates) for part in parts]
-        known = [end for end in ends if end is not None]
-        if len(known) < len(ends):
-            return None
-        lo, hi = min(end[0] for end in known), max(end[1] for end in known)
+        ends = []
+        for part in parts:
+            end_points = read_range(part, dates=self.dates)
+            if end_points is None:
+                return None
+            ends.append(end_points)
+        lo, hi = min(lo for lo, _ in ends), max(hi for _, hi in ends)
         lo = float(self.position[0]) if np.isinf(lo) else lo  # an open end reaches as far as the data do
         hi = float(self.position[-1]) if np.isinf(hi) else hi
         width = min(max(hi - lo, 0.0) / self.span, 1.0)

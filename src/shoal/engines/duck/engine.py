@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -27,7 +28,7 @@ from shoal.engines.base import I4, I8, Counts, Dictionary, Distinct, Division, F
 from shoal.engines.duck.home import Home
 from shoal.engines.duck.parts import Keys, divided, part_of, scatter, scattered
 from shoal.engines.duck.release import Release, Staged
-from shoal.engines.duck.sources import BATCH, CHANGED, Source, name, scan, source_of, text
+from shoal.engines.duck.sources import BATCH, CHANGED, Source, name, normalized, scan, source_of, text
 from shoal.engines.resources import Resources
 from shoal.errors import DataError, EngineError, PolicyError, choices
 
@@ -219,7 +220,7 @@ class DuckEngine:
                 f"LEFT JOIN {self.codings[column].table} t{number} ON s.{raw} IS NOT DISTINCT FROM t{number}.raw"
             )
             codes[column] = f"t{number}.code"
-        carried = [f"s.{name(c)} AS c{i}" for i, c in enumerate(carry)]
+        carried = [f"{normalized(c, self.source.types[c])} AS c{i}" for i, c in enumerate(carry)]
         return f"SELECT {', '.join([*keys.packed(codes), *carried])} FROM {self.source.sql} s {' '.join(joins)}"
 
     def _staged(self, quasi: Sequence[str], secret: Sequence[str], least: int = 1) -> Staged:
@@ -325,7 +326,8 @@ class DuckEngine:
         session = self.home.connection.cursor()
         zones = {kind.tz for kind in self.source.types.values() if pa.types.is_timestamp(kind) and kind.tz}
         if len(zones) == 1:
-            session.execute(f"SET TimeZone = {text(zones.pop())}")
+            with suppress(self.home.duckdb.Error):  # DuckDB has no zones that are an offset: it shows these in UTC
+                session.execute(f"SET TimeZone = {text(zones.pop())}")
         return session.sql(f"SELECT * FROM {self.source.sql}")
 
 

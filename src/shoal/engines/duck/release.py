@@ -168,11 +168,7 @@ class Release:
         assert self.staged is not None  # noqa: S101  there is at least one part
         kept = [self.staged.column(column.name) for column in self.columns if isinstance(column, Kept)]
         content = f", hash({', '.join(kept)}) AS h" if kept else ""
-        floats = [
-            c.name for c in self.columns if isinstance(c, Kept) and pa.types.is_floating(self.source.types[c.name])
-        ]
-        signs = "".join(f", signbit({self.staged.column(column)})" for column in floats)  # 0.0 and -0.0 have one hash
-        rows = f"(SELECT *{content} FROM {placed} ORDER BY g{', h' if kept else ''}{signs})"
+        rows = f"(SELECT *{content} FROM {placed} ORDER BY g{', h' if kept else ''})"
         shown, written = [], 0
         for column in self.columns:
             place = f"p.{self.staged.column(column.name)}" if isinstance(column, Kept) else f"l.w{written}"

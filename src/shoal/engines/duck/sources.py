@@ -139,6 +139,14 @@ def name(value: str) -> str:
     return '"' + value.replace('"', '""') + '"'
 
 
+def normalized(column: str, kind: pa.DataType) -> str:
+    """A column ``s."name"`` as it is released, in SQL; see `files.normalize`."""
+    raw, told = f"s.{name(column)}", _kind(kind)
+    if told == "float":
+        return f"CASE WHEN isnan({raw}) THEN NULL WHEN {raw} = 0 THEN 0 ELSE {raw} END"
+    return f"nullif({raw}, '')" if told in ("text", "bytes") else raw
+
+
 def source_of(data: Any, home: Home) -> Source:
     """What the user passed, as Parquet files: their own, or files made of it in the home."""
     duckdb = home.duckdb
@@ -162,9 +170,21 @@ def source_of(data: Any, home: Home) -> Source:
     frame = frames.opened(data)
     file = home.place("given").with_suffix(".parquet")
     listed = {n: files.storable(frames.arrow(frame.get_column(n))) for n in frame.columns}
+    for column, array in listed.items():
+        _refuse_unwritable(column, array)
     with files.writing(file):
         pq.write_table(pa.table(listed), file)
     return parquet([file], "csv", own=True)
+
+
+def _refuse_unwritable(column: str, array: pa.ChunkedArray) -> None:
+    try:
+        pq.write_table(pa.table({column: array.slice(0, 0)}), pa.BufferOutputStream())
+    except pa.ArrowNotImplementedError:
+        raise DataError(
+            f"column {column!r} holds {array.type} values, which Parquet cannot hold; turn it into text or numbers, leave it "
+            "out of the table, or use engine='memory'"
+        ) from None
 
 
 def parquet(
@@ -318,6 +338,8 @@ def _kind(given: pa.DataType) -> str:
         return "float"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return "text"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return "bytes"
     if pa.types.is_timestamp(kind):
         return f"moment {kind.tz}"
     return str(kind)
@@ -355,4 +377,4 @@ def _stamps(listed: Sequence[Path]) -> tuple[tuple[int, ...], ...]:
     return tuple((s.st_ino, s.st_size, s.st_mtime_ns) for s in found)
 
 
-__all__ = ["BATCH", "CHANGED", "Source", "name", "parquet", "scan", "source_of", "text"]
+__all__ = ["BATCH", "CHANGED", "Source", "name", "normalized", "parquet", "scan", "source_of", "text"]

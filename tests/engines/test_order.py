@@ -1,0 +1,168 @@
+"""The bytes of a released table do not depend on the order of the records that came in."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import shoal
+
+ROWS = 8
+NAN = float("nan")
+ZEROS = [0.0, -0.0, NAN, None, 1.5, -NAN, 0.0, -0.0]
+HOUR = 3_600_000_000
+SET_BACK = 1_603_584_000_000_000  # 2020-10-25 in Berlin, when the clock shows the hour from 2 to 3 twice
+
+
+def floats(kind: str) -> pa.Array:
+    values = np.array([NAN if v is None else v for v in ZEROS], kind)
+    return pa.array(values, mask=np.array([v is None for v in ZEROS]))
+
+
+# Values whose texts agree where their bits do not, and types whose dictionaries and chunks could tell the order.
+COLUMNS: dict[str, Any] = {
+    "float16": floats("f2"),
+    "float32": floats("f4"),
+    "float64": floats("f8"),
+    "dictionary of floats": pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, 2, 3, 4, None, 0, 1], pa.int8()), pa.array([0.0, -0.0, NAN, None, 1.5], from_pandas=False)
+    ),
+    "text": pa.array(["", None, "a", "", "b", None, "b", "a"]),
+    "large text": pa.array(["", None, "a", "", "b", None, "b", "a"], pa.large_string()),
+    "view": pa.array(["", None, "a", "", "b", None, "b", "a"], pa.string_view()),
+    "bytes": pa.array([b"", None, b"a", b"", b"b", None, b"b", b"a"]),
+    "dictionary": pa.array(["", None, "a", "", "b", None, "b", "a"]).dictionary_encode(),
+    "chunks": pa.chunked_array([["a", "", None], ["b", "a", "c", None, ""]]),
+    "decimal": pa.array([Decimal("1.50"), Decimal("0.00"), Decimal("-0.00"), None] * 2),
+    "moment": pa.array([SET_BACK + h * HOUR for h in (0, 1, 0, 1, 2, 3, 1, 0)], pa.timestamp("us", "Europe/Berlin")),
+    "day": pa.array([dt.date(2020, 1, 1), None] * 4),
+    "truth": pa.array([True, None, False, True] * 2),
+    "nothing": pa.nulls(ROWS),
+}
+FORMS: dict[str, Callable[[pa.Table], Any]] = {
+    "pyarrow": lambda table: table,
+    "pandas": lambda table: table.to_pandas(),
+    "pandas nullable": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
+    "polars": lambda table: pl.from_arrow(table),
+    "pandas categories": lambda table: table.to_pandas().astype(
+        {n: "category" for n in table.column_names if n != "q"}
+    ),
+}
+
+
+def table_of(names: Sequence[str]) -> pa.Table:
+    return pa.table({"q": [1, 1, 2, 2, 3, 3, 4, 4], **{name: COLUMNS[name] for name in names}})
+
+
+def written(data: Any, names: Sequence[str], format: Any, engine: str, folder: Path) -> bytes:
+    policy = shoal.Policy(quasi={"q": "numeric"}, keep=list(names), require=[shoal.KAnonymity(4)])
+    place = shoal.anonymize(data, policy, engine=engine).save(folder, format=format)
+    return (place / f"table.{format}").read_bytes()
+
+
+def shuffle(names: Sequence[str], order: Sequence[int]) -> pa.Table:
+    table = table_of(names)
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        whole = column.combine_chunks()
+        if pa.types.is_string_view(whole.type):
+            columns[name] = whole.cast(pa.string()).take(pa.array(order)).cast(pa.string_view())
+        else:
+            columns[name] = whole.take(pa.array(order))
+    return pa.table(columns)
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=4)
+@given(orders=st.lists(st.permutations(range(ROWS)), min_size=2, max_size=3))
+def test_every_order_of_the_records_is_written_alike(
+    form: str, format: Any, engine: str, orders: list[list[int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    names = [
+        n
+        for n in COLUMNS
+        if not form.startswith("pandas") or n not in ("view", "bytes", "chunks", "nothing", "dictionary of floats")
+    ]
+    if form == "pandas categories":
+        names.remove("float16")
+    if form == "polars":
+        names = [n for n in names if n not in ("float16", "dictionary of floats", "dictionary")]
+    folder = tmp_path_factory.mktemp("order")
+    found = {
+        written(FORMS[form](shuffle(names, order)), names, format, engine, folder / f"{number}")
+        for number, order in enumerate([range(ROWS), *orders])
+    }
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+@pytest.mark.parametrize("method", ["mondrian", "kmember", "mdav"])
+def test_equal_records_that_are_divided_are_written_alike(
+    method: str, format: Any, engine: str, tmp_path: Path
+) -> None:
+    """Ten equal records go to groups of different labels: who goes where must not follow the order of the rows."""
+    notes = [("", -0.0), (None, 0.0), ("", NAN), (None, None), ("a", -0.0)] * 4
+    found = set()
+    for turn in range(5):
+        rows = [*notes[turn:], *notes[:turn]]
+        table = pa.table(
+            {
+                "q": [1] * 10 + [5] * 10,
+                "note": [note for note, _ in rows[:10]] + [note for note, _ in notes[:10]],
+                "sum": pa.array([x for _, x in rows[:10]] + [x for _, x in notes[:10]], from_pandas=False),
+            }
+        )
+        policy = shoal.Policy(quasi={"q": "numeric"}, keep=["note", "sum"], require=[shoal.KAnonymity(3)])
+        release = shoal.anonymize(table, policy, method=method, engine=engine, seed=1 if method == "kmember" else None)
+        place = release.save(tmp_path / f"{turn}", format=format)
+        found.add((place / f"table.{format}").read_bytes())
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_many_columns_are_written_alike(engine: str, tmp_path: Path) -> None:
+    names = [f"c{i}" for i in range(120)]
+    rng = np.random.default_rng(0)
+    values = rng.choice(np.array([0.0, -0.0, NAN]), (ROWS, len(names)))
+    policy = shoal.Policy(quasi={"q": "numeric"}, keep=names, require=[shoal.KAnonymity(4)])
+    found = set()
+    for turn in range(4):
+        table = pa.table({"q": [1] * ROWS, **dict(zip(names, np.roll(values, turn, axis=0).T, strict=True))})
+        place = shoal.anonymize(table, policy, engine=engine).save(tmp_path / f"{turn}", format="parquet")
+        found.add((place / "table.parquet").read_bytes())
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_files_and_row_groups_are_written_alike(engine: str, tmp_path: Path) -> None:
+    """The file that comes in has row groups, dictionaries and metadata of its own."""
+    rng = np.random.default_rng(1)
+    table = pa.table(
+        {
+            "q": rng.integers(0, 5, 3000),
+            "x": rng.choice(np.array([0.0, -0.0, NAN, 1.0]), 3000),
+            "t": pa.array(rng.choice(np.array(["", "a", "b"]), 3000)).dictionary_encode(),
+        }
+    )
+    policy = shoal.Policy(quasi={"q": "numeric"}, keep=["x", "t"], require=[shoal.KAnonymity(4)])
+    found = set()
+    for turn, size in enumerate((100, 3000, 700)):
+        pq.write_table(table.take(rng.permutation(3000)), tmp_path / f"{turn}.parquet", row_group_size=size)
+        release = shoal.anonymize(tmp_path / f"{turn}.parquet", policy, engine=engine)
+        found.add((release.save(tmp_path / f"out{turn}") / "table.parquet").read_bytes())
+    assert len(found) == 1

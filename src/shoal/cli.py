@@ -31,6 +31,7 @@ from shoal.method import Progress as Tell
 from shoal.method import constructor
 from shoal.policy import Policy
 from shoal.recoding import STYLES
+from shoal.recoding.writing import ENDS
 from shoal.release import Release, earlier_seed
 from shoal.report.words import count
 from shoal.requirements import DRAWN, PARTS, UNION, Certificate
@@ -79,6 +80,7 @@ app.add_typer(cli_taxonomy.app, name="taxonomy")
 WIDE = 160
 OWN = {
     "write": "--write",
+    "ends": "--ends",
     "seed": "--seed",
     "secret": "--secret",
     "policy": "--policy",
@@ -142,6 +144,9 @@ def anonymize(
         str | None, typer.Option(help=f"How values are written: {', '.join(STYLES)}; as the method does unless said.")
     ] = None,
     format: Annotated[str | None, typer.Option(help="csv or parquet; as the input unless said.")] = None,
+    ends: Annotated[
+        str | None, typer.Option(help=f"Where ranges of numbers end: {', '.join(ENDS)} (default: as the method does).")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="The secret of the release, for tests (default: from the operating system).")
     ] = None,
@@ -186,7 +191,8 @@ def anonymize(
     if policy is None and recoding is None:
         raise shoal.PolicyError("give a policy with --policy, or an earlier release with --recoding, which has one")
     with _progress(quiet) as tell:
-        parameters = _parameters(set_ or []) | ({} if write is None else {"write": write})
+        given_styles = {name: value for name, value in (("write", write), ("ends", ends)) if value is not None}
+        parameters = _parameters(set_ or []) | given_styles
         parameters |= {"seed": seed, "secret": secret, "recoding": recoding, "nearest": nearest}
         parameters |= {
             "engine": engine,

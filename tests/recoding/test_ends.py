@@ -167,3 +167,18 @@ def test_untrue_labels_are_counted_under_nearest(tmp_path: Any) -> None:
     assert any(note.startswith("2 records have labels that are not true") for note in release.certificate.notes)
     release.save(tmp_path / "later")
     assert "2 records have labels" in (tmp_path / "later" / "certificate.json").read_text()
+
+
+@pytest.mark.parametrize("style", ["label", "set", "lo-hi", "midpoint"])
+@pytest.mark.parametrize("ends", [None, "cut", "tight"])
+def test_later_rows_get_no_label_of_suppressed_records_alone(style: str, ends: str | None) -> None:
+    """The value 33 and the town Oz were suppressed; later records near to them get labels of released records."""
+    frame = pd.DataFrame({"age": [20, 20, 33, 40, 40, 50, 50], "town": ["a", "a", "Oz", "b", "b", "b", "b"]})
+    policy = shoal.Policy(
+        quasi={"age": "numeric", "town": {"balanced": 2}}, require=[shoal.KAnonymity(2)], suppress=0.2
+    )
+    release = shoal.anonymize(frame, policy, method="tds", write=style, ends=ends)
+    assert release.certificate.suppressed == 1
+    later = pd.DataFrame({"age": [33, 34, 32, 36], "town": ["a", "b", "Oz", "b"]})
+    again = release.recoding.apply(later, nearest=True).astype(str)
+    assert not again.apply(lambda column: column.str.contains("33|Oz")).to_numpy().any(), again

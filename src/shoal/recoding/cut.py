@@ -109,6 +109,19 @@ class FieldCut:
         """Whether everything is the root."""
         return self.labels == (ROOT,)
 
+    def released(self, place: I4, positions: F8) -> I4:
+        """The intervals of positions, but the nearest that released records lie in where there are none in theirs."""
+        seen = np.flatnonzero(self._seen)
+        inside = place < len(self.labels)
+        if len(seen) == len(self.labels) or not len(seen) or self.low is None or self.high is None:
+            return place
+        found = np.where(np.isfinite(positions), positions, -np.inf)
+        before = (np.searchsorted(self.low[seen], found, side="right") - 1).clip(0)
+        behind = np.minimum(before + 1, len(seen) - 1)
+        closer = self.low[seen[behind]] - found < found - self.high[seen[before]]
+        near = seen[np.where(closer, behind, before)]
+        return np.where(inside & ~self._seen[np.where(inside, place, 0)], near, place).astype(np.int32)
+
     def ends(self, part: I4) -> tuple[F8, F8]:
         """Where the published ranges of intervals begin and end; infinite for the root and for a missing value."""
         begin, end = (self.begin, self.end) if self.low is None or self.high is None else (self.low, self.high)
@@ -216,20 +229,30 @@ class Cut:
     def place(self, later: Later) -> Placed:
         """Every code to its interval; a group is a combination of intervals that occurs."""
         quasi = later.quasi
-        parts = np.empty(quasi.shape, np.int32)
+        parts, near = np.empty(quasi.shape, np.int32), np.empty(quasi.shape, np.int32)
         outside = np.zeros(len(quasi), bool)
         for j, (cut, positions) in enumerate(zip(self.cuts, later.positions, strict=True)):
             place, lost = _intervals_of(cut, positions)
-            parts[:, j] = place[quasi[:, j]]
+            parts[:, j], near[:, j] = place[quasi[:, j]], cut.released(place, positions)[quasi[:, j]]
             outside |= lost[quasi[:, j]]
+        gone = self._gone(parts)
+        parts = np.where(gone[:, None], parts, near)  # no label of suppressed records alone is written
+        gone |= self._gone(parts)
         group = dense(list(parts.T), len(parts))
         first = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
         first[group] = np.arange(len(group))
-        if self.suppressed:
-            gone = set(self.suppressed)
-            out = np.array([row in gone for row in self.labels(parts[first])], bool)
-            group = np.where(out[group], -1, group).astype(np.int32)
+        group = np.where(gone, -1, group).astype(np.int32)
         return Placed(group, outside & (group >= 0), self.write(parts[first]))
+
+    def _gone(self, parts: I4) -> NDArray[np.bool_]:
+        """Which combinations of intervals are suppressed."""
+        if not self.suppressed:
+            return np.zeros(len(parts), bool)
+        group = dense(list(parts.T), len(parts))
+        first = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
+        first[group] = np.arange(len(group))
+        known = set(self.suppressed)
+        return np.array([row in known for row in self.labels(parts[first])], bool)[group]
 
     def write(self, parts: I4, *, numbers: str | None = None) -> tuple[tuple[str, Written], ...]:
         """The released columns of groups that lie in the intervals ``parts`` [group, field]; missing is the one behind."""

@@ -294,8 +294,9 @@ class Release:
             other = self.again(seed)
         except (DataError, EngineError) as error:
             raise EngineError(
-                "the release that is overwritten was made with another secret, and this one cannot be made again with it, since "
-                "its source is not there any more. Pass the owner's folder of that release to anonymize, as secret='….owner'."
+                "the release that is overwritten was made with another secret, and this one cannot be made again with it, "
+                "since its source is not there any more. Pass the owner's folder of that release to anonymize, as "
+                "secret='….owner'."
             ) from error
         for known in fields(self):
             object.__setattr__(self, known.name, getattr(other, known.name))

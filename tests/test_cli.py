@@ -132,7 +132,7 @@ def test_text_stays_text(run: Run, here: Path) -> None:
 def test_parameters_by_set(run: Run, here: Path) -> None:
     assert run(*ANONYMIZE, "--set", "cut=median", "--set", "relaxed=true").code == 0
     ledger = json.loads((here / "out.owner" / "ledger.json").read_text())
-    common = {"write": "label", "improve": False, "max_size": None}
+    common = {"write": "label", "ends": None, "improve": False, "max_size": None}
     assert ledger["parameters"] == {**common, "cut": "median", "relaxed": True, "weights": None}
 
 

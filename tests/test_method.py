@@ -239,10 +239,19 @@ def test_relaxed_goes_with_the_median() -> None:
 
 
 def test_parameters_are_known_by_name_and_kept() -> None:
-    assert list(constructor(Mondrian)) == ["policy", "write", "improve", "max_size", "cut", "relaxed", "weights"]
+    assert list(constructor(Mondrian)) == [
+        "policy",
+        "write",
+        "ends",
+        "improve",
+        "max_size",
+        "cut",
+        "relaxed",
+        "weights",
+    ]
     release = shoal.anonymize(FRAME, POLICY, cut="median", write="set")
     assert release.method == "mondrian"
-    common = {"write": "set", "improve": False, "max_size": None}
+    common = {"write": "set", "ends": None, "improve": False, "max_size": None}
     assert dict(release.parameters) == {**common, "cut": "median", "relaxed": False, "weights": None}
     assert rows(release.frame) == rows(Mondrian(POLICY, cut="median", write="set").release(FRAME).frame)
 

@@ -220,6 +220,26 @@ def test_trees_made_from_the_data_stay_at_home_and_given_ones_leave(tmp_path: Pa
     assert public["quasi"]["zip"] == {"mask": "right"}
     owner = yaml.safe_load((owner_of(folder) / "policy.yaml").read_text())
     assert owner["quasi"]["town"] == {"taxonomy": {"ANY": {"North": ["Oulu", "Lund"], "South": ["Rome", "Bari"]}}}
+    assert owner["derived"] == ["town"]
+
+
+def test_a_derived_tree_keeps_its_mark_through_files_and_later_releases(tmp_path: Path) -> None:
+    """Also as the tree of t-closeness: no later release may publish it."""
+    illness = shoal.Taxonomy.balanced({"flu": 3, "cold": 2, "gout": 1}, fanout=2)
+    tree = shoal.Taxonomy.balanced({"Oulu": 3, "Lund": 2, "Rome": 1}, fanout=2)
+    close = shoal.TCloseness(0.9, of="ill", distance="hierarchical", taxonomy=illness)
+    policy = shoal.Policy(
+        quasi={"town": {"taxonomy": tree}}, sensitive=["ill"], require=[shoal.KAnonymity(2), close], suppress=1.0
+    )
+    frame = pd.DataFrame({"town": ["Oulu"] * 4 + ["Lund"] * 4, "ill": ["flu", "cold"] * 4})
+    shoal.anonymize(frame, policy).save(tmp_path / "one")
+    again = shoal.Policy.load(tmp_path / "one.owner" / "policy.yaml")
+    assert again == policy and again.quasi["town"].taxonomy.made and again.require[1].taxonomy.made
+    later = shoal.anonymize(frame.head(3), recoding=tmp_path / "one.owner" / "recoding.json")
+    later.save(tmp_path / "two")
+    for folder in ("one", "two"):
+        for file in (tmp_path / folder).iterdir():
+            assert b"gout" not in file.read_bytes() and b"Rome" not in file.read_bytes(), file
 
 
 SOURCES: dict[str, Callable[[pd.DataFrame, Path], Any]] = {

@@ -305,7 +305,7 @@ class Method(ABC):
 
     def style(self) -> Style:
         """How generalized values are written."""
-        style = style_of(self.write or "label")
+        style = style_of(str(self.write))
         least = max((r.least for r in self.policy.require), default=1)
         if style in AVERAGES and least < LEAST_AVERAGED:
             raise PolicyError(

@@ -25,13 +25,7 @@ EXPANDED = 64_000_000  # characters of the content with all aliases expanded, an
 NODE = 100
 PLACES, NOTED = 4, 100_000  # the steps down to which lines are remembered, and how many of them
 
-DERIVED = "!derived"  # the tag of a tree that was made from the data
-
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same events, read many times faster
-
-
-class Derived(dict[str, Any]):
-    """A nested tree that was made from the data: it keeps its mark in YAML, and never goes to the public."""
 
 
 def read_file(path: str | Path, what: str, error: Wrong) -> str:
@@ -123,9 +117,7 @@ class _Reader:
             self.put(value, size, line)
             self.remember(event.anchor, value, size)
         elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
-            derived = event.tag == DERIVED
-            mapping: dict[str, Any] = Derived() if derived else {}
-            self.open(mapping if isinstance(event, yaml.MappingStartEvent) else [], event.anchor, line)
+            self.open({} if isinstance(event, yaml.MappingStartEvent) else [], event.anchor, line)
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             closed = self.stack.pop()
             self.remember(closed.anchor, closed.content, closed.size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pandas as pd
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import shoal
@@ -135,6 +136,13 @@ def suited(case: Case, method: str, parameters: dict[str, object] | None = None)
     plain = {name: q for name, q in case.policy.quasi.items() if q.kind != "categorical" and q.maker is None}
     trees = {name: type(q).model_validate(MADE[q.kind]) for name, q in plain.items()}
     return Case(case.frame, case.policy.model_copy(update={"quasi": {**case.policy.quasi, **trees}}))
+
+
+def averaged(case: Case) -> Case:
+    """Means and medians need groups of at least 3 records."""
+    assume(len(case.frame) >= 3)
+    require = (*case.policy.require, shoal.KAnonymity(3))
+    return Case(case.frame, case.policy.model_copy(update={"require": require}))
 
 
 def stayed(case: Case, release: shoal.Release) -> pd.DataFrame:

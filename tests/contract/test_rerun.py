@@ -129,15 +129,14 @@ def test_running_the_method_again_leaves_k_candidates(
 
 def test_whoever_knows_the_secret_has_fewer_candidates() -> None:
     """The attack can succeed: this is why the secret must stay with the owner."""
-    fewest = []
-    for seed in range(5):
-        attack = attack_on("issue", "kmember", {"seed": seed}, shoal.KAnonymity(3))
-        known = Attack(attack.people, attack.policy, "kmember", {}, attack.rows)
-        worlds = list(known.worlds())
-        kept = [world for world in worlds if known.reproduces(world, seed)]
-        assert 0 < len(kept) < len(worlds)
-        fewest.append(min(len({world[person] for world in kept}) for person in range(len(known.people))))
-    assert min(fewest) < 3
+    seed = 11
+    attack = attack_on("issue", "kmember", {"seed": seed}, shoal.KAnonymity(3))
+    known = Attack(attack.people, attack.policy, "kmember", {}, attack.rows)
+    worlds = list(known.worlds())
+    last = {world[-1] for world in worlds}
+    assert len(last) == 3  # by the labels
+    kept = {world[-1] for world in worlds if known.reproduces(world, seed)}
+    assert len(kept) == 1
 
 
 @pytest.mark.parametrize("method", ["kmember", "mondrian", "mdav"])
@@ -158,7 +157,7 @@ def test_a_requirement_on_a_sensitive_column_comes_with_a_note(method: str, reco
 
 def test_the_last_value_of_the_alphabet_has_no_place_of_its_own() -> None:
     """With a requirement on the sensitive column, equal records were dealt in the alphabetical order of their values."""
-    frame = pd.DataFrame({"q": [1] * 4 + [9] * 3, "ill": list("abcd") + list("efg")})
+    frame = pd.DataFrame({"q": [1] * 5 + [9] * 4, "ill": list("abcde") + list("fghi")})
     policy = shoal.Policy(
         quasi={"q": "numeric"}, sensitive=["ill"], require=[shoal.KAnonymity(3), shoal.LDiversity(2, of="ill")]
     )
@@ -166,5 +165,5 @@ def test_the_last_value_of_the_alphabet_has_no_place_of_its_own() -> None:
     for seed in range(60):
         release = shoal.anonymize(frame, policy, method="mdav", write="label", seed=seed).frame
         wide = release[release["q"].astype(str).str.startswith("[")]
-        mixed.update(v for v in wide["ill"] if v in "abcd")
-    assert len(mixed) == 4 and max(mixed.values()) < 0.6 * sum(mixed.values()), mixed
+        mixed.update(v for v in wide["ill"] if v in "abcde")
+    assert len(mixed) == 5 and max(mixed.values()) < 0.4 * sum(mixed.values()), mixed

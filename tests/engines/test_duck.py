@@ -873,7 +873,9 @@ def test_in_parts_the_measures_are_those_from_outside() -> None:
     for suppress in (0.0, 0.1):
         policy = POLICY.model_copy(update={"suppress": suppress})
         release = shoal.anonymize(PEOPLE, policy, combinations=150)
-        assert dict(shoal.measure(PEOPLE, release.frame, policy)) == dict(release.measures)
+        found = dict(release.measures)
+        found.pop("isolated_ends")  # needs to know which record is which
+        assert dict(shoal.measure(PEOPLE, release.frame, policy)) == found
         assert release.certificate.suppressed <= suppress * 600
         again = shoal.anonymize(PEOPLE.take(rng.permutation(600)), policy, combinations=150)
         assert again.certificate == release.certificate

@@ -162,7 +162,9 @@ def test_a_release_measures_itself_as_a_stranger_would(case: Case, write: str) -
     found = shoal.measure(case.frame, release.frame, case.policy)
     if write == "lo-hi" and case.frame.isna().any(axis=None):
         return  # a missing value and a box that holds one look alike there
-    assert found == pytest.approx(dict(release.measures))
+    known = dict(release.measures)
+    known.pop("isolated_ends")  # needs to know which record is which
+    assert found == pytest.approx(known)
 
 
 def test_a_table_as_it_was_and_a_table_of_stars() -> None:

@@ -19,7 +19,7 @@ from shoal.decision import Decision
 from shoal.engines import open_data
 from shoal.tables import mdav as module
 from shoal.tables.mdav import Space
-from tests.contract.cases import Case, cases, holds, recount
+from tests.contract.cases import Case, averaged, cases, holds, recount
 from tests.reference.mdav import Point, least_squares, mdav, mean, mode, squares
 
 JOB = {"ANY": {"Office": ["clerk", "manager"], "Field": {"Land": ["farmer", "miner"], "Sea": ["sailor"]}}}
@@ -174,8 +174,8 @@ def test_the_outskirts_are_grouped_first() -> None:
 
 
 def test_of_two_groups_and_a_half_the_furthest_and_its_nearest_are_one() -> None:
-    frame = frame_of(1, 2, 3, 4, 90)
-    assert ages(shoal.anonymize(frame, policy_of(2), method="mdav", optimal=False)) == [2.0, 2.0, 2.0, 47.0, 47.0]
+    frame = frame_of(1, 2, 3, 4, 5, 89, 90, 91)
+    assert ages(shoal.anonymize(frame, policy_of(3), method="mdav", optimal=False)) == [3.0] * 5 + [90.0] * 3
 
 
 def test_categories_have_a_mode_and_a_distance_in_the_tree() -> None:
@@ -185,18 +185,18 @@ def test_categories_have_a_mode_and_a_distance_in_the_tree() -> None:
 
 
 def test_a_weight_says_what_counts() -> None:
-    frame = pd.DataFrame({"age": [1, 1, 2, 2], "pay": [1, 2, 1, 2]})
-    policy = policy_of(2, age="numeric", pay="numeric")
+    frame = pd.DataFrame({"age": [1, 1, 1, 2, 2, 2], "pay": [1, 2, 1, 2, 1, 2]})
+    policy = policy_of(3, age="numeric", pay="numeric")
     by_age = shoal.anonymize(frame, policy, method="mdav", weights={"age": 2})
     by_pay = shoal.anonymize(frame, policy, method="mdav", weights={"age": 0})
-    assert ages(by_age) == [1, 1, 2, 2] and by_age.frame["pay"].tolist() == [1.5] * 4
-    assert ages(by_pay) == [1.5] * 4 and by_pay.frame["pay"].tolist() == [1, 2, 1, 2]
+    assert ages(by_age) == [1, 1, 1, 2, 2, 2] and by_age.frame["pay"].tolist() == [1, 1, 1, 2, 2, 2]
+    assert ages(by_pay) == [1, 2, 1, 2, 1, 2] and by_pay.frame["pay"].tolist() == [1, 2, 1, 2, 1, 2]
 
 
 def test_missing_numbers_are_near_one_another() -> None:
-    frame = pd.DataFrame({"age": [1.0, None, 1.1, None, 9.0, 9.2], "pay": [1, 1, 1, 1, 1, 1]})
-    release = shoal.anonymize(frame, policy_of(2, age="numeric", pay="numeric"), method="mdav")
-    assert release.frame["age"].fillna(-1).tolist() == pytest.approx([1.05, -1, 1.05, -1, 9.1, 9.1])
+    frame = pd.DataFrame({"age": [1.0, None, 1.1, None, 9.0, 9.2, 1.2, None, 9.1], "pay": [1] * 9})
+    release = shoal.anonymize(frame, policy_of(3, age="numeric", pay="numeric"), method="mdav")
+    assert release.frame["age"].fillna(-1).tolist() == [1.1, -1, 1.1, -1, 9.1, 9.1, 1.1, -1, 9.1]
 
 
 # ---- optimal groups
@@ -238,7 +238,7 @@ def test_a_single_number_or_date_is_grouped_optimally(kind: str) -> None:
     days = [1, 2, 3, 4, 21, 22, 23]
     frame = frame_of(*(days if kind == "numeric" else [f"2001-01-{d:02d}" for d in days]))
     plain, best = (shoal.anonymize(frame, policy_of(3, age=kind), method="mdav", optimal=o) for o in (False, None))
-    shown = [2.5] * 4 + [22.0] * 3 if kind == "numeric" else ["2001-01-02"] * 4 + ["2001-01-22"] * 3
+    shown = [2.0] * 4 + [22.0] * 3 if kind == "numeric" else ["2001-01-02"] * 4 + ["2001-01-22"] * 3
     assert ages(best) == shown
     assert best.measures["ncp"] <= plain.measures["ncp"]
 
@@ -291,7 +291,8 @@ def test_equal_records_are_published_as_they_are(optimal: bool) -> None:
 
 @pytest.mark.parametrize("optimal", [True, False])
 def test_groups_of_one_are_the_records(optimal: bool) -> None:
-    assert ages(shoal.anonymize(frame_of(3, 1, 1), policy_of(1), method="mdav", optimal=optimal)) == [3, 1, 1]
+    release = shoal.anonymize(frame_of(3, 1, 1), policy_of(1), method="mdav", optimal=optimal)
+    assert ages(release) == ["3", "1", "1"]  # labels, since means need groups of 3
 
 
 @pytest.mark.parametrize("kind", ["numeric", "categorical", "date"])
@@ -374,6 +375,7 @@ def anonymized(case: Case, **parameters: object) -> shoal.Release | None:
 
 @given(case=cases(), write=st.sampled_from(["mean", "median", "label", "midpoint", "set"]))
 def test_the_release_holds_when_recounted(case: Case, write: str) -> None:
+    case = averaged(case) if write in ("mean", "median") else case
     release = anonymized(case, write=write)
     if release is None:  # then even one group for all does not do
         assert not holds(case.frame.assign(**dict.fromkeys(case.policy.quasi, "*")), case.policy)
@@ -394,7 +396,7 @@ def test_row_order_does_not_matter(case: Case, seed: int) -> None:
         assert first.certificate.fingerprint == second.certificate.fingerprint
 
 
-@given(table=tables(), k=st.integers(2, 5))
+@given(table=tables(), k=st.integers(3, 5))
 def test_means_keep_the_mean(table: tuple[pd.DataFrame, dict[str, object], dict[str, float]], k: int) -> None:
     frame, quasi, _ = table
     numbers = {c: q for c, q in quasi.items() if q == "numeric" and frame[c].notna().all()}
@@ -402,4 +404,6 @@ def test_means_keep_the_mean(table: tuple[pd.DataFrame, dict[str, object], dict[
         return
     release = shoal.anonymize(frame, shoal.Policy(quasi=numbers, require=[shoal.KAnonymity(k)]), method="mdav")
     for name in numbers:
-        assert release.frame[name].mean() == pytest.approx(frame[name].astype(float).mean())
+        values = frame[name].astype(float)
+        half = next((0.5 / 10**p for p in range(7) if (values.round(p) == values).all()), 0.0)  # means are rounded
+        assert release.frame[name].mean() == pytest.approx(values.mean(), abs=half + 1e-9)

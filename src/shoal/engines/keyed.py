@@ -49,17 +49,18 @@ class KeyedHash:
 
     def encoded(self, column: str, offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> U8:
         """The same for texts that lie one behind the other in ``data``, as UTF-8."""
-        return self._of_column(column, np.asarray(kernels.hashing.keyed_texts(offsets, data, self._words)))
+        return self.words(column, np.asarray(kernels.hashing.keyed_texts(offsets, data, self._words)))
 
     def numbers(self, column: str, numbers: F8) -> U8:
         """The hashes of numbers of a column."""
-        return self._of_column(column, np.ascontiguousarray(numbers + 0.0, np.float64).view(np.uint64))
+        return self.words(column, np.ascontiguousarray(numbers + 0.0, np.float64).view(np.uint64))
 
     def mix(self, first: U8, second: U8) -> U8:
         """The hashes of pairs of hashes."""
         one, other = np.ascontiguousarray(first, np.uint64), np.ascontiguousarray(second, np.uint64)
         return np.asarray(kernels.hashing.keyed_pairs(one, other, self._words))
 
-    def _of_column(self, column: str, words: U8) -> U8:
+    def words(self, column: str, words: U8) -> U8:
+        """The hashes of words of a column."""
         digest = hashlib.blake2b(column.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return self.mix(np.full(len(words), int.from_bytes(digest, "little"), np.uint64), words)

@@ -28,7 +28,8 @@ from shoal.engines import AS_SEEN, Normalizer, Reading, Schema
 from shoal.errors import DataError, PolicyError, choices, visible
 from shoal.policy.quasi import KINDS, Quasi
 from shoal.requirements import REQUIREMENTS, Combined, Requirement, fields_of, parameters
-from shoal.yamltext import DERIVED, Derived, Place, read_file, read_yaml, refuse_deep
+from shoal.taxonomy import Derived, Taxonomy
+from shoal.yamltext import Place, read_file, read_yaml, refuse_deep
 
 READ_AS = {"numeric": "number", "date": "date", "categorical": "text"}
 
@@ -115,7 +116,8 @@ class Policy(BaseModel):
     require : the requirements
     suppress : at most this share of the records may be left out
 
-    A column without a role is dropped.
+    A column without a role is dropped. A policy file that Shoal writes may also have ``derived``: the columns whose trees
+    were made from the data, so that these never go to the public.
 
     Examples
     --------
@@ -159,7 +161,7 @@ class Policy(BaseModel):
         quasi = value.get("quasi") if isinstance(value, dict) else None
         if quasi is not None and not isinstance(quasi, Mapping):
             raise PolicyError("'quasi' maps each column to its kind, as in 'age: numeric'; " + choices("", KINDS))
-        return value
+        return _mark_derived(value) if isinstance(value, dict) and "derived" in value else value
 
     @model_validator(mode="after")
     def _consistent(self) -> Policy:
@@ -267,7 +269,15 @@ class Policy(BaseModel):
                 found |= {name: {key: list(listed) for key, listed in value.items()}} if value else {}
             elif value != field.default:
                 found[name] = list(value) if isinstance(value, tuple) else value
+        if not public and (derived := self._derived()):
+            found["derived"] = derived
         return found
+
+    def _derived(self) -> list[str]:
+        """The columns whose trees were made from the data."""
+        trees = [(name, quasi.taxonomy) for name, quasi in self.quasi.items()]
+        trees += [(str(r.of), getattr(r, "taxonomy", None)) for r in self.require]
+        return list(dict.fromkeys(name for name, tree in trees if isinstance(tree, Taxonomy) and tree.made))
 
     def to_yaml(self, *, public: bool = False) -> str:
         """The policy as YAML text that `load` and `parse` read back."""
@@ -414,7 +424,27 @@ class _Dumper(yaml.SafeDumper):
         return super().represent_sequence(tag, sequence, flow_style=plain)
 
 
-_Dumper.add_representer(Derived, lambda dumper, tree: dumper.represent_mapping(DERIVED, tree))
+def _mark_derived(given: dict[str, Any]) -> dict[str, Any]:
+    """A policy without ``derived``, the nested trees of the columns that it names marked as made from the data."""
+    columns = _names(given["derived"])
+    rest = {key: value for key, value in given.items() if key != "derived"}
+    if not isinstance(columns, (list, tuple)):
+        raise PolicyError("'derived' lists columns whose trees were made from the data", place=("derived",))
+
+    def marked(body: Any, column: Any) -> Any:
+        tree = body.get("taxonomy") if isinstance(body, Mapping) else None
+        return {**body, "taxonomy": Derived(tree)} if column in columns and isinstance(tree, Mapping) else body
+
+    if isinstance(rest.get("quasi"), Mapping):
+        rest["quasi"] = {name: marked(body, name) for name, body in rest["quasi"].items()}
+    if isinstance(rest.get("require"), (list, tuple)):
+        rest["require"] = [
+            {name: marked(body, body.get("of")) if isinstance(body, Mapping) else body for name, body in entry.items()}
+            if isinstance(entry, Mapping)
+            else entry
+            for entry in rest["require"]
+        ]
+    return rest
 
 
 def _resolve(given: dict[str, Any], folder: Path) -> None:

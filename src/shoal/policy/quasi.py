@@ -191,8 +191,8 @@ class Quasi(BaseModel):
     def written(self, *, public: bool = False) -> Any:
         """As a policy file says it, in the short form where there is one; trees made from data stay at home."""
         body = self.model_dump(exclude_none=True, mode="json")
-        if self.taxonomy is not None and self.taxonomy.made:
-            body = {"kind": self.kind} if public else {**body, "taxonomy": self.taxonomy.to_marked()}
+        if public and self.taxonomy is not None and self.taxonomy.made:
+            body = {"kind": self.kind}
         if len(body) == 1:
             return body["kind"]
         if self.kind != "numeric":

@@ -208,7 +208,7 @@ def parameters(requirement: Requirement, *, public: bool = False) -> dict[str, A
         if public and isinstance(value, Taxonomy) and value.made:
             continue
         if value != known.default:
-            plain = value.to_marked() if isinstance(value, Taxonomy) else value
+            plain = value.to_nested() if isinstance(value, Taxonomy) else value
             found[known.name] = list(plain) if isinstance(plain, tuple) else plain
     return found
 

@@ -15,7 +15,7 @@ from shoal.taxonomy.makers import (
     maker_of,
 )
 from shoal.taxonomy.texts import cut_text, range_text
-from shoal.taxonomy.tree import BY, ROOT, Nested, Taxonomy
+from shoal.taxonomy.tree import BY, ROOT, Derived, Nested, Taxonomy
 
 __all__ = [
     "BY",
@@ -26,6 +26,7 @@ __all__ = [
     "Balanced",
     "Boundaries",
     "DateParts",
+    "Derived",
     "Maker",
     "Mask",
     "Nested",

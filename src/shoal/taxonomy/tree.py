@@ -20,12 +20,15 @@ from shoal.taxonomy import files
 from shoal.taxonomy.balancing import joined
 from shoal.taxonomy.building import I4, LEAF, Builder, Nodes, refuse_high
 from shoal.taxonomy.texts import branch_text
-from shoal.yamltext import Derived
 
 ROOT = "*"
 BY = ("level", "height")
 
 Nested = Mapping[str, Any] | Sequence[Any] | str
+
+
+class Derived(dict[str, Any]):
+    """A nested tree that was made from the data, and so never goes to the public."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +62,8 @@ class Taxonomy:
     def from_nested(cls, tree: Nested, *, made: bool = False) -> Taxonomy:
         """A nested mapping or list: a mapping holds branches, a list holds leaves (or branches).
 
-        A mapping with one key names the root. ``made`` says that the tree was made from the data, as does a mapping that is
-        marked so (`yamltext.Derived`). A tree has at most 100 levels below its root.
+        A mapping with one key names the root. ``made`` says that the tree was made from the data, as does `Derived`. A tree
+        has at most 100 levels below its root.
         """
         made = made or isinstance(tree, Derived)
         if isinstance(tree, Mapping) and len(tree) == 1:
@@ -308,10 +311,6 @@ class Taxonomy:
             return [{str(self.label[c]): body(c)} if self.height[c] > 0 else self.label[c] for c in below]
 
         return {str(self.label[0]): body(0)}
-
-    def to_marked(self) -> dict[str, Any]:
-        """As `to_nested`, with a mark where the tree was made from the data."""
-        return Derived(self.to_nested()) if self.made else self.to_nested()
 
     def to_yaml(self) -> str:
         """The tree as nested YAML text that `load` reads back."""

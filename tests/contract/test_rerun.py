@@ -163,7 +163,7 @@ def test_the_last_value_of_the_alphabet_has_no_place_of_its_own() -> None:
     )
     mixed = Counter()
     for seed in range(60):
-        release = shoal.anonymize(frame, policy, method="mdav", write="label", seed=seed).frame
+        release = shoal.anonymize(frame, policy, method="mdav", write="label", optimal=False, seed=seed).frame
         wide = release[release["q"].astype(str).str.startswith("[")]
         mixed.update(v for v in wide["ill"] if v in "abcde")
     assert len(mixed) == 5 and max(mixed.values()) < 0.4 * sum(mixed.values()), mixed

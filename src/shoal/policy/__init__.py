@@ -106,8 +106,8 @@ class Policy(BaseModel):
     sensitive : confidential columns; released as they are
     target : the class to be predicted; released as it is unless it is also quasi
     keep : other columns that are released as they are
-    key : a column that tells the records apart; dropped. Records that are alike but go to different groups are dealt in its
-        order, so that every engine sends the same record to the same group
+    key : a column that tells the records apart; dropped. Records that are alike but go to different groups are divided by a
+        keyed hash of it, so that every engine sends the same record to the same group
     truly_sensitive : of a sensitive column, the values that do harm when they are known (for the sensitive diversity)
     missing : texts that stand for a missing value
     normalize : sensitive columns, or the target, whose spellings of a value count as one for requirements and measures: texts

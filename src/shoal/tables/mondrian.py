@@ -58,8 +58,9 @@ class Mondrian(Method):
     Guarantee
     ---------
     Every box meets every requirement of the policy, also those on fewer attributes, since their groups are unions of
-    boxes. Deterministic: the same release for the same records in any order, on any number of threads. Where cuts look
-    at a target that is sensitive as well, they drive the groups towards one value of it: ask for l-diversity or t-closeness.
+    boxes. The release is the same for the same records in any order and on any number of threads; with ``relaxed`` it also
+    depends on the secret. Where cuts look at a target that is sensitive as well, they drive the groups towards one value of
+    it: ask for l-diversity or t-closeness.
 
     References
     ----------

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from shoal.codes import Attribute, Codes
 from shoal.decision import Decision, Slices, intervals, members_of
 from shoal.engines import Division, Written, number_text
-from shoal.groups import listed
+from shoal.groups import dense, listed
 from shoal.labels import read_range
 from shoal.policy import Policy
 from shoal.recoding import Assignment, Boxes, Cut, Field, FieldCut, Output, Parts, Recoding, Style, write_boxes
+from shoal.recoding.nearest import Sets
 from shoal.recoding.writing import Ends, Ranges
-from shoal.taxonomy import Balanced, Taxonomy
+from shoal.taxonomy import Balanced, Taxonomy, narrow_branches
 
 I4 = NDArray[np.int32]
 F8 = NDArray[np.float64]
@@ -52,21 +53,41 @@ class Publication:
         cuts, place = decision.cuts, decision.placement
         if cuts is None:
             cells = _positions(codes, codes.quasi[codes.combination[place.cell]])
-            return Assignment(fields, output, cells, place.group, place.weight, lo, hi, written)
+            return Assignment(
+                fields, output, cells, place.group, place.weight, lo, hi, written, self._sets(codes, decision)
+            )
         at = _cut_positions(codes.attributes, cuts.attribute, cuts.at)
-        return Boxes(fields, output, cuts.attribute, at, cuts.left, cuts.right, cuts.group, lo, hi, written)
+        tree = cuts.attribute, at, cuts.left, cuts.right, cuts.group
+        return Boxes(fields, output, *tree, lo, hi, written, self._sets(codes, decision))
 
-    def isolated(self, codes: Codes, decision: Decision) -> int:
-        """How many records are the only ones of their group with a value that an end of its range names."""
+    def _sets(self, codes: Codes, decision: Decision) -> tuple[Sets, ...]:
+        """The codes that published sets list."""
+        found = []
+        for j, attribute in enumerate(codes.attributes):
+            if self.style == "set" and attribute.taxonomy is not None:
+                group, code, _ = members_of(codes, decision)(j)
+                start = np.searchsorted(group, np.arange(len(decision.lo) + 1)).astype(np.int64)
+                found.append(Sets(j, start, code))
+        return tuple(found)
+
+    def isolated(self, codes: Codes, decision: Decision, written: Columns) -> int:
+        """How many records are the only ones of their group with a value that an end of its range names.
+
+        Groups for which the same is ``written`` are one, as for every reader.
+        """
         if self.style not in ("label", "lo-hi", "set"):
             return 0
         place = decision.placement
         held = place.group >= 0
-        group, weight, rows = place.group[held], place.weight[held], codes.combination[place.cell[held]]
+        number = dense([column.index + 1 for _, column in written], len(decision.lo))
+        first = np.zeros(int(number.max(initial=-1)) + 1, np.int64)
+        first[number] = np.arange(len(number))
+        group, weight = number[place.group[held]], place.weight[held]
+        rows = codes.combination[place.cell[held]]
         alone = np.zeros(len(group), bool)
         for j, ends in self._end_codes(codes, decision):
             code = codes.quasi[rows, j]
-            for end in ends:
+            for end in (by_group[first] for by_group in ends):
                 at_end = code == end[group]
                 records = np.bincount(group[at_end], weight[at_end], minlength=len(end))
                 alone |= at_end & (records[group] == 1)
@@ -85,6 +106,8 @@ class Publication:
                 low, high = ranges[j].low, ranges[j].high
             elif attribute.taxonomy is None:
                 low, high = attribute.position[lo], attribute.position[hi]
+            elif self.style == "set":
+                continue
             elif attribute.kind == "numeric" and isinstance(self.policy.quasi[attribute.name].maker, Balanced):
                 tree = narrowed[j].taxonomy
                 assert tree is not None  # noqa: S101
@@ -109,16 +132,17 @@ class Publication:
 
     def _attributes(self, codes: Codes, decision: Decision) -> tuple[Attribute, ...]:
         """The attributes with labels that name no value which only suppressed records have."""
-        makers = [self.policy.quasi[a.name].maker for a in codes.attributes]
-        if not decision.suppressed or not any(isinstance(maker, Balanced) for maker in makers):
+        made = [a.taxonomy is not None and a.taxonomy.made for a in codes.attributes]
+        if not decision.suppressed or not any(made):
             return codes.attributes
-        released = decision.released(codes)
-        return tuple(
-            attribute
-            if maker is None or attribute.taxonomy is None
-            else replace(attribute, taxonomy=maker.narrow(attribute.taxonomy, released[j]))
-            for j, (attribute, maker) in enumerate(zip(codes.attributes, makers, strict=True))
-        )
+        released, found = decision.released(codes), list(codes.attributes)
+        for j in np.flatnonzero(made):
+            tree = found[j].taxonomy
+            assert tree is not None  # noqa: S101
+            narrowed = narrow_branches(tree, released[j])
+            if narrowed is not tree:
+                found[j] = replace(found[j], taxonomy=narrowed)
+        return tuple(found)
 
     def _ranges(self, codes: Codes, decision: Decision) -> dict[int, Ranges]:
         """For numbers whose cut is published, where the range of every group begins and ends."""

@@ -145,10 +145,10 @@ class Method(ABC):
             found = self._decided(codes, rng, tell)
             tell("writing", 0, 1)
             made = self._make(codes, table.engine, found, output, rng)
+            isolated = None if made.drawn else self._publication(style).isolated(codes, found.decision, found.written)
             if made.drawn or style in ("lo-hi", "midpoint", *AVERAGES):  # these show less than was published of the box
                 found = replace(found, written=self._write(codes, found.decision, "label"))
             labels, path = published_labels(codes, found.decision, found.written), found.decision.path
-            isolated = None if made.drawn else self._publication(style).isolated(codes, found.decision)
             figures = dict(found.decision.figures)
         else:
             made, labels, isolated = self._in_parts(table, output, rng, tell)
@@ -236,7 +236,7 @@ class Method(ABC):
                 recoding.put(part, self._recoding(codes, found, output))
                 shown = replace(found, written=self._write(codes, found.decision, "label"))
                 labels.append(published_labels(codes, shown.decision, shown.written))
-                isolated.append(self._publication(self.style()).isolated(codes, found.decision))
+                isolated.append(self._publication(self.style()).isolated(codes, found.decision, found.written))
                 yield self._plan(codes, found, output, names)
             tell("parts", division.parts, division.parts)
 

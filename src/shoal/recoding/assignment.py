@@ -28,7 +28,7 @@ from shoal.recoding.base import (
     written_from_dict,
     written_to_dict,
 )
-from shoal.recoding.nearest import nearest_boxes, points_of
+from shoal.recoding.nearest import Sets, nearest_boxes, points_of, sets_from_dict, sets_to_dict
 from shoal.recoding.reading import array, require
 
 
@@ -47,6 +47,7 @@ class Assignment:
     lo: F8
     hi: F8
     written: tuple[tuple[str, Written], ...]
+    sets: tuple[Sets, ...] = ()
 
     kind: ClassVar[str] = "assignment"
 
@@ -54,6 +55,8 @@ class Assignment:
         check_head(self.fields, self.output)
         check_boxes(self.fields, self.lo, self.hi)
         check_written(self.fields, self.output, self.written, len(self.lo))
+        for one in self.sets:
+            one.check(self.fields, len(self.lo))
         count = len(self.group)
         fits = self.cells.shape == (count, len(self.fields)) and len(self.weight) == count
         require(fits, "the cells, their groups and their weights differ in length")
@@ -72,7 +75,7 @@ class Assignment:
     def place(self, later: Later) -> Placed:
         """The first box that holds each combination; one whose records were all suppressed stays out."""
         points = points_of(later)
-        group, held = nearest_boxes(self.fields, points, self.lo, self.hi)
+        group, held = nearest_boxes(self.fields, points, self.lo, self.hi, self.sets)
         gone = {row.tobytes() for row in self.cells[self.group < 0]} - {
             row.tobytes() for row in self.cells[self.group >= 0]
         }
@@ -90,6 +93,7 @@ class Assignment:
                 "lo": array_to_json(self.lo),
                 "hi": array_to_json(self.hi),
                 "written": written_to_dict(self.written),
+                **sets_to_dict(self.sets),
             },
             ensure_ascii=False,
         )
@@ -109,4 +113,5 @@ class Assignment:
             lo,
             array(found, "hi", np.float64, lo.shape),
             written_from_dict(found),
+            sets_from_dict(found),
         )

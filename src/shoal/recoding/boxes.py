@@ -31,7 +31,7 @@ from shoal.recoding.base import (
     written_from_dict,
     written_to_dict,
 )
-from shoal.recoding.nearest import nearest_boxes, points_of
+from shoal.recoding.nearest import Sets, are_listed, nearest_boxes, points_of, sets_from_dict, sets_to_dict
 from shoal.recoding.reading import array, member
 
 
@@ -52,6 +52,7 @@ class Boxes:
     lo: F8
     hi: F8
     written: tuple[tuple[str, Written], ...]
+    sets: tuple[Sets, ...] = ()
 
     kind: ClassVar[str] = "boxes"
 
@@ -59,6 +60,8 @@ class Boxes:
         check_head(self.fields, self.output)
         check_boxes(self.fields, self.lo, self.hi)
         check_written(self.fields, self.output, self.written, len(self.lo))
+        for one in self.sets:
+            one.check(self.fields, len(self.lo))
         tree = self.field, self.at, self.left, self.right, self.group
         check_tree(len(self.fields), *tree, leaves=len(self.lo))
 
@@ -85,8 +88,9 @@ class Boxes:
         present = group >= 0
         outside = np.zeros(len(group), bool)
         outside[present] = ~kernels.boxes.inside(points[present], group[present], self.lo, self.hi)
+        outside[present] |= ~are_listed(self.fields, points[present], group[present], self.sets)
         if outside.any():  # another box may hold it
-            group[outside], held = nearest_boxes(self.fields, points[outside], self.lo, self.hi)
+            group[outside], held = nearest_boxes(self.fields, points[outside], self.lo, self.hi, self.sets)
             outside[outside] = ~held
         return Placed(group, outside, self.written)
 
@@ -105,6 +109,7 @@ class Boxes:
                 "lo": array_to_json(self.lo),
                 "hi": array_to_json(self.hi),
                 "written": written_to_dict(self.written),
+                **sets_to_dict(self.sets),
             },
             ensure_ascii=False,
         )
@@ -116,4 +121,4 @@ class Boxes:
         tree = tree_from_dict(member(found, "tree", dict), "group")
         lo = array(found, "lo", np.float64, (None, len(fields)))
         hi = array(found, "hi", np.float64, lo.shape)
-        return cls(fields, output, *tree, lo, hi, written_from_dict(found))
+        return cls(fields, output, *tree, lo, hi, written_from_dict(found), sets_from_dict(found))

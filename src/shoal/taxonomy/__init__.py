@@ -15,7 +15,7 @@ from shoal.taxonomy.makers import (
     maker_of,
 )
 from shoal.taxonomy.texts import cut_text, range_text
-from shoal.taxonomy.tree import BY, ROOT, Derived, Nested, Taxonomy
+from shoal.taxonomy.tree import BY, ROOT, Derived, Nested, Taxonomy, narrow_branches
 
 __all__ = [
     "BY",
@@ -34,5 +34,6 @@ __all__ = [
     "Widths",
     "cut_text",
     "maker_of",
+    "narrow_branches",
     "range_text",
 ]

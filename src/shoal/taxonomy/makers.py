@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -17,11 +17,10 @@ from math import inf, isfinite
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.engines import number_text
 from shoal.errors import DataError, PolicyError, choices
-from shoal.taxonomy.texts import branch_text, cut_text
+from shoal.taxonomy.texts import cut_text
 from shoal.taxonomy.tree import Taxonomy
 
 LONGEST = 100  # characters of a value that can be masked
@@ -51,13 +50,6 @@ class Maker(ABC):
         rows = {path[0]: path for path in paths}
         ordered = [rows[leaf] for leaf in sorted(rows, key=self.key)]
         return Taxonomy.from_paths(ordered, made=True) if ordered else Taxonomy.flat([])
-
-    def narrow(self, tree: Taxonomy, codes: NDArray[np.int32]) -> Taxonomy:
-        """The tree as it may be published where only these leaves are released: no label names another value.
-
-        Most labels say nothing but what all values below the node share, so the tree stays as it is.
-        """
-        return tree
 
 
 @dataclass(frozen=True)
@@ -277,16 +269,6 @@ class Balanced(Maker):
         """The tree over these values."""
         pairs = zip(paths, counts, strict=True)
         return Taxonomy.balanced({self.key(path[0]): int(count) for path, count in pairs}, fanout=self.fanout)
-
-    def narrow(self, tree: Taxonomy, codes: NDArray[np.int32]) -> Taxonomy:
-        """Branches are named by the first and the last released value below them."""
-        label = list(tree.label)
-        for node in np.flatnonzero(tree.height > 0)[1:].tolist():
-            inside = codes[np.searchsorted(codes, tree.lo[node]) : np.searchsorted(codes, tree.hi[node], side="right")]
-            if len(inside):
-                ends = [self.key(str(tree.leaves[c])) for c in (inside[0], inside[-1])]
-                label[node] = self.path(ends[0])[0] if ends[0] == ends[1] else branch_text(ends[0], ends[1])
-        return replace(tree, label=tuple(label))
 
     def to_dict(self) -> dict[str, Any]:
         """As a policy says it, and the kind of the values."""

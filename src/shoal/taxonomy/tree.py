@@ -6,7 +6,7 @@ Trees may be unbalanced and a branch may have one child, so a node is told by it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.engines import number_text
+from shoal.engines import number_of, number_text
 from shoal.errors import DataError, PolicyError, choices, some
 from shoal.taxonomy import files
 from shoal.taxonomy.balancing import joined
@@ -347,6 +347,26 @@ class Taxonomy:
 
     def __repr__(self) -> str:
         return f"Taxonomy({self.size} leaves, height {int(self.height[0])})"
+
+
+def narrow_branches(tree: Taxonomy, codes: I4) -> Taxonomy:
+    """A tree in which branches that are named by their first and last leaf, as `Taxonomy.balanced` names them, are named by the
+    first and last of these leaves instead; the same object where there are none.
+    """
+    label = list(tree.label)
+    for node in np.flatnonzero(tree.height > 0)[1:].tolist():
+        if str(label[node])[:1] not in ("{", "["):
+            continue
+        inside = codes[np.searchsorted(codes, tree.lo[node]) : np.searchsorted(codes, tree.hi[node], side="right")]
+        ends = [str(tree.leaves[c]) for c in (tree.lo[node], tree.hi[node])]
+        numbers = [number_of(end) for end in ends]
+        names = (branch_text(*ends), None if None in numbers else branch_text(*numbers))
+        if len(inside) and label[node] in names:
+            first, last = (str(tree.leaves[c]) for c in (inside[0], inside[-1]))
+            ranged = label[node] != names[0]
+            pair = (number_of(first), number_of(last)) if ranged else (first, last)
+            label[node] = first if first == last else branch_text(*pair)
+    return tree if tuple(label) == tree.label else replace(tree, label=tuple(label))
 
 
 def _misses(column: str) -> str:

@@ -152,7 +152,7 @@ def test_a_tree_without_end_is_refused() -> None:
 
 def test_a_recoding_that_is_too_deep_is_refused(tmp_path: Path) -> None:
     (tmp_path / "recoding.json").write_text("[" * 100_000)
-    with pytest.raises(shoal.DataError, match="cannot read the recoding"):
+    with pytest.raises(shoal.DataError, match="nested too deeply"):
         load_recoding(tmp_path / "recoding.json")
 
 

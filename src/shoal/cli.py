@@ -395,7 +395,7 @@ def _show_certificate(certificate: Certificate) -> None:
     head = Text(certificate.verdict, style=f"bold {colour}")
     among = " with what was released before" if certificate.evidence == "union" else ""
     counted = f": {certificate.records:,} records in {certificate.groups:,} groups{among}"
-    _console().print(head.append(counted, style="default not bold"))
+    _console().print(head.append(counted, style="default not bold"), soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     for column in ("requirement", "worst group reaches", "failing groups", "failing records"):
         table.add_column(column, justify="left" if column == "requirement" else "right")

@@ -162,7 +162,7 @@ def source_of(data: Any, home: Home) -> Source:
             except EngineError as error:
                 raise DataError(f"cannot open {path.name!r} as a DuckDB database: {error}") from None
             return _relation(_only_table(database), home)
-        return _folder(path, home) if path.is_dir() else _files([path], home, None)
+        return _folder(path, home, str(data)) if path.is_dir() else _files([path], home, None)
     if isinstance(data, duckdb.DuckDBPyConnection):
         return _relation(_only_table(data), home)
     if isinstance(data, duckdb.DuckDBPyRelation):
@@ -211,19 +211,17 @@ def parquet(
     return Source(tuple(listed), tuple(names), types, rows, format, parted, stamps, root, own, folders)
 
 
-def _folder(path: Path, home: Home) -> Source:
-    """All CSV or all Parquet files under a folder, those that are hidden or empty left out."""
+def _folder(path: Path, home: Home, name: str) -> Source:
+    """All CSV or all Parquet files under a folder, those that are hidden or empty left out; errors call it by ``name``."""
     found = [file for file in _walked(path, set()) if file.stat().st_size]
     if not found:
-        raise DataError(f"the folder {str(path)!r} holds no CSV or Parquet file")
+        raise DataError(f"the folder {name!r} holds no CSV or Parquet file")
     other = [str(file.relative_to(path)) for file in found if file.suffix.lower() not in ENDINGS]
     if other:
-        raise DataError(
-            f"the folder {str(path)!r} holds files that are no CSV or Parquet: {some(other)}; move them away"
-        )
+        raise DataError(f"the folder {name!r} holds files that are no CSV or Parquet: {some(other)}; move them away")
     formats = {format_of(file) for file in found}
     if len(formats) > 1:
-        raise DataError(f"the folder {str(path)!r} holds CSV and Parquet files; keep one kind in it")
+        raise DataError(f"the folder {name!r} holds CSV and Parquet files; keep one kind in it")
     return _files(found, home, path)
 
 

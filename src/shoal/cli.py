@@ -80,7 +80,6 @@ app.add_typer(cli_taxonomy.app, name="taxonomy")
 WIDE = 160
 OWN = {
     "write": "--write",
-    "ends": "--ends",
     "seed": "--seed",
     "secret": "--secret",
     "policy": "--policy",

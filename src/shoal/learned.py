@@ -103,7 +103,10 @@ class Publication:
             if cut is not None and attribute.taxonomy is None:
                 low, high = cut.cuts[j].ends(intervals(decision, decision.lo)[:, j])
             elif j in ranges:
-                low, high = ranges[j].low, ranges[j].high
+                low = ranges[j].low
+                high = np.where(
+                    np.isinf(attribute.position[hi]), np.inf, ranges[j].high
+                )  # no range beside a missing value
             elif attribute.taxonomy is None:
                 low, high = attribute.position[lo], attribute.position[hi]
             elif self.style == "set":

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
@@ -191,7 +192,7 @@ class Method(ABC):
             secret,
             view=view,
             method_notes=self.notes(),
-            again=(lambda other: self.release(engine, seed=other)) if seed is None else None,
+            again=partial(self.release, engine) if seed is None else None,
         )
 
     def _decided(self, codes: Codes, rng: np.random.Generator, tell: Progress) -> Found:

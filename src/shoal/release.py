@@ -186,7 +186,7 @@ class Release:
     earlier: Ledger | None = field(default=None, repr=False)
     view: View | None = field(default=None, repr=False)
     method_notes: tuple[str, ...] = field(default=(), repr=False)
-    again: Callable[[int], Release] | None = field(default=None, repr=False, compare=False)
+    again: Callable[..., Release] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def frame(self) -> Any:
@@ -291,7 +291,7 @@ class Release:
         if seed is None or seed == self.seed or self.again is None:
             return
         try:
-            other = self.again(seed)
+            other = self.again(seed=seed)
         except (DataError, EngineError) as error:
             raise EngineError(
                 "the release that is overwritten was made with another secret, and this one cannot be made again with it, "

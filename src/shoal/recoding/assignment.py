@@ -20,15 +20,12 @@ from shoal.recoding.base import (
     Placed,
     apply,
     array_to_json,
-    check_boxes,
-    check_head,
-    check_written,
     head_from_dict,
     head_to_dict,
     written_from_dict,
     written_to_dict,
 )
-from shoal.recoding.nearest import Sets, nearest_boxes, points_of, sets_from_dict, sets_to_dict
+from shoal.recoding.nearest import Sets, check_groups, nearest_boxes, points_of, sets_from_dict, sets_to_dict
 from shoal.recoding.reading import array, require
 
 
@@ -52,11 +49,7 @@ class Assignment:
     kind: ClassVar[str] = "assignment"
 
     def __post_init__(self) -> None:
-        check_head(self.fields, self.output)
-        check_boxes(self.fields, self.lo, self.hi)
-        check_written(self.fields, self.output, self.written, len(self.lo))
-        for one in self.sets:
-            one.check(self.fields, len(self.lo))
+        check_groups(self.fields, self.output, self.lo, self.hi, self.written, self.sets)
         count = len(self.group)
         fits = self.cells.shape == (count, len(self.fields)) and len(self.weight) == count
         require(fits, "the cells, their groups and their weights differ in length")

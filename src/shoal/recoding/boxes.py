@@ -20,10 +20,7 @@ from shoal.recoding.base import (
     Placed,
     apply,
     array_to_json,
-    check_boxes,
-    check_head,
     check_tree,
-    check_written,
     descended,
     head_from_dict,
     head_to_dict,
@@ -31,7 +28,15 @@ from shoal.recoding.base import (
     written_from_dict,
     written_to_dict,
 )
-from shoal.recoding.nearest import Sets, are_listed, nearest_boxes, points_of, sets_from_dict, sets_to_dict
+from shoal.recoding.nearest import (
+    Sets,
+    are_listed,
+    check_groups,
+    nearest_boxes,
+    points_of,
+    sets_from_dict,
+    sets_to_dict,
+)
 from shoal.recoding.reading import array, member
 
 
@@ -57,11 +62,7 @@ class Boxes:
     kind: ClassVar[str] = "boxes"
 
     def __post_init__(self) -> None:
-        check_head(self.fields, self.output)
-        check_boxes(self.fields, self.lo, self.hi)
-        check_written(self.fields, self.output, self.written, len(self.lo))
-        for one in self.sets:
-            one.check(self.fields, len(self.lo))
+        check_groups(self.fields, self.output, self.lo, self.hi, self.written, self.sets)
         tree = self.field, self.at, self.left, self.right, self.group
         check_tree(len(self.fields), *tree, leaves=len(self.lo))
 

@@ -110,7 +110,7 @@ class FieldCut:
         return self.labels == (ROOT,)
 
     def released(self, place: I4, positions: F8) -> I4:
-        """The intervals of positions, but the nearest that released records lie in where there are none in theirs."""
+        """The interval of each position; where that has no released records, the nearest interval that has some."""
         seen = np.flatnonzero(self._seen)
         inside = place < len(self.labels)
         if len(seen) == len(self.labels) or not len(seen) or self.low is None or self.high is None:

@@ -10,7 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal import kernels
-from shoal.recoding.base import F8, I4, I8, Field, Later, array_to_json
+from shoal.recoding.base import (
+    F8,
+    I4,
+    I8,
+    Columns,
+    Field,
+    Later,
+    Output,
+    array_to_json,
+    check_boxes,
+    check_head,
+    check_written,
+)
 from shoal.recoding.reading import array, member, objects, require
 
 
@@ -47,6 +59,17 @@ class Sets:
         size = int(max(self.code.max(initial=0), code.max(initial=0))) + 2
         owner = np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
         return np.isin(group.astype(np.int64) * size + code + 1, owner * size + self.code + 1)
+
+
+def check_groups(
+    fields: Sequence[Field], output: Output, lo: F8, hi: F8, written: Columns, sets: Sequence[Sets]
+) -> None:
+    """`DataError` unless every group has a box, a value in every published column, and a set where sets are listed."""
+    check_head(fields, output)
+    check_boxes(fields, lo, hi)
+    check_written(fields, output, written, len(lo))
+    for one in sets:
+        one.check(fields, len(lo))
 
 
 def sets_to_dict(sets: Sequence[Sets]) -> dict[str, Any]:

@@ -102,6 +102,22 @@ EngineOption = Annotated[str | None, typer.Option("--engine", help="memory or du
 MemoryOption = Annotated[
     str | None, typer.Option("--memory", help="Use at most so much memory, as 4GB, and the disk beyond (duckdb).")
 ]
+EndsOption = Annotated[
+    str | None, typer.Option(help=f"Where ranges of numbers end: {', '.join(ENDS)} (default: as the method does).")
+]
+SeedOption = Annotated[
+    int | None, typer.Option(help="The secret of the release, for tests (default: from the operating system).")
+]
+SecretOption = Annotated[
+    Path | None, typer.Option(help="Owner's folder of an earlier release, whose secret is used again.")
+]
+FormulasOption = Annotated[
+    bool,
+    typer.Option(
+        help="In CSV, write an apostrophe before texts that a spreadsheet program would run as formulas; Shoal's readers "
+        "remove it.",
+    ),
+]
 TempOption = Annotated[
     Path | None, typer.Option("--temp", help="A folder for what does not fit into memory; raw data while it lasts.")
 ]
@@ -143,15 +159,9 @@ def anonymize(
         str | None, typer.Option(help=f"How values are written: {', '.join(STYLES)}; as the method does unless said.")
     ] = None,
     format: Annotated[str | None, typer.Option(help="csv or parquet; as the input unless said.")] = None,
-    ends: Annotated[
-        str | None, typer.Option(help=f"Where ranges of numbers end: {', '.join(ENDS)} (default: as the method does).")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="The secret of the release, for tests (default: from the operating system).")
-    ] = None,
-    secret: Annotated[
-        Path | None, typer.Option(help="Owner's folder of an earlier release, whose secret is used again.")
-    ] = None,
+    ends: EndsOption = None,
+    seed: SeedOption = None,
+    secret: SecretOption = None,
     recoding: Annotated[
         Path | None,
         typer.Option(help="recoding.json of an earlier release: TABLE has new rows, recoded and tested with those."),
@@ -170,13 +180,7 @@ def anonymize(
         typer.Option(help="Hold at most so many distinct combinations at once; more are worked on in parts (duckdb)."),
     ] = None,
     temp: TempOption = None,
-    escape_formulas: Annotated[
-        bool,
-        typer.Option(
-            help="In CSV, write an apostrophe before texts that a spreadsheet program would run as formulas; Shoal's readers "
-            "remove it.",
-        ),
-    ] = True,
+    escape_formulas: FormulasOption = True,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier release.")] = False,
     explain: Annotated[
         bool,
@@ -224,7 +228,7 @@ def check(
     memory: MemoryOption = None,
     temp: TempOption = None,
 ) -> None:
-    """Test TABLE against the policy as a stranger sees it; exit 1 where it does not hold or identifiers are present."""
+    """Test TABLE against the policy by its published values; exit 1 where it does not hold or identifiers are present."""
     if json_ is not None and json_.resolve() in (table.resolve(), policy.resolve()):
         raise shoal.PolicyError(f"--json would overwrite {str(json_)!r}, which is read; choose another file")
     certificate = shoal.check(table, Policy.load(policy), engine=engine, memory=memory, temp=temp)

@@ -344,9 +344,8 @@ def coded(
         attributes.append(attribute)
     secrets = [secret_of(engine, c, readings[c], dictionaries) for c in confidential]
     tell(len(readings), len(readings) + 1)
-    least = max((r.least for r in policy.require), default=1)
     encoded = engine.encode(dictionaries, carry=carry)
-    return Coded(tuple(attributes), tuple(secrets), encoded, dictionaries, least, hash)
+    return Coded(tuple(attributes), tuple(secrets), encoded, dictionaries, policy.least, hash)
 
 
 def encode(

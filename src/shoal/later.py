@@ -35,7 +35,7 @@ from shoal.recoding import (
 )
 from shoal.release import Release, View, spread
 from shoal.requirements import Requirement, certify, describe
-from shoal.seed import FILE, load_seed, new_seed
+from shoal.seed import LEDGER, load_seed, new_seed
 
 I4 = NDArray[np.int32]
 
@@ -69,7 +69,7 @@ class Before:
         policy = policy or Policy.load(path.with_name("policy.yaml"))
         refuse_other_policy(policy, recoding)
         kept = path.with_name(
-            FILE
+            LEDGER
         ).is_file()  # without it nothing but the secret is lost, and no new record is divided by it
         seed = load_seed(path.parent) if kept else new_seed()
         return cls(policy, recoding, Ledger.load(path).counted_by(policy), seed)

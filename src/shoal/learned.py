@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from shoal.codes import Attribute, Codes
 from shoal.decision import Decision, Slices, intervals, members_of
-from shoal.engines import Division, Written, number_text
+from shoal.engines import Division, Written
 from shoal.groups import dense, listed
-from shoal.labels import read_range
 from shoal.policy import Policy
 from shoal.recoding import Assignment, Boxes, Cut, Field, FieldCut, Output, Parts, Recoding, Style, write_boxes
 from shoal.recoding.nearest import Sets
@@ -97,41 +96,36 @@ class Publication:
         """For every attribute that is published in ranges the codes at both ends, by group; -1 where no value is there."""
         cut = self._cut(codes, decision, Output((), ())) if decision.slices else None
         ranges = self._ranges(codes, decision)
-        narrowed = self._attributes(codes, decision)
         for j, attribute in enumerate(codes.attributes):
             lo, hi = decision.lo[:, j], decision.hi[:, j]
-            if cut is not None and attribute.taxonomy is None:
+            if attribute.taxonomy is not None:
+                if self.style != "set" and self._is_balanced_number(attribute):
+                    yield j, self._branch_ends(codes, decision, j)
+                continue
+            if cut is not None:
                 low, high = cut.cuts[j].ends(intervals(decision, decision.lo)[:, j])
             elif j in ranges:
-                low = ranges[j].low
-                high = np.where(
-                    np.isinf(attribute.position[hi]), np.inf, ranges[j].high
-                )  # no range beside a missing value
-            elif attribute.taxonomy is None:
-                low, high = attribute.position[lo], attribute.position[hi]
-            elif self.style == "set":
-                continue
-            elif attribute.kind == "numeric" and isinstance(self.policy.quasi[attribute.name].maker, Balanced):
-                tree = narrowed[j].taxonomy
-                assert tree is not None  # noqa: S101
-                nodes, index = listed(attribute.taxonomy.covers(lo, hi), len(tree.label))
-                ends = np.array([read_range(tree.text(int(n)) or "") or (np.nan, np.nan) for n in nodes])
-                first, last = (self._leaves(attribute, ends[:, side])[index] for side in (0, 1))
-                yield j, (np.where(first < last, first, -1), np.where(first < last, last, -1))
-                continue
+                low, high = ranges[j].low, np.where(np.isinf(attribute.position[hi]), np.inf, ranges[j].high)
             else:
-                continue
-            ranged = (low < high) & np.isfinite(high)
+                low, high = attribute.position[lo], attribute.position[hi]
+            ranged = (low < high) & np.isfinite(high)  # beside a missing value there is no range
             place = np.searchsorted(attribute.position, [low, high]).clip(0, attribute.size - 1)
             there = attribute.position[place] == [low, high]
             found = np.where(ranged & there, place, -1).astype(np.int32)
             yield j, (found[0], found[1])
 
+    def _is_balanced_number(self, attribute: Attribute) -> bool:
+        return attribute.kind == "numeric" and isinstance(self.policy.quasi[attribute.name].maker, Balanced)
+
     @staticmethod
-    def _leaves(attribute: Attribute, numbers: F8) -> I4:
-        """The codes of numbers that are leaves of a tree; -1 for others."""
-        assert attribute.taxonomy is not None  # noqa: S101
-        return np.array([attribute.taxonomy.code.get(number_text(n), -1) if n == n else -1 for n in numbers], np.int32)
+    def _branch_ends(codes: Codes, decision: Decision, j: int) -> tuple[I4, I4]:
+        """The first and the last released value of the branch that is published for every group; -1 for a single value."""
+        tree = codes.attributes[j].taxonomy
+        assert tree is not None  # noqa: S101
+        node = tree.covers(decision.lo[:, j], decision.hi[:, j])
+        first, last = _reach(tree, node, decision.released(codes)[j])
+        ranged = (node > 0) & (first < last)
+        return np.where(ranged, first, -1).astype(np.int32), np.where(ranged, last, -1).astype(np.int32)
 
     def _attributes(self, codes: Codes, decision: Decision) -> tuple[Attribute, ...]:
         """The attributes with labels that name no value which only suppressed records have."""

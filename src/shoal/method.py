@@ -27,7 +27,7 @@ from shoal.polish import polished
 from shoal.recoding import Output, Placement, Recoding, Style, style_of
 from shoal.recoding.writing import AVERAGES, STYLES, ends_of
 from shoal.release import Release, View
-from shoal.requirements import certify, describe, layout_of, refuse_unreachable, settle
+from shoal.requirements import Certificate, certify, describe, layout_of, refuse_unreachable, settle
 from shoal.requirements.base import real, whole
 from shoal.seed import new_seed, seed_of
 
@@ -157,20 +157,7 @@ class Method(ABC):
         tell("writing", 1, 1)
         tell("checking", 0, 1)
         suppressed = schema.rows - made.counted.schema().rows
-        with ThreadPoolExecutor(1) as pool:  # the fingerprint is made while the groups are counted
-            fingerprint = pool.submit((made.drawn or made.counted).fingerprint)
-            view = View.of(made.counted, self.asked(), measured=self.policy)
-        certificate = view.certificate(
-            self.asked(),
-            suppressed=suppressed,
-            drawn=made.drawn,
-            parts=table.division.parts,
-            fingerprint=fingerprint.result(),
-        )
-        if not certificate.holds:
-            raise RequirementNotMet(f"the release fails its check; nothing was written\n{certificate}").reached(
-                certificate
-            )
+        view, certificate = self._audit(made, suppressed, table.division.parts)
         measures = measures_of(labels, view.audience(suppressed))
         measures |= figures
         if isolated is not None:
@@ -194,6 +181,20 @@ class Method(ABC):
             method_notes=self.notes(),
             again=partial(self.release, engine) if seed is None else None,
         )
+
+    def _audit(self, made: Made, suppressed: int, parts: int) -> tuple[View, Certificate]:
+        """Count the released table and test every requirement; an error where one fails."""
+        with ThreadPoolExecutor(1) as pool:  # the fingerprint is made while the groups are counted
+            fingerprint = pool.submit((made.drawn or made.counted).fingerprint)
+            view = View.of(made.counted, self.asked(), measured=self.policy)
+        certificate = view.certificate(
+            self.asked(), suppressed=suppressed, drawn=made.drawn, parts=parts, fingerprint=fingerprint.result()
+        )
+        if not certificate.holds:
+            raise RequirementNotMet(f"the release fails its check; nothing was written\n{certificate}").reached(
+                certificate
+            )
+        return view, certificate
 
     def _decided(self, codes: Codes, rng: np.random.Generator, tell: Progress) -> Found:
         """The groups of a table, or of a part of one, after what fails was left out and what can be improved was."""
@@ -307,11 +308,11 @@ class Method(ABC):
     def style(self) -> Style:
         """How generalized values are written."""
         style = style_of(str(self.write))
-        least = max((r.least for r in self.policy.require), default=1)
-        if style in AVERAGES and least < LEAST_AVERAGED:
+        if style in AVERAGES and self.policy.least < LEAST_AVERAGED:
             raise PolicyError(
                 f"write={style!r} is refused where groups may have fewer than {LEAST_AVERAGED} records, and the policy allows "
-                f"{least}: of two people each could compute the other's value. Use write='label', or require larger groups."
+                f"{self.policy.least}: of two people each could compute the other's value. Use write='label', or require "
+                "larger groups."
             )
         return style
 

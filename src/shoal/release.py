@@ -24,7 +24,7 @@ from shoal.recoding import Parts, Recoding
 from shoal.recoding.reading import member, read_object, report_damage
 from shoal.report import Facts, Picture, explain, html
 from shoal.requirements import Certificate, Requirement, certify
-from shoal.seed import GUESSABLE, is_guessable, load_seed
+from shoal.seed import GUESSABLE, LEDGER, is_guessable, load_seed
 from shoal.workfolder import WorkFolder, sweep
 
 MINIMALITY = (
@@ -32,7 +32,7 @@ MINIMALITY = (
     "(minimality attack)."
 )
 OWNER = ".owner"
-MARK, OWNER_MARK = "certificate.json", "ledger.json"  # by these a folder is known as a release
+MARK, OWNER_MARK = "certificate.json", LEDGER  # by these a folder is known as a release
 
 
 @dataclass(frozen=True)
@@ -352,7 +352,7 @@ class Release:
             "recoding.json": recoding,
             "policy.yaml": self.policy.to_yaml(),
             "report.html": html(self.facts(), self.policy, owner=True),
-            "ledger.json": _json(
+            LEDGER: _json(
                 {
                     "method": self.method,
                     "parameters": dict(self.parameters),

@@ -14,7 +14,7 @@ from typing import Any
 
 from shoal.errors import DataError, PolicyError
 
-FILE = "ledger.json"  # in the owner's folder
+LEDGER = "ledger.json"  # in the owner's folder
 BITS = 128
 LARGEST = 2**4096  # a longer number is no seed of ours
 GUESSABLE = "the seed is below 2^64, so it is guessable; for tests only"
@@ -43,7 +43,7 @@ def seed_of(given: Any) -> int:
 def load_seed(path: str | Path) -> int:
     """The secret of a saved release, by its owner's folder."""
     file = Path(path)
-    file = file if file.name == FILE else file / FILE
+    file = file if file.name == LEDGER else file / LEDGER
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
         return seed_of(found["seed"])

@@ -306,6 +306,11 @@ class Policy(BaseModel):
         return tuple(dict.fromkeys(("", *self.missing)))
 
     @property
+    def least(self) -> int:
+        """The fewest records of a group that can meet every requirement."""
+        return max((r.least for r in self.require), default=1)
+
+    @property
     def countable(self) -> tuple[str, ...]:
         """The columns whose values a requirement can look at: the sensitive ones, and a target that is no quasi-identifier."""
         return (*self.sensitive, *([self.target] if self.target and self.target not in self.quasi else []))
@@ -317,7 +322,7 @@ class Policy(BaseModel):
 
     @property
     def normal(self) -> Normalizer:
-        """By what the values of normalized columns are told apart."""
+        """The normalizer of the columns under ``normalize``."""
         return Normalizer(self.tokens)
 
     def counted_as(self, column: str) -> Reading:

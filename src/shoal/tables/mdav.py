@@ -108,7 +108,7 @@ class MDAV(Method):
         return (SMALL,) if self.write is None and self._small() else ()
 
     def _small(self) -> bool:
-        return max((r.least for r in self.policy.require), default=1) < LEAST_AVERAGED
+        return self.policy.least < LEAST_AVERAGED
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
         """The groups; ``rng`` is not used."""

@@ -68,10 +68,8 @@ class Before:
             recoding.apply(path)  # says why not
         policy = policy or Policy.load(path.with_name("policy.yaml"))
         refuse_other_policy(policy, recoding)
-        kept = path.with_name(
-            LEDGER
-        ).is_file()  # without it nothing but the secret is lost, and no new record is divided by it
-        seed = load_seed(path.parent) if kept else new_seed()
+        folder = path.parent  # without its ledger nothing but the secret is lost, and no new record is divided by it
+        seed = load_seed(folder) if (folder / LEDGER).is_file() else new_seed()
         return cls(policy, recoding, Ledger.load(path).counted_by(policy), seed)
 
 

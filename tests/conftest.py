@@ -1,4 +1,8 @@
-"""Hypothesis: a quick look in every run, a long one with HYPOTHESIS_PROFILE=thorough. All tests have one secret."""
+"""Settings of all tests: hypothesis profiles, and one secret.
+
+The profile `quick` tries the same examples in every run, so a failure comes from a change. HYPOTHESIS_PROFILE=thorough searches
+at random and longer.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=QUIET, print_blob=True)
+settings.register_profile(
+    "quick", max_examples=25, deadline=None, derandomize=True, suppress_health_check=QUIET, print_blob=True
+)
 settings.register_profile("thorough", max_examples=400, deadline=None, suppress_health_check=QUIET, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 

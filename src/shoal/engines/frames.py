@@ -153,17 +153,25 @@ def _names(data: Any) -> list[Any] | None:
 def arrow(series: nw.Series[Any]) -> pa.ChunkedArray:
     """A column as Arrow; a column of Python objects of several kinds, or of a kind of its library's own, as text."""
     try:
+        array = _arrow_or_text(series)
+    except UnicodeEncodeError:
+        raise DataError(
+            f"column {series.name!r} holds text that is not valid Unicode (a lone surrogate); correct it"
+        ) from None
+    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+
+
+def _arrow_or_text(series: nw.Series[Any]) -> pa.Array | pa.ChunkedArray:
+    try:
         objects = series.dtype == nw.Object
         array = _array_of_objects(series.to_list()) if objects else series.to_arrow()
     except UnicodeEncodeError:
-        raise DataError(
-            f"column {series.name!r} holds text that cannot be written (a lone surrogate); mend it"
-        ) from None
+        raise
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         array = None
     if array is None or _is_foreign(array.type):
-        array = pa.array(_texts(series.to_list(), series.name), pa.string())
-    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+        return pa.array(_texts(series.to_list(), series.name), pa.string())
+    return array
 
 
 def _is_foreign(kind: pa.DataType) -> bool:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.engines import Normalizer
+from shoal.formats.normalize import Normalizer
 
 SPELLINGS: dict[str | None, list[str | None]] = {
     "hiv": ["HIV", "hiv", "HIV ", "\tHiv", "ＨＩＶ", "\u00a0hiv", "hiv\u200b"],

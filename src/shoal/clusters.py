@@ -116,7 +116,7 @@ def settled(records: Records, policy: Policy, cell: I4, group: I4) -> I4:
         return group
     out = fails[group]
     relative = any(r.relative for r in policy.require)
-    if not relative and int(out.sum()) <= int(policy.suppress * len(cell) + 1e-9) and not out.all():
+    if not relative and int(out.sum()) <= policy.most_suppressed(len(cell)) and not out.all():
         return np.where(out, -1, group).astype(np.int32)
     records.merge(cell, group)
     return group

@@ -17,19 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal import kernels
-from shoal.engines import (
-    Counts,
-    Dictionary,
-    Distinct,
-    Division,
-    Engine,
-    Reading,
-    moment_of,
-    number_of,
-    number_text,
-)
+from shoal.engines import Counts, Dictionary, Distinct, Division, Engine, Reading
 from shoal.engines.keyed import KeyedHash
 from shoal.errors import DataError, some
+from shoal.formats.dates import parse_date
+from shoal.formats.numbers import format_number, parse_number
 from shoal.groups import Groups
 from shoal.policy import Policy, Quasi
 from shoal.requirements import Layout, layout_of
@@ -82,7 +74,7 @@ class Attribute:
             return self.position
         if self.kind == "categorical":
             return None
-        parse = number_of if self.kind == "numeric" else moment_of
+        parse = parse_number if self.kind == "numeric" else parse_date
         found = [np.inf if leaf is None else parse(leaf) for leaf in self.taxonomy.leaves]
         return None if None in found else np.array(found, np.float64)
 
@@ -436,7 +428,7 @@ def _ends(name: str, quasi: Quasi, values: F8) -> tuple[float, float]:
     """Where the numbers begin and end."""
     if quasi.bounds is not None:
         low, high = quasi.bounds
-        outside = [number_text(v) for v in values if not low <= v <= high]
+        outside = [format_number(v) for v in values if not low <= v <= high]
         if outside:
             raise DataError(
                 f"column {name!r} holds values outside its bounds {low:g} to {high:g}: {some(outside)}; "
@@ -446,7 +438,7 @@ def _ends(name: str, quasi: Quasi, values: F8) -> tuple[float, float]:
     low, high = (float(values[0]), float(values[-1])) if len(values) else (0.0, 0.0)
     if max(-low, high) > LARGEST:
         raise DataError(
-            f"column {name!r} holds numbers beyond {LARGEST:g}, such as {number_text(high if high > -low else low)}: too "
+            f"column {name!r} holds numbers beyond {LARGEST:g}, such as {format_number(high if high > -low else low)}: too "
             "large to be measured or averaged; write them in a larger unit, or as missing"
         )
     return low, high

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.codes import Secret, secret_of
-from shoal.engines import Counts, Dictionary, Engine, Plan, Written, number_of, number_text, open_data
+from shoal.engines import Counts, Dictionary, Engine, Plan, Written, open_data
 from shoal.errors import DataError, PolicyError, RequirementNotMet
+from shoal.formats.numbers import format_number, parse_number
 from shoal.groups import Groups
 from shoal.ledger import Labels, Ledger
 from shoal.measures import measures_of
@@ -261,7 +262,7 @@ def _left_out(new: New, records: int) -> set[Labels]:
     _refuse_broken(both.groups.keep(kept), both.groups.keep(fixed), require)
     out = ~kept & ~fixed
     lost["failing"] = int(both.groups.size[out].sum())
-    total, allowed = sum(lost.values()), int(policy.suppress * records + 1e-9)
+    total, allowed = sum(lost.values()), policy.most_suppressed(records)
     if total > allowed or total == records:
         raise RequirementNotMet(_refusal(new, lost, total, records, allowed))
     return set(replace(both, groups=both.groups.keep(out)).rows()) if out.any() else set()
@@ -340,8 +341,8 @@ def _texts(column: Written, known: Labels) -> Labels:
     """
     if column.values.dtype == object:
         return (*(str(v) or None for v in column.values), None)
-    before = {number_of(label): label for label in known if label is not None}
-    return (*(before.get(float(v)) or number_text(v) for v in column.values), None)
+    before = {parse_number(label): label for label in known if label is not None}
+    return (*(before.get(float(v)) or format_number(v) for v in column.values), None)
 
 
 def _stacked(columns: Sequence[NDArray[Any]], rows: int) -> I4:

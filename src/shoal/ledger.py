@@ -18,10 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DataError, PolicyError
+from shoal.formats.checked_json import (
+    array,
+    array_to_json,
+    member,
+    objects,
+    read_object,
+    report_damage,
+    require,
+    texts,
+    texts_or_null,
+)
 from shoal.groups import Groups, distinct
 from shoal.policy import Policy
-from shoal.recoding.base import array_to_json
-from shoal.recoding.reading import array, member, objects, read_object, report_damage, require, texts, texts_or_null
 
 I4 = NDArray[np.int32]
 Labels = tuple[str | None, ...]

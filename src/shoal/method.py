@@ -19,6 +19,7 @@ from shoal.decision import Decision, as_published, published_labels
 from shoal.engines import Dealing, Engine, Kept, Plan, Written, open_data
 from shoal.engines.keyed import KeyedHash
 from shoal.errors import PolicyError, RequirementNotMet, choices
+from shoal.formats.column_pairs import pair_names
 from shoal.learned import Columns, Publication, parts_of
 from shoal.measures import Published, measures_of, merged
 from shoal.measures.statistics import statistics_kept
@@ -343,7 +344,7 @@ class Method(ABC):
         require = self.asked().require
         kept = settle(groups, require)[place_of]
         size = decision.size()
-        lost, allowed = codes.records - int(size[kept].sum()), int(self.policy.suppress * codes.records + 1e-9)
+        lost, allowed = codes.records - int(size[kept].sum()), self.policy.most_suppressed(codes.records)
         if lost > allowed or not kept.any():
             wanted = "; ".join(describe(r) for r in require)
             reached = certify(groups, require, fingerprint="", label=lambda *_: None)
@@ -446,14 +447,10 @@ def _silent(stage: str, done: int, total: int) -> None:
 
 
 def _refuse_clash(written: list[str], policy: Policy) -> None:
-    pairs = [
-        (name, f"{name}{end}") for name in policy.quasi for end in ("_lo", "_hi") if f"{name}{end}" in policy.quasi
-    ]
-    split = [(name, other) for name, other in pairs if name not in written]
-    if split:
-        raise PolicyError(
-            f"column {split[0][0]!r} would be written as two, which cannot be told from the column {split[0][1]!r}; rename it"
-        )
+    for column in policy.quasi:
+        clash = next((name for name in pair_names(column) if name in policy.quasi), None)
+        if clash and column not in written:
+            raise PolicyError(f"write='lo-hi' would create {clash!r}, which already exists. Rename that column.")
     others = (*policy.kept, *policy.identifiers, policy.key)  # a name of an identifier would look like one to the check
     twice = [name for name in written if written.count(name) > 1 or name in others]
     if twice:

@@ -13,15 +13,17 @@ from typing import Any
 
 import shoal.path
 from shoal.codes import published, shown
-from shoal.engines import Engine, Format, Normalizer, digest_of, open_data
+from shoal.engines import Engine, Format, digest_of, open_data
 from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet, some
+from shoal.formats.checked_json import member, read_object, report_damage
+from shoal.formats.column_pairs import published_names
+from shoal.formats.normalize import Normalizer
 from shoal.groups import Groups
 from shoal.ledger import FILE, Ledger, digest
 from shoal.measures import Audience, Confided, Measures
 from shoal.measures.tables import counted, looked_at
 from shoal.policy import Policy
 from shoal.recoding import Parts, Recoding
-from shoal.recoding.reading import member, read_object, report_damage
 from shoal.report import Facts, Picture, explain, html
 from shoal.requirements import Certificate, Requirement, certify
 from shoal.seed import GUESSABLE, LEDGER, is_guessable, load_seed
@@ -155,7 +157,7 @@ def spread(requirements: Sequence[Requirement], names: Sequence[str]) -> list[An
     found: list[Any] = []
     for requirement in requirements:
         if requirement.on is not None:
-            on = [part for n in requirement.on for part in ((n,) if n in names else (f"{n}_lo", f"{n}_hi"))]
+            on = [shown for name in requirement.on for shown in published_names(name, names)]
             requirement = replace(requirement, on=tuple(on))  # type: ignore[type-var]
         found.append(requirement)
     return found

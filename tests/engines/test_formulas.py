@@ -17,8 +17,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import shoal
-from shoal.engines import escape_formula, open_data, resources_of, restore_formula
-from shoal.engines.formulas import escape_formulas, restore_formulas
+from shoal.engines import open_data, resources_of
+from shoal.engines.csv_formulas import escape_formulas, restore_formulas
+from shoal.formats.formulas import escape_formula, restore_formula
 
 ENGINES = ("memory", "duckdb")
 SIGNS = "=+-@\t\r"

@@ -21,10 +21,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.engines import Dealing, Dictionary, Format, Kept, Plan, Reading, Written, number_text, open_data
+from shoal.engines import Dealing, Dictionary, Format, Kept, Plan, Reading, Written, open_data
 from shoal.engines.keyed import KeyedHash
 from shoal.engines.memory import MemoryEngine
 from shoal.errors import DataError, EngineError, PolicyError
+from shoal.formats.numbers import format_number
 from tests.strategies import ODD
 
 Columns = Mapping[str, Sequence[Any]]
@@ -50,7 +51,7 @@ def csv_file(path: Path, columns: Columns) -> Path:
         writer = csv.writer(file)
         writer.writerow(columns)
         for row in zip(*columns.values(), strict=True):
-            writer.writerow(number_text(v) if isinstance(v, float) else "" if v is None else v for v in row)
+            writer.writerow(format_number(v) if isinstance(v, float) else "" if v is None else v for v in row)
     return path
 
 

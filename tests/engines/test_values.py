@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.engines import Reading, date_text, number_text
+from shoal.engines import Reading
 from shoal.engines.base import ReadingKind
 from shoal.engines.values import Coded, hashes, read
 from shoal.errors import DataError
+from shoal.formats.dates import format_date
+from shoal.formats.numbers import format_number
 
 DAY = 86400.0
 JUNE = dt.date(1985, 6, 14)
@@ -300,20 +302,20 @@ def test_lists_and_structs_cannot_be_grouped(values: list[Any], kind: ReadingKin
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_the_text_of_a_number_loses_nothing(value: float) -> None:
-    assert float(number_text(value)) == value
-    assert number_text(value) != "-0"
+    assert float(format_number(value)) == value
+    assert format_number(value) != "-0"
 
 
 @given(st.datetimes(dt.datetime(1850, 1, 1), dt.datetime(2100, 1, 1)))
 def test_the_text_of_a_moment_loses_nothing(moment: dt.datetime) -> None:
-    text = date_text((moment - dt.datetime(1970, 1, 1)).total_seconds())
+    text = format_date((moment - dt.datetime(1970, 1, 1)).total_seconds())
     assert dt.datetime.fromisoformat(text) == moment
     assert ("T" in text) == (moment.time() != dt.time(0))
 
 
 def test_texts_are_short() -> None:
-    assert [number_text(v) for v in (36.0, -0.0, 0.5, -3.0, 1e16)] == ["36", "0", "0.5", "-3", "1e+16"]
-    assert [date_text(v) for v in (-DAY, 0.5, 3600.0)] == [
+    assert [format_number(v) for v in (36.0, -0.0, 0.5, -3.0, 1e16)] == ["36", "0", "0.5", "-3", "1e+16"]
+    assert [format_date(v) for v in (-DAY, 0.5, 3600.0)] == [
         *("1969-12-31", "1970-01-01T00:00:00.500000", "1970-01-01T01:00:00")
     ]
 

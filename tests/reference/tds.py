@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 import shoal
 from shoal.codes import Codes
-from shoal.engines import date_text, number_text
+from shoal.formats.dates import format_date
+from shoal.formats.numbers import format_number
 from shoal.groups import Groups
 from shoal.policy import Policy
 from shoal.requirements import Requirement, settle
@@ -172,7 +173,7 @@ class Table:
             return attribute.taxonomy.label[value.node]
         if value.lo == attribute.missing:
             return None
-        text = date_text if attribute.kind == "date" else number_text
+        text = format_date if attribute.kind == "date" else format_number
         low, high = self.ends(value)
         if low == high:
             return text(low)
@@ -185,7 +186,7 @@ class Table:
         plain = everybody or value.top or attribute.taxonomy is not None or value.lo == attribute.missing
         if plain or not len(codes):
             return self.label(value)
-        text = date_text if attribute.kind == "date" else number_text
+        text = format_date if attribute.kind == "date" else format_number
         low, high = (text(float(attribute.position[c])) for c in (codes.min(), codes.max()))
         return low if low == high else f"[{low}, {high}]"
 

@@ -26,15 +26,6 @@ from shoal.engines.base import (
     format_of,
 )
 from shoal.engines.resources import DATABASES, EngineName, Resources, machine_memory, resources_of
-from shoal.engines.text import (
-    Normalizer,
-    date_text,
-    escape_formula,
-    moment_of,
-    number_of,
-    number_text,
-    restore_formula,
-)
 
 __all__ = [
     "AS_SEEN",
@@ -47,23 +38,16 @@ __all__ = [
     "Engine",
     "Format",
     "Kept",
-    "Normalizer",
     "Plan",
     "Reading",
     "Resources",
     "Schema",
     "Written",
-    "date_text",
     "digest_of",
-    "escape_formula",
     "format_of",
     "frame_of",
-    "moment_of",
-    "number_of",
-    "number_text",
     "open_data",
     "resources_of",
-    "restore_formula",
 ]
 
 

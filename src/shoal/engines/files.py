@@ -18,12 +18,12 @@ import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from shoal.engines.base import Format, format_of
-from shoal.engines.formulas import escape_formulas as escape_array
-from shoal.engines.formulas import is_text, restore_formulas
+from shoal.engines.csv_formulas import escape_formulas as escape_array
+from shoal.engines.csv_formulas import is_text, restore_formulas
 from shoal.engines.frames import plain, refuse_twice
-from shoal.engines.text import APOSTROPHE, escape_formula, restore_formula
 from shoal.engines.values import texts
 from shoal.errors import DataError, EngineError
+from shoal.formats.formulas import APOSTROPHE, escape_formula, restore_formula
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())

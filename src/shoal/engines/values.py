@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from shoal import kernels
 from shoal.engines.base import I4, I8, Distinct, Reading
-from shoal.engines.text import EXACT, Normalizer, moment_of, number_of
 from shoal.errors import DataError, some
+from shoal.formats.dates import parse_date
+from shoal.formats.normalize import Normalizer
+from shoal.formats.numbers import EXACT, parse_number
 
 FRACTION = r"(\.[0-9]*[1-9])0*$|\.0*$"  # of a second; zeros at its end are not written
 
@@ -103,7 +105,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
     if _is_text(raw.type) or pa.types.is_null(raw.type):
-        numbers, wrong = _parsed(raw, missing, number_of)
+        numbers, wrong = _parsed(raw, missing, parse_number)
         if wrong:
             raise DataError(
                 f"column {column!r} is numeric in the policy but holds text: {some(wrong)}; mend the values (decimals have a "
@@ -123,7 +125,7 @@ def _numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
             f"column {column!r} is numeric in the policy but holds {raw.type} values; "
             "declare it as a date or as categorical"
         )
-    gone = np.isnan(numbers) | np.isin(numbers, _marks(missing, number_of))
+    gone = np.isnan(numbers) | np.isin(numbers, _marks(missing, parse_number))
     if (np.abs(numbers[whole & ~gone]) >= EXACT).any():
         raise DataError(
             f"column {column!r} holds whole numbers of 2^53 and above, too large to be told apart as numbers; "
@@ -136,7 +138,7 @@ def _numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
 
 def _dates(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
     if _is_text(raw.type) or pa.types.is_null(raw.type):
-        seconds, wrong = _parsed(raw, missing, moment_of)
+        seconds, wrong = _parsed(raw, missing, parse_date)
         if wrong:
             raise DataError(
                 f"column {column!r} is a date in the policy but holds {some(wrong)}; write dates as 1985-06-14, list "
@@ -154,7 +156,7 @@ def _dates(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
             f"column {column!r} is a date in the policy but holds {raw.type} values; "
             "declare it as numeric or as categorical"
         )
-    gone = np.isnan(seconds) | np.isin(seconds, _marks(missing, moment_of))
+    gone = np.isnan(seconds) | np.isin(seconds, _marks(missing, parse_date))
     return seconds[~gone], gone
 
 
@@ -175,7 +177,7 @@ def _marks(missing: tuple[str, ...], parse: Callable[[str], float | None]) -> li
 def _categories(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
     found = texts(raw, column).to_pylist()
     numeric = pa.types.is_floating(raw.type) or pa.types.is_integer(raw.type) or pa.types.is_decimal(raw.type)
-    marks = _marks(missing, number_of) if numeric else []
+    marks = _marks(missing, parse_number) if numeric else []
     gone = np.array([t is None or t.strip() in missing or (numeric and float(t) in marks) for t in found], bool)
     return np.array([t for t, g in zip(found, gone, strict=True) if not g], dtype=object), gone
 

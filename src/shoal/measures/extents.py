@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.codes import Attribute
-from shoal.engines import moment_of, number_of
 from shoal.errors import DataError, some
-from shoal.labels import ROOT, masked, read_range, read_set
+from shoal.formats.dates import parse_date
+from shoal.formats.labels import ROOT, is_half_open, masked, read_branch, read_range, read_ranges, read_set
+from shoal.formats.numbers import parse_number
 
 F8 = NDArray[np.float64]
 I8 = NDArray[np.int64]
@@ -65,18 +66,14 @@ class _Numbers:
     def extent(self, label: str | None) -> Extent | None:
         if label is None or not len(self.position):
             return Extent(0.0, 0.0, 0.0, 0.0)
-        parts = label[1:-1].split(",") if label.startswith("{") and label.endswith("}") else [label]
-        ends = []
-        for part in parts:
-            end_points = read_range(part, dates=self.dates)
-            if end_points is None:
-                return None
-            ends.append(end_points)
-        lo, hi = min(lo for lo, _ in ends), max(hi for _, hi in ends)
+        ends = read_ranges(label, dates=self.dates)
+        if ends is None:
+            return None
+        lo, hi = ends
         lo = float(self.position[0]) if np.isinf(lo) else lo  # an open end reaches as far as the data do
         hi = float(self.position[-1]) if np.isinf(hi) else hi
         width = min(max(hi - lo, 0.0) / self.span, 1.0)
-        end: Literal["left", "right"] = "left" if label.endswith(")") and hi > lo else "right"
+        end: Literal["left", "right"] = "left" if is_half_open(label) and hi > lo else "right"
         first, last = np.searchsorted(self.position, lo), np.searchsorted(self.position, hi, side=end)
         return Extent(width, width, width, _part(self.count[first:last], self.everything))
 
@@ -91,7 +88,7 @@ class _Categories:
         self.leaf = {label: code for code, label in enumerate(self.tree.leaves)}
         self.node = {label: n for n, label in reversed(list(enumerate(self.tree.label)))}
         self.dates = attribute.kind == "date"
-        parse = {"numeric": number_of, "date": moment_of}.get(attribute.kind)
+        parse = {"numeric": parse_number, "date": parse_date}.get(attribute.kind)
         places = [None if parse is None or leaf is None else parse(leaf) for leaf in self.tree.leaves]
         self.numbers = np.array([np.nan if place is None else place for place in places], np.float64)
 
@@ -116,8 +113,8 @@ class _Categories:
 
     def _run(self, label: str) -> list[int]:
         """The leaves of a branch such as ``{clerk … nurse}``: from the first to the last, in the order of the tree."""
-        first, sign, last = label[1:-1].partition(" … ")
-        if not (sign and label.startswith("{") and label.endswith("}") and first in self.leaf and last in self.leaf):
+        first, last = read_branch(label) or ("", "")
+        if first not in self.leaf or last not in self.leaf:
             return []
         return list(range(self.leaf[first], self.leaf[last] + 1))
 
@@ -126,7 +123,7 @@ class _Categories:
         ends = None if np.isnan(self.numbers).all() else read_range(label, dates=self.dates)
         if ends is None:
             return []
-        below = self.numbers < ends[1] if label.strip().endswith(")") else self.numbers <= ends[1]
+        below = self.numbers < ends[1] if is_half_open(label) else self.numbers <= ends[1]
         return [int(code) for code in np.flatnonzero((self.numbers >= ends[0]) & below)]
 
 

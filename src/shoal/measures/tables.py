@@ -12,8 +12,9 @@ from shoal import kernels
 from shoal.codes import Codes, Shown, coded, published, shown
 from shoal.engines import AS_SEEN, Engine, open_data
 from shoal.errors import DataError
+from shoal.formats.column_pairs import pair_names
+from shoal.formats.labels import ends_text
 from shoal.groups import Groups
-from shoal.labels import ROOT
 from shoal.measures import THRESHOLD, Audience, Confided, Measures, Published, measures_of
 from shoal.policy import Policy
 
@@ -74,8 +75,9 @@ def _labels(released: Engine, name: str, policy: Policy) -> tuple[list[str | Non
         return [*labels, *([None] if distinct.missing else [])], np.append(
             distinct.counts, [distinct.missing] if distinct.missing else []
         ).astype(np.int64)
-    ends = Policy(quasi=dict.fromkeys((f"{name}_lo", f"{name}_hi"), "categorical"), missing=policy.missing)
+    low, high = pair_names(name)
+    ends = Policy(quasi=dict.fromkeys((low, high), "categorical"), missing=policy.missing)
     groups, text = published(released, ends)
-    pairs = [(text[f"{name}_lo"][lo], text[f"{name}_hi"][hi]) for lo, hi in groups.quasi]
-    labels = [ROOT if lo is None and hi is None else lo if lo == hi else f"[{lo}, {hi}]" for lo, hi in pairs]
+    pairs = [(text[low][lo], text[high][hi]) for lo, hi in groups.quasi]
+    labels = [ends_text(lo, hi) for lo, hi in pairs]
     return labels, groups.size

@@ -24,12 +24,14 @@ from pydantic import (
     model_validator,
 )
 
-from shoal.engines import AS_SEEN, Normalizer, Reading, Schema
+from shoal.engines import AS_SEEN, Reading, Schema
 from shoal.errors import DataError, PolicyError, choices, visible
+from shoal.formats.column_pairs import published_names
+from shoal.formats.normalize import Normalizer
+from shoal.formats.yaml_text import Place, read_file, read_yaml, refuse_deep
 from shoal.policy.quasi import KINDS, Quasi
 from shoal.requirements import REQUIREMENTS, Combined, Requirement, fields_of, parameters
 from shoal.taxonomy import Derived, Taxonomy
-from shoal.yamltext import Place, read_file, read_yaml, refuse_deep
 
 READ_AS = {"numeric": "number", "date": "date", "categorical": "text"}
 
@@ -336,9 +338,13 @@ class Policy(BaseModel):
             truly = tuple(map(self.normal, truly))  # missing is the empty text
         return [(label or "") in truly for label in labels]
 
+    def most_suppressed(self, records: int) -> int:
+        """How many of so many records may be suppressed."""
+        return int(self.suppress * records + 1e-9)  # 0.1 of 30 records is 3, whatever floating point makes of it
+
     def published_as(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """The columns of a published table that show each quasi-identifier: itself, or ``age_lo`` and ``age_hi`` instead."""
-        return {name: (name,) if name in names else (f"{name}_lo", f"{name}_hi") for name in self.quasi}
+        return {name: published_names(name, names) for name in self.quasi}
 
     def unassigned(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns of a published table that have no role."""

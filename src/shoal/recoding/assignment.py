@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shoal.engines import Written
+from shoal.formats.checked_json import array, array_to_json, require
 from shoal.recoding.base import (
     F8,
     I4,
@@ -19,14 +20,12 @@ from shoal.recoding.base import (
     Output,
     Placed,
     apply,
-    array_to_json,
     head_from_dict,
     head_to_dict,
     written_from_dict,
     written_to_dict,
 )
 from shoal.recoding.nearest import Sets, check_groups, nearest_boxes, points_of, sets_from_dict, sets_to_dict
-from shoal.recoding.reading import array, require
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import math
-import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +16,10 @@ from shoal import kernels
 from shoal.codes import Attribute
 from shoal.engines import Counts, Dictionary, Distinct, Engine, Kept, Plan, Reading, Written, open_data
 from shoal.errors import DataError, PolicyError, choices, some
+from shoal.formats.checked_json import array, array_to_json, member, objects, require, texts
+from shoal.formats.column_pairs import pair_names
 from shoal.policy import READ_AS, Policy
 from shoal.policy.quasi import FITTING
-from shoal.recoding.reading import array, member, objects, require, texts
 from shoal.taxonomy import Balanced, Maker, Taxonomy, maker_of
 
 I4 = NDArray[np.int32]
@@ -307,24 +306,6 @@ def descended(later: Later, field: I4, at: F8, left: I4, right: I4, leaf: I4) ->
     return found
 
 
-LISTED = 20_000  # longer arrays are packed: a list of so many numbers nobody reads
-
-
-def array_to_json(values: NDArray[Any]) -> Any:
-    """An array for JSON: a list (infinity as text, whole numbers as such), or its bytes where it is long.
-
-    `reading.array` reads it.
-    """
-    if len(values) > LISTED or values.size > LISTED:
-        packed = base64.b64encode(zlib.compress(np.ascontiguousarray(values).tobytes(), 1)).decode("ascii")
-        return {"shape": list(values.shape), "type": values.dtype.newbyteorder("<").str, "packed": packed}
-    if values.ndim == 2:
-        return [array_to_json(row) for row in values]
-    if values.dtype.kind != "f":
-        return values.tolist()
-    return [str(v) if np.isinf(v) else int(v) if v == int(v) else float(v) for v in values.tolist()]
-
-
 def head_to_dict(recoding: Recoding) -> dict[str, Any]:
     """What every recoding says first, for JSON."""
     return {
@@ -395,8 +376,9 @@ def check_written(fields: Sequence[Field], output: Output, written: Columns, gro
         finite = column.values.dtype == object or np.isfinite(column.values).all()
         require(finite, f"the published column {column.name!r} holds a number that is not finite")
     for name, listed in names.items():
-        fits = listed in ([name], [f"{name}_lo", f"{name}_hi"])
-        require(fits, f"the field {name!r} must be published as {name!r}, or as {name + '_lo'!r} and {name + '_hi'!r}")
+        low, high = pair_names(name)
+        fits = listed in ([name], [low, high])
+        require(fits, f"the field {name!r} must be published as {name!r}, or as {low!r} and {high!r}")
     every = [*(column.name for _, column in written), *output.kept]
     require(len(set(every)) == len(every), "the recoding publishes two columns under one name")
 

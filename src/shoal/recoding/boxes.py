@@ -11,6 +11,7 @@ import numpy as np
 
 from shoal import kernels
 from shoal.engines import Written
+from shoal.formats.checked_json import array, array_to_json, member
 from shoal.recoding.base import (
     F8,
     I4,
@@ -19,7 +20,6 @@ from shoal.recoding.base import (
     Output,
     Placed,
     apply,
-    array_to_json,
     check_tree,
     descended,
     head_from_dict,
@@ -37,7 +37,6 @@ from shoal.recoding.nearest import (
     sets_from_dict,
     sets_to_dict,
 )
-from shoal.recoding.reading import array, member
 
 
 @dataclass(frozen=True)

@@ -13,22 +13,13 @@ from numpy.typing import NDArray
 
 from shoal.engines import Written
 from shoal.errors import PolicyError, choices, some
+from shoal.formats.checked_json import array, array_to_json, member, objects, require, texts, texts_or_null
+from shoal.formats.column_pairs import pair_names
+from shoal.formats.dates import format_date
+from shoal.formats.labels import ROOT, cut_text, range_text, set_text
+from shoal.formats.numbers import format_number
 from shoal.groups import dense
-from shoal.labels import ROOT, cut_text, date_text, number_text, range_text, set_text
-from shoal.recoding.base import (
-    F8,
-    I4,
-    Field,
-    Later,
-    Output,
-    Placed,
-    apply,
-    array_to_json,
-    check_head,
-    head_from_dict,
-    head_to_dict,
-)
-from shoal.recoding.reading import array, member, objects, require, texts, texts_or_null
+from shoal.recoding.base import F8, I4, Field, Later, Output, Placed, apply, check_head, head_from_dict, head_to_dict
 from shoal.recoding.writing import Ranges
 from shoal.taxonomy import Taxonomy
 
@@ -63,7 +54,7 @@ class FieldCut:
     @classmethod
     def of_ends(cls, field: Field, ends: F8, *, closed: bool = False, shown: Ranges | None = None) -> FieldCut:
         """Numbers or dates, cut at ascending ends; ``shown`` has what is published of each interval, where not all of it."""
-        text = date_text if field.kind == "date" else number_text
+        text = format_date if field.kind == "date" else format_number
         labels = [cut_text(a, b, text) for a, b in pairwise(ends)]
         if closed:
             labels[-1] = range_text(ends[-2], ends[-1], text)
@@ -380,7 +371,8 @@ def _numbers(field: Field, cut: FieldCut, part: I4, style: str) -> list[Written]
     seen = begin <= end  # others hold suppressed records alone and are not written
     begin, end = (np.zeros(0), np.zeros(0)) if cut.uncut else (np.where(seen, begin, 0.0), np.where(seen, end, 0.0))
     index = np.where(part < len(begin), part, -1).astype(np.int32)
-    columns = {"_lo": begin, "_hi": end} if style == "lo-hi" else {"": begin / 2 + end / 2}
+    low, high = pair_names(field.name)
+    columns = {low: begin, high: end} if style == "lo-hi" else {field.name: begin / 2 + end / 2}
     if field.kind == "date":
-        columns = {suffix: np.array([date_text(v) for v in numbers], object) for suffix, numbers in columns.items()}
-    return [Written(f"{field.name}{suffix}", numbers, index) for suffix, numbers in columns.items()]
+        columns = {name: np.array([format_date(v) for v in numbers], object) for name, numbers in columns.items()}
+    return [Written(name, numbers, index) for name, numbers in columns.items()]

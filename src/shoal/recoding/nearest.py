@@ -10,20 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal import kernels
-from shoal.recoding.base import (
-    F8,
-    I4,
-    I8,
-    Columns,
-    Field,
-    Later,
-    Output,
-    array_to_json,
-    check_boxes,
-    check_head,
-    check_written,
-)
-from shoal.recoding.reading import array, member, objects, require
+from shoal.formats.checked_json import array, array_to_json, member, objects, require
+from shoal.recoding.base import F8, I4, I8, Columns, Field, Later, Output, check_boxes, check_head, check_written
 
 
 @dataclass(frozen=True)

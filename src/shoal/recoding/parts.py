@@ -13,6 +13,7 @@ import numpy as np
 
 from shoal.engines import Written, digest_of
 from shoal.errors import DataError, PolicyError, choices
+from shoal.formats.checked_json import array_to_json, read_object, report_damage, require, texts
 from shoal.policy import Policy
 from shoal.recoding.assignment import Assignment
 from shoal.recoding.base import (
@@ -25,7 +26,6 @@ from shoal.recoding.base import (
     Placed,
     Recoding,
     apply,
-    array_to_json,
     check_head,
     check_tree,
     descended,
@@ -35,7 +35,6 @@ from shoal.recoding.base import (
 )
 from shoal.recoding.boxes import Boxes
 from shoal.recoding.cut import Cut
-from shoal.recoding.reading import read_object, report_damage, require, texts
 from shoal.recoding.synthesis import Synthesis
 
 

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.codes import Attribute, Codes
-from shoal.engines import Written, date_text
+from shoal.engines import Written
 from shoal.errors import DataError
+from shoal.formats.checked_json import array, member, objects, require, texts_or_null
+from shoal.formats.dates import format_date
 from shoal.recoding.base import F8, I4, I8, Field, Later, Output, Placement, check_head, head_from_dict, head_to_dict
-from shoal.recoding.reading import array, member, objects, require, texts_or_null
 from shoal.recoding.writing import PLACES, decimal_places
 
 DAY = 86400.0
@@ -86,7 +87,7 @@ class Scale:
         kept, index = np.unique(np.where(gone, self.low, values), return_inverse=True)
         place = np.where(gone, -1, index).astype(np.int32)
         if kind == "date":
-            return Written(self.name, np.array([date_text(v * self.unit) for v in kept], dtype=object), place)
+            return Written(self.name, np.array([format_date(v * self.unit) for v in kept], dtype=object), place)
         return Written(self.name, kept.astype(np.int64) if self.places == 0 else kept, place)
 
 

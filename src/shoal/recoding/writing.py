@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 from shoal.codes import Attribute
 from shoal.engines import Written
 from shoal.errors import PolicyError, choices
+from shoal.formats.column_pairs import pair_names
+from shoal.formats.dates import format_date
+from shoal.formats.labels import DAY, ROOT, cut_text, range_text, set_text
+from shoal.formats.numbers import format_number
 from shoal.groups import dense, listed
-from shoal.labels import DAY, ROOT, cut_text, date_text, number_text, range_text, set_text
 
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
@@ -151,7 +154,7 @@ def _ranged(attribute: Attribute, lo: I4, hi: I4, ranges: Ranges, style: Style) 
     absent = np.isinf(attribute.position[hi])
     if style in ("lo-hi", "midpoint"):
         return _ends(attribute, ranges.low, ranges.high, absent | np.isinf(ranges.low), style)
-    text = date_text if attribute.kind == "date" else number_text
+    text = format_date if attribute.kind == "date" else format_number
     kinds = [np.where(absent, np.where(lo == hi, 1, 2), 0), ranges.low, ranges.high, ranges.closed]
     _, first, place = np.unique(np.stack(kinds, axis=1), axis=0, return_index=True, return_inverse=True)
     labels = [{0: ranges.label(int(g), text), 1: None, 2: ROOT}[int(kinds[0][g])] for g in first]
@@ -162,7 +165,7 @@ def _range(attribute: Attribute, lo: int, hi: int) -> str | None:
     low, high = attribute.position[lo], attribute.position[hi]
     if np.isinf(high):
         return None if lo == hi else ROOT
-    return range_text(low, high, date_text if attribute.kind == "date" else number_text)
+    return range_text(low, high, format_date if attribute.kind == "date" else format_number)
 
 
 def _texts(name: str, labels: Sequence[str | None], index: NDArray[np.integer]) -> Written:
@@ -198,10 +201,8 @@ def _ends(attribute: Attribute, low: F8, high: F8, gone: NDArray[np.bool_], styl
     low, high = np.where(gone, 0.0, low), np.where(gone, 0.0, high)
     if style == "midpoint":
         return [_column(attribute, attribute.name, (low + high) / 2, gone)]
-    return [
-        _column(attribute, f"{attribute.name}_lo", low, gone),
-        _column(attribute, f"{attribute.name}_hi", high, gone),
-    ]
+    ends = zip(pair_names(attribute.name), (low, high), strict=True)
+    return [_column(attribute, name, values, gone) for name, values in ends]
 
 
 def _averages(attribute: Attribute, group: I4, code: I4, records: I8, groups: int, style: Style) -> Written:
@@ -263,5 +264,5 @@ def _column(attribute: Attribute, name: str, values: NDArray[np.float64], gone: 
     kept, index = np.unique(values, return_inverse=True)
     place = np.where(gone, -1, index).astype(np.int32)
     if attribute.kind == "date":
-        return Written(name, np.array([date_text(v) for v in kept], dtype=object), place)
+        return Written(name, np.array([format_date(v) for v in kept], dtype=object), place)
     return Written(name, kept, place)

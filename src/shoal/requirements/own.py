@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.engines import number_of
 from shoal.errors import DataError
+from shoal.formats.numbers import parse_number
 from shoal.groups import Groups
 from shoal.kernels import rules
 from shoal.requirements.base import Combining, Layout, Term, Verdict, column_of
@@ -51,7 +51,7 @@ class OwnK(Combining):
         for i, label in enumerate(labels):
             text = "" if label is None else label.strip()
             if text and text not in self.missing:
-                number = number_of(text)  # 5.0 is what some programs make of 5 beside an empty field
+                number = parse_number(text)  # 5.0 is what some programs make of 5 beside an empty field
                 if number is None or number < 1 or not number.is_integer():
                     raise DataError(
                         f"column {self.of!r} must hold whole numbers of at least 1, each record's own k, not {label!r}; "

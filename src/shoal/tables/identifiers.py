@@ -106,7 +106,7 @@ class Allowance:
     @classmethod
     def of(cls, policy: Policy, codes: Codes) -> Allowance:
         """What a policy allows for a table."""
-        records = int(policy.suppress * codes.records + 1e-9)
+        records = policy.most_suppressed(codes.records)
         alone = len(identifier_sets(policy)) == 1 and not any(r.relative for r in policy.require)
         return cls(policy, records, records > 0 and not alone)
 

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from shoal import kernels, threads
 from shoal.codes import Attribute, Codes
 from shoal.decision import Slices
-from shoal.labels import ROOT, cut_text, date_text, number_text, range_text
+from shoal.formats.dates import format_date
+from shoal.formats.labels import ROOT, cut_text, range_text
+from shoal.formats.numbers import format_number
 
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
@@ -270,7 +272,7 @@ class Values:
         if lo == attribute.missing:
             return None
         begin, end = self._ends(j, lo, hi)
-        text = date_text if attribute.kind == "date" else number_text
+        text = format_date if attribute.kind == "date" else format_number
         last = hi == attribute.size - 1 - (attribute.missing >= 0)
         return (range_text if last else cut_text)(begin, end, text)
 

@@ -14,13 +14,11 @@ from shoal.taxonomy.makers import (
     Widths,
     maker_of,
 )
-from shoal.taxonomy.texts import cut_text, range_text
-from shoal.taxonomy.tree import BY, ROOT, Derived, Nested, Taxonomy, narrow_branches
+from shoal.taxonomy.tree import BY, Derived, Nested, Taxonomy, narrow_branches
 
 __all__ = [
     "BY",
     "PARTS",
-    "ROOT",
     "SIDES",
     "WORDS",
     "Balanced",
@@ -32,8 +30,6 @@ __all__ = [
     "Nested",
     "Taxonomy",
     "Widths",
-    "cut_text",
     "maker_of",
     "narrow_branches",
-    "range_text",
 ]

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from shoal.engines import escape_formula, restore_formula
 from shoal.errors import DataError, EngineError, some, visible
-from shoal.yamltext import read_file, read_yaml
+from shoal.formats.formulas import escape_formula, restore_formula
+from shoal.formats.yaml_text import read_file, read_yaml
 
 CSV = (".csv", ".txt")
 MADE = "# made from the data: not to be published\n"

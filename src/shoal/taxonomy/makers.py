@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from shoal.engines import number_text
 from shoal.errors import DataError, PolicyError, choices
-from shoal.taxonomy.texts import cut_text
+from shoal.formats.labels import cut_text
+from shoal.formats.numbers import format_number
 from shoal.taxonomy.tree import Taxonomy
 
 LONGEST = 100  # characters of a value that can be masked
@@ -153,7 +153,7 @@ class Intervals(Maker):
 
     def path(self, value: Any) -> list[str]:
         """The number, then its intervals."""
-        return [number_text(value), *self.above(float(value))]
+        return [format_number(value), *self.above(float(value))]
 
     def key(self, leaf: str) -> float:
         """By value."""
@@ -184,7 +184,7 @@ class Widths(Intervals):
             times = _exact(coarse) / _exact(fine)
             if times.denominator > 1 or times < 2:
                 raise PolicyError(
-                    f"'widths' must nest: {number_text(coarse)} is no multiple of {number_text(fine)}, the width before it"
+                    f"'widths' must nest: {format_number(coarse)} is no multiple of {format_number(fine)}, the width before it"
                 )
 
     @cached_property
@@ -259,7 +259,7 @@ class Balanced(Maker):
 
     def path(self, value: Any) -> list[str]:
         """The value alone: what stands above it depends on the others."""
-        return [number_text(value) if self.numeric else str(value)]
+        return [format_number(value) if self.numeric else str(value)]
 
     def key(self, leaf: str) -> Any:
         """By value, or by letters."""
@@ -300,4 +300,4 @@ def _exact(number: float) -> Fraction:
 
 
 def _listed(numbers: Sequence[float]) -> str:
-    return f"[{', '.join(map(number_text, numbers))}]"
+    return f"[{', '.join(map(format_number, numbers))}]"

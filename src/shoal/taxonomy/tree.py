@@ -14,14 +14,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.engines import number_of, number_text
 from shoal.errors import DataError, PolicyError, choices, some
+from shoal.formats.labels import ROOT, branch_text
+from shoal.formats.numbers import format_number, parse_number
 from shoal.taxonomy import files
 from shoal.taxonomy.balancing import joined
 from shoal.taxonomy.building import I4, LEAF, Builder, Nodes, refuse_high
-from shoal.taxonomy.texts import branch_text
 
-ROOT = "*"
 BY = ("level", "height")
 
 Nested = Mapping[str, Any] | Sequence[Any] | str
@@ -359,12 +358,12 @@ def narrow_branches(tree: Taxonomy, codes: I4) -> Taxonomy:
             continue
         inside = codes[np.searchsorted(codes, tree.lo[node]) : np.searchsorted(codes, tree.hi[node], side="right")]
         ends = [str(tree.leaves[c]) for c in (tree.lo[node], tree.hi[node])]
-        numbers = [number_of(end) for end in ends]
+        numbers = [parse_number(end) for end in ends]
         names = (branch_text(*ends), None if None in numbers else branch_text(*numbers))
         if len(inside) and label[node] in names:
             first, last = (str(tree.leaves[c]) for c in (inside[0], inside[-1]))
             ranged = label[node] != names[0]
-            pair = (number_of(first), number_of(last)) if ranged else (first, last)
+            pair = (parse_number(first), parse_number(last)) if ranged else (first, last)
             label[node] = first if first == last else branch_text(*pair)
     return tree if tuple(label) == tree.label else replace(tree, label=tuple(label))
 
@@ -378,5 +377,5 @@ def _ordered(
 ) -> tuple[list[Any], Callable[[Any], str], Callable[[Any, Any], str]]:
     """The values in the order of the leaves, how one of them is written, and how a branch is."""
     if all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in frequencies):
-        return sorted(frequencies), number_text, branch_text
+        return sorted(frequencies), format_number, branch_text
     return sorted(frequencies, key=str), str, lambda first, last: branch_text(str(first), str(last))

@@ -17,8 +17,8 @@ from shoal.engines import files, frames
 from shoal.engines.base import Format, format_of
 from shoal.engines.duck.home import OFFLINE, Home, told
 from shoal.engines.resources import DATABASES
-from shoal.engines.text import EXACT
 from shoal.errors import DataError, EngineError, some
+from shoal.formats.numbers import EXACT
 
 ENDINGS = (".csv", ".tsv", ".gz", ".parquet", ".pq")  # of the files that a folder may hold
 BATCH = 1 << 18  # records that are looked at together

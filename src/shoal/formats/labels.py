@@ -1,8 +1,8 @@
-"""How published values are written and read, in one place.
+"""Text of published labels: writing and reading in one place.
 
-A tight range is ``[20, 36]``, a cut ``[20, 40)``, a set ``{a, b}``, the root ``*``; a single value stands plain. Labels of
-other tools are understood too: ``20-40``, ``>=90``, ``<18``, ``4790*``. A label may come from anybody, so the time to read
-one is linear in its length: plain string operations, and no regular expression that backtracks.
+A tight range is ``[20, 36]``, a cut ``[20, 40)``, a set ``{a, b}``, a branch ``{clerk … nurse}``, the root ``*``; a single
+value is written as itself. Labels of other tools are read too: ``20-40``, ``>=90``, ``<18``, ``4790*``. A label may come from
+anybody, so reading takes time linear in its length: plain string operations, no regular expression that backtracks.
 """
 
 from __future__ import annotations
@@ -10,22 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isfinite
+from typing import Any
 
-from shoal.engines import date_text, moment_of, number_of, number_text
-from shoal.taxonomy import ROOT, cut_text, range_text
+from shoal.formats.dates import parse_date
+from shoal.formats.numbers import format_number, parse_number
 
-__all__ = [
-    "ROOT",
-    "cut_text",
-    "date_text",
-    "masked",
-    "number_text",
-    "range_text",
-    "read_range",
-    "read_set",
-    "set_text",
-]
-
+ROOT = "*"
 PERIOD = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d{2}))?")
 SIGNS = {">=": ">", "≥": ">", ">": ">", "<=": "<", "≤": "<", "<": "<"}  # the longer sign first
 SEPARATORS = ("–", "..", "-")  # between two numbers
@@ -34,6 +24,45 @@ DAY = 86400.0
 STEPS = 30  # characters compared in reading a set, for each of its own, at most
 SPARE = 100_000  # more of them, so that short sets can be tried in many ways
 LOOK = 10  # characters that one look into a dictionary counts for
+
+
+def range_text(lo: float, hi: float, text: Callable[[float], str] = format_number) -> str:
+    """A tight range, both ends taken by records.
+
+    >>> range_text(20, 36), range_text(20, 20)
+    ('[20, 36]', '20')
+    """
+    return text(lo) if lo == hi else f"[{text(lo)}, {text(hi)}]"
+
+
+def ends_text(lo: str | None, hi: str | None) -> str | None:
+    """A range by the texts of its ends, as two published columns have them; without ends it is the root.
+
+    >>> ends_text("20", "36"), ends_text("20", "20"), ends_text(None, None)
+    ('[20, 36]', '20', '*')
+    """
+    if lo is None and hi is None:
+        return ROOT
+    return lo if lo == hi else f"[{lo}, {hi}]"
+
+
+def branch_text(first: Any, last: Any) -> str:
+    """A branch of neighbouring values, by the first and the last of them.
+
+    >>> branch_text(20.0, 36.0), branch_text("clerk", "nurse")
+    ('[20, 36]', '{clerk … nurse}')
+    """
+    return f"{{{first} … {last}}}" if isinstance(first, str) else range_text(first, last)
+
+
+def cut_text(lo: float, hi: float, text: Callable[[float], str] = format_number) -> str:
+    """An interval of a cut, without its upper end; an end at infinity is open.
+
+    >>> cut_text(20, 40), cut_text(float("-inf"), 20), cut_text(40, float("inf"))
+    ('[20, 40)', '(-inf, 20)', '[40, inf)')
+    """
+    left = "(-inf" if lo == float("-inf") else f"[{text(lo)}"
+    return f"{left}, {'inf' if hi == float('inf') else text(hi)})"
 
 
 def set_text(values: Iterable[str | None]) -> str | None:
@@ -55,7 +84,7 @@ def read_range(label: str, *, dates: bool = False) -> tuple[float, float] | None
     ((20.0, 40.0), (20.0, 40.0), (36.0, 36.0), (90.0, inf), None)
     """
     text = label.strip()
-    parse = moment_of if dates else number_of
+    parse = parse_date if dates else parse_number
     single = parse(text)
     if single is not None:
         return (single, single) if isfinite(single) else None
@@ -66,6 +95,35 @@ def read_range(label: str, *, dates: bool = False) -> tuple[float, float] | None
         lo, hi = (_end(end, parse) for end in ends)
         return (lo, hi) if lo is not None and hi is not None and lo <= hi else None
     return _open_range(text, parse) or (None if dates else _dashed_range(text))
+
+
+def read_ranges(label: str, *, dates: bool = False) -> tuple[float, float] | None:
+    """The smallest and the largest end of a range, or of all members of a set such as ``{20, 36}``.
+
+    >>> read_ranges("{20, 36, 28}"), read_ranges("[20, 36]"), read_ranges("{20, young}")
+    ((20.0, 36.0), (20.0, 36.0), None)
+    """
+    members = label[1:-1].split(",") if label.startswith("{") and label.endswith("}") else [label]
+    ends = [read_range(member, dates=dates) for member in members]
+    known = [end for end in ends if end is not None]
+    if len(known) < len(ends):
+        return None
+    return min(lo for lo, _ in known), max(hi for _, hi in known)
+
+
+def is_half_open(label: str) -> bool:
+    """Whether a range is written without its upper end, as ``[20, 40)``."""
+    return label.strip().endswith(")")
+
+
+def read_branch(label: str) -> tuple[str, str] | None:
+    """The first and the last value of a branch such as ``{clerk … nurse}``; None for other labels.
+
+    >>> read_branch("{clerk … nurse}"), read_branch("{clerk, nurse}")
+    (('clerk', 'nurse'), None)
+    """
+    first, sign, last = label[1:-1].partition(" … ")
+    return (first, last) if sign and label.startswith("{") and label.endswith("}") else None
 
 
 def _in_brackets(text: str) -> tuple[str, str] | None:
@@ -92,7 +150,7 @@ def _dashed_range(text: str) -> tuple[float, float] | None:
     for separator in SEPARATORS:
         place = text.rfind(separator) if text.count(separator[0]) <= MOST_MARKS else -1
         while place > 0:
-            lo, hi = number_of(text[:place]), number_of(text[place + len(separator) :])
+            lo, hi = parse_number(text[:place]), parse_number(text[place + len(separator) :])
             if lo is not None and hi is not None and isfinite(lo) and isfinite(hi):
                 return (lo, hi) if lo <= hi else None
             place = text.rfind(separator, 0, place + len(separator) - 1)
@@ -107,9 +165,9 @@ def _period(year: int, month: int) -> tuple[float, float] | None:
     """A month, or a year where the month is 0: from its first moment to the last day."""
     if month > 12:
         return None
-    first = moment_of(f"{year:04d}-{month or 1:02d}-01")
+    first = parse_date(f"{year:04d}-{month or 1:02d}-01")
     after = (year + (month in (0, 12)), 1 if month in (0, 12) else month + 1)
-    last = moment_of(f"{after[0]:04d}-{after[1]:02d}-01")
+    last = parse_date(f"{after[0]:04d}-{after[1]:02d}-01")
     return None if first is None or last is None else (first, last - DAY)
 
 

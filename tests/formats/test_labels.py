@@ -6,17 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.labels import (
-    ROOT,
-    cut_text,
-    date_text,
-    masked,
-    number_text,
-    range_text,
-    read_range,
-    read_set,
-    set_text,
-)
+from shoal.formats.dates import format_date
+from shoal.formats.labels import ROOT, cut_text, masked, range_text, read_range, read_set, set_text
+from shoal.formats.numbers import format_number
 
 INF = float("inf")
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -56,9 +48,9 @@ def test_a_cut(lo: float, hi: float, text: str) -> None:
 
 def test_dates() -> None:
     day = 86400.0
-    assert range_text(0, 31 * day, date_text) == "[1970-01-01, 1970-02-01]"
-    assert range_text(day, day, date_text) == "1970-01-02"
-    assert cut_text(-INF, 3600, date_text) == "(-inf, 1970-01-01T01:00:00)"
+    assert range_text(0, 31 * day, format_date) == "[1970-01-01, 1970-02-01]"
+    assert range_text(day, day, format_date) == "1970-01-02"
+    assert cut_text(-INF, 3600, format_date) == "(-inf, 1970-01-01T01:00:00)"
 
 
 def test_a_set() -> None:
@@ -78,7 +70,7 @@ def test_ranges_that_differ_are_written_differently(one: float, other: float) ->
     else:
         left, right = text.strip("[]").split(", ")
         assert (float(left), float(right)) == (lo, hi)
-        assert cut_text(lo, hi) == f"[{number_text(lo)}, {number_text(hi)})"
+        assert cut_text(lo, hi) == f"[{format_number(lo)}, {format_number(hi)})"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.yamltext import DEEPEST, EXPANDED, LARGEST, LONGEST, PLACES, Place, read_yaml
+from shoal.formats.yaml_text import DEEPEST, EXPANDED, LARGEST, LONGEST, PLACES, Place, read_yaml
 
 words = st.text("abNO017:#-' é", max_size=6)
 contents = st.recursive(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from shoal.errors import DataError
 
 MOST = 2**28  # elements of one array: larger ones are refused before they are unpacked
+LISTED = 20_000  # longer arrays are packed: nobody reads a list of so many numbers
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 WORDS = {
     dict: "an object",
@@ -153,3 +154,18 @@ def _unpack(given: Mapping[str, Any], name: str, kind: type[np.generic], shape: 
 def _require_range(name: str, low: int, high: int, kind: type[np.generic]) -> None:
     limits = np.iinfo(np.dtype(kind))
     require(limits.min <= low and high <= limits.max, f"{name!r} holds a number that is too large")
+
+
+def array_to_json(values: NDArray[Any]) -> Any:
+    """An array for JSON: a list (infinity as text, whole numbers as such), or its bytes where it is long.
+
+    `array` reads it.
+    """
+    if len(values) > LISTED or values.size > LISTED:
+        packed = base64.b64encode(zlib.compress(np.ascontiguousarray(values).tobytes(), 1)).decode("ascii")
+        return {"shape": list(values.shape), "type": values.dtype.newbyteorder("<").str, "packed": packed}
+    if values.ndim == 2:
+        return [array_to_json(row) for row in values]
+    if values.dtype.kind != "f":
+        return values.tolist()
+    return [str(v) if np.isinf(v) else int(v) if v == int(v) else float(v) for v in values.tolist()]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shoal.engines.text import APOSTROPHE, DECIMAL, FORMULA, SIGNS
+from shoal.formats.formulas import APOSTROPHE, DECIMAL, FORMULA, SIGNS
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -1,0 +1,43 @@
+"""Numbers as text, and back."""
+
+from __future__ import annotations
+
+import math
+
+EXACT = 2.0**53  # whole numbers below it are exact in floating point
+PLAIN = range(-6, 10)  # decimal exponents that are written without "e", as Arrow does
+
+
+def parse_number(text: str) -> float | None:
+    """The number that a text stands for, or None."""
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def format_number(value: float) -> str:
+    """The shortest text that reads back as the same number, as Arrow writes it.
+
+    >>> format_number(36.0), format_number(0.1), format_number(-0.0), format_number(2.5e10 + 0.5)
+    ('36', '0.1', '0', '2.50000000005e+10')
+    """
+    value = float(value)
+    if value.is_integer() and abs(value) < EXACT:
+        return str(int(value))
+    if not math.isfinite(value):
+        return str(value)
+    mantissa, _, power = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    significant = (whole + fraction).lstrip("0")
+    exponent = int(power or 0) + len(significant) - len(fraction) - 1  # of the first significant digit
+    digits, sign = significant.rstrip("0"), "-" if value < 0 else ""
+    if exponent not in PLAIN:
+        return f"{sign}{_with_point(digits, 1)}e{exponent:+d}"
+    return sign + _with_point("0" * -exponent + digits, max(exponent + 1, 1))
+
+
+def _with_point(digits: str, whole: int) -> str:
+    """Digits with a decimal point behind the first ``whole`` of them."""
+    digits = digits.ljust(whole, "0")
+    return digits if len(digits) == whole else f"{digits[:whole]}.{digits[whole:]}"

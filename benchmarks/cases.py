@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 import shoal
 from benchmarks.blowup import blow_up
-from shoal.codes import Codes, encode
+from shoal.encoding.codes import Codes, encode
 from shoal.engines import open_data
 
 QUASI = ("age", "workclass", "education-num", "marital-status", "occupation", "race", "sex", "native-country")

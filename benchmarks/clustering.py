@@ -12,9 +12,9 @@ import pandas as pd
 import shoal
 from benchmarks.blowup import blow_up
 from benchmarks.cases import QUASI, adult_policy, adult_rows, forget_peak, peak_mb, tight_ncp, timed
-from shoal.codes import Codes, encode
+from shoal.encoding.codes import Codes, encode
 from shoal.engines import open_data
-from shoal.engines.keyed import KeyedHash
+from shoal.engines.keyed_hash import KeyedHash
 
 K = 10
 SECRET = KeyedHash.of(1)

@@ -11,7 +11,7 @@ import pandas as pd
 import shoal
 from benchmarks.blowup import blow_up
 from benchmarks.cases import forget_peak, peak_mb, timed
-from shoal.codes import Codes, encode
+from shoal.encoding.codes import Codes, encode
 from shoal.engines import open_data
 
 TARGET = "income"

@@ -20,10 +20,10 @@ import shoal
 from papers import adult, page, plots
 from papers.lab import QUASI, Lab, Run, Way, asked
 from shoal import kernels
-from shoal.clusters import Records
-from shoal.codes import encode
+from shoal.encoding.codes import encode
 from shoal.engines import open_data
-from shoal.tables.clusters import LAST, Aims, Search
+from shoal.pipeline.clustering import Records
+from shoal.tables.cluster_search import LAST, Aims, Search
 
 KS = (2, 5, 10, 25, 50, 75, 100, 150, 200, 300, 500)
 CLASS_PENALTY, EQUAL_PENALTY, SENSITIVE_PENALTY = 5, 0.25, 2
@@ -224,7 +224,7 @@ def in_order(frame: pd.DataFrame, k: int, pieces: int = 4) -> list[Quarter]:
     groups = int(group.max()) + 1
     piece = group * pieces // groups
     losses = [
-        float(kernels.clusters.loss(records.rows, cell[piece == i], group[piece == i], groups, records.geometry))
+        float(kernels.cluster_merging.loss(records.rows, cell[piece == i], group[piece == i], groups, records.geometry))
         for i in range(pieces)
     ]
     place = QUASI.index("native-country")

@@ -12,11 +12,11 @@ import pandas as pd
 
 import shoal
 from papers import adult
-from shoal.codes import Codes, encode
-from shoal.decision import Decision
+from shoal.encoding.codes import Codes, encode
 from shoal.engines import open_data
 from shoal.measures import Measures
-from shoal.method import make
+from shoal.pipeline.method import make
+from shoal.recoding.grouping import Decision
 from shoal.tables import find_method
 
 QUASI = ("age", "workclass", "education-num", "marital-status", "occupation", "race", "sex", "native-country")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from shoal.path import Identifiers, Path, Refusal, Step
+from shoal.recoding.search_path import Identifiers, Path, Refusal, Step
 
 ONE: Identifiers = ("age", "sex")
 TWO: Identifiers = ("age", "zip")

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import shoal
-import shoal.path
-from shoal.codes import encode
+import shoal.recoding.search_path
+from shoal.encoding.codes import encode
 from shoal.engines import open_data
-from shoal.method import Method
+from shoal.pipeline.method import Method
 from tests.reference.tds import Run
 
 DATA = Path(os.environ.get("SHOAL_DATA") or "nowhere") / "adult"
@@ -26,7 +26,7 @@ needs_data = pytest.mark.skipif(
 
 def released(
     method: type[Method], frame: pd.DataFrame, policy: shoal.Policy, **parameters: object
-) -> tuple[shoal.Release, shoal.path.Path]:
+) -> tuple[shoal.Release, shoal.recoding.search_path.Path]:
     made = method(policy, **parameters)
     release = made.release(frame)
     return release, made.path_
@@ -44,7 +44,7 @@ def published(release: shoal.Release) -> Counter[tuple[str | None, ...]]:
     return Counter(tuple(None if pd.isna(v) else str(v) for v in row) for row in rows)
 
 
-def assert_same_steps(path: shoal.path.Path, run: Run) -> None:
+def assert_same_steps(path: shoal.recoding.search_path.Path, run: Run) -> None:
     assert dict(path.smallest) == run.smallest
     for fast, slow in zip(path, run.steps, strict=False):
         assert (fast.attribute, fast.value, fast.children) == (slow.attribute, slow.label, slow.labels)

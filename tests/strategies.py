@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 import shoal
-from shoal.policy.quasi import PARTS
+from shoal.policy.columns import PARTS
 
 ODD = (
     *(

@@ -72,7 +72,7 @@ def everything(error: BaseException | None) -> str:
 DRIVER = r"""
 import json, os, pathlib, select, signal, sys, time
 import pyarrow.compute, pyarrow.csv, pyarrow.parquet
-import shoal, shoal.cli, shoal.datasets, shoal.engines.duck
+import shoal, shoal.cli, shoal.datasets, shoal.engines.duckdb
 
 shoal.anonymize(shoal.datasets.hospital(200, seed=1), shoal.datasets.hospital_policy(k=5))  # loads the kernels
 

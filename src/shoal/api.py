@@ -8,14 +8,14 @@ from typing import Any
 
 from shoal.engines import open_data, resources_of
 from shoal.errors import PolicyError
-from shoal.later import release_later
 from shoal.measures import THRESHOLD, Measures
-from shoal.measures.tables import measured
-from shoal.method import Progress, make
+from shoal.measures.comparison import measured
+from shoal.pipeline.incremental import release_later
+from shoal.pipeline.method import Progress, make
 from shoal.policy import Policy, policy_of
 from shoal.release import Release, examine
 from shoal.requirements import Certificate
-from shoal.seed import load_seed
+from shoal.secret import load_seed
 from shoal.tables import find_method
 
 

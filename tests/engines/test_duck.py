@@ -27,7 +27,7 @@ import pytest
 
 import shoal
 from shoal.engines import Engine, Reading, open_data, resources_of
-from shoal.engines.duck.home import Home, told
+from shoal.engines.duckdb.session import Home, told
 from shoal.recoding import load_recoding
 from tests.test_faults import everything
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.engines import Dealing, Dictionary, Format, Kept, Plan, Reading, Written, open_data
-from shoal.engines.keyed import KeyedHash
+from shoal.engines.keyed_hash import KeyedHash
 from shoal.engines.memory import MemoryEngine
 from shoal.errors import DataError, EngineError, PolicyError
 from shoal.formats.numbers import format_number

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.engines import Dealing, Dictionary, Kept, Plan, Reading, Written, open_data, resources_of
-from shoal.engines.keyed import KeyedHash
+from shoal.engines.keyed_hash import KeyedHash
 
 ROWS = 8
 NAN = float("nan")

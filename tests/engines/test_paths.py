@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.engines import open_data, resources_of
-from shoal.engines.duck.home import Home
-from shoal.engines.duck.sources import Source
+from shoal.engines.duckdb.session import Home
+from shoal.engines.duckdb.sources import Source
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -218,7 +218,7 @@ def test_any_files_beside_each_other_are_read_once(names: set[str], data: st.Dat
 def test_another_number_of_rows_than_the_files_hold_is_a_fault(way: Any, claimed: int, tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", table(1))
     engine = open_data(path, resources_of("duckdb"))
-    assert isinstance(engine, shoal.engines.duck.DuckEngine)
+    assert isinstance(engine, shoal.engines.duckdb.DuckEngine)
     with pytest.raises(RuntimeError, match=rf"read 4 rows from files that hold {claimed}"):
         way(replace(engine, source=replace(engine.source, rows=claimed)), POLICY)
 
@@ -233,7 +233,7 @@ def test_a_negative_count_is_a_fault(count: str) -> None:
 FAULT = """
 import sys
 import shoal.cli
-from shoal.engines.duck.sources import Source
+from shoal.engines.duckdb.sources import Source
 Source.refuse_miscounted = lambda self, rows: None
 whole = Source.sql.fget
 twice = "(SELECT * FROM {0} UNION ALL SELECT * FROM {0})"
@@ -260,7 +260,7 @@ def test_the_place_of_the_work_is_absolute(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert len(release.frame.fetchall()) == 4
-    assert isinstance(release.engine, shoal.engines.duck.DuckEngine)
+    assert isinstance(release.engine, shoal.engines.duckdb.DuckEngine)
     home: Home = release.engine.home
     source: Source = release.engine.source
     assert home.folder.is_absolute() and all(file.is_absolute() for file in source.files)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import shoal
 from shoal.formats import checked_json
 from shoal.recoding import base
-from shoal.ledger import Ledger
+from shoal.release.ledger import Ledger
 
 FRAME = pd.DataFrame(
     {

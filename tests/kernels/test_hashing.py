@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal import kernels
-from shoal.engines.keyed import KeyedHash
+from shoal.engines.keyed_hash import KeyedHash
 
 KEY = np.frombuffer(bytes(range(16)), np.uint64)
 WORD = 2**64 - 1

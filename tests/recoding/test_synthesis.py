@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.codes import encode
-from shoal.decision import Decision
+from shoal.encoding.codes import encode
 from shoal.engines import open_data
 from shoal.recoding import Field, Output, Placement, Synthesis, load_recoding, one_by_one
+from shoal.recoding.grouping import Decision
 from shoal.recoding.synthesis import Scale
 
 SIGMAS = 5.0  # a sound draw strays further once in two million

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shoal.codes import Codes
-from shoal.groups import Groups
+from shoal.encoding.codes import Codes
 from shoal.policy import Policy
+from shoal.requirements.groups import Groups
 from tests.reference.tds import EQUAL, Candidate, Cut, Names, Run, Step, Table, Value, exchange
 
 

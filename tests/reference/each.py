@@ -9,11 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from shoal.codes import Codes
-from shoal.decision import Cuts, Decision
-from shoal.method import Method, Progress
+from shoal.encoding.codes import Codes
+from shoal.pipeline.method import Method, Progress
 from shoal.policy import Policy
 from shoal.recoding import Placement
+from shoal.recoding.grouping import Cuts, Decision
 
 
 class Each(Method):

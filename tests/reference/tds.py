@@ -13,18 +13,16 @@ from functools import cached_property
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
 import shoal
-from shoal.codes import Codes
+from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
+from shoal.encoding.codes import Codes
 from shoal.formats.dates import format_date
 from shoal.formats.numbers import format_number
-from shoal.groups import Groups
 from shoal.policy import Policy
 from shoal.requirements import Requirement, settle
+from shoal.requirements.groups import Groups
 
-I8 = NDArray[np.int64]
-F8 = NDArray[np.float64]
 Names = tuple[str, ...]
 
 TINY = 1e-12  # smaller gains are none
@@ -114,7 +112,7 @@ class Table:
         return {self.names.index(n) for names in self.sets for n in names}
 
     @cached_property
-    def classes(self) -> I8 | None:
+    def classes(self) -> Int64Array | None:
         """The class of every cell, or None where there is no target."""
         target = self.policy.target
         if target is None:
@@ -125,7 +123,7 @@ class Table:
         return self.codes.counts.secret[:, place].astype(np.int64)
 
     @cached_property
-    def frequencies(self) -> list[I8]:
+    def frequencies(self) -> list[Int64Array]:
         """For every attribute the records by code and class."""
         kind = self.classes if self.classes is not None else np.zeros(len(self.codes.counts.weight), np.int64)
         found = []
@@ -179,7 +177,7 @@ class Table:
             return text(low)
         return f"[{text(low)}, {text(high)}" + ("]" if value.hi == self.numbers(value.j) - 1 else ")")
 
-    def shown(self, value: Value, stay: NDArray[np.int32], everybody: bool) -> str | None:
+    def shown(self, value: Value, stay: Int32Array, everybody: bool) -> str | None:
         """The label of a value in the end: where some were left out, an interval reaches as far as those who stay."""
         attribute = self.codes.attributes[value.j]
         codes = stay[(stay >= value.lo) & (stay <= value.hi)]
@@ -192,7 +190,7 @@ class Table:
 
     # Information.
 
-    def records(self, value: Value) -> I8:
+    def records(self, value: Value) -> Int64Array:
         """The records of a value by class."""
         return self.frequencies[value.j][value.lo : value.hi + 1].sum(axis=0)
 
@@ -246,7 +244,7 @@ class Table:
                 best, at = gains[place], value.lo + int(place)
         return at
 
-    def gains(self, value: Value, last: int) -> F8:
+    def gains(self, value: Value, last: int) -> FloatArray:
         """The gain of every split of an interval, in the order of the split values."""
         table = self.frequencies[value.j]
         left = np.cumsum(table[value.lo : last], axis=0)
@@ -268,7 +266,7 @@ class Table:
         """The groups by all quasi-identifiers."""
         return self.grouped(cut)[0]
 
-    def grouped(self, cut: Cut) -> tuple[Groups, NDArray[np.int32]]:
+    def grouped(self, cut: Cut) -> tuple[Groups, Int32Array]:
         """The groups by all quasi-identifiers, and the group of every combination."""
         columns = []
         for j, attribute in enumerate(self.codes.attributes):
@@ -278,7 +276,7 @@ class Table:
             columns.append(place[self.codes.quasi[:, j]])
         return replace(self.codes.table, quasi=np.stack(columns, axis=1)).merged()
 
-    def tested(self, groups: Groups, names: Names) -> tuple[I8, NDArray[np.bool_]]:
+    def tested(self, groups: Groups, names: Names) -> tuple[Int64Array, BoolArray]:
         """The groups by one set: their sizes, and which of them meet its requirements."""
         merged, _ = groups.onto(names)
         ok = np.ones(len(merged.size), bool)
@@ -286,7 +284,7 @@ class Table:
             ok &= requirement.test(merged).ok
         return merged.size, ok
 
-    def kept(self, groups: Groups) -> NDArray[np.bool_]:
+    def kept(self, groups: Groups) -> BoolArray:
         return settle(groups, self.policy.require)
 
     def allowed(self, groups: Groups) -> bool:
@@ -322,7 +320,7 @@ class Table:
         )
 
 
-def entropy(counts: I8) -> F8:
+def entropy(counts: Int64Array) -> FloatArray:
     """In bits; the classes stand in the last axis."""
     share = counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1)
     return -(share * np.log2(np.where(share > 0, share, 1.0))).sum(axis=-1)
@@ -423,7 +421,7 @@ class Search(Table):
         return self.policy.suppress == 0 and all(isinstance(r, shoal.KAnonymity) for r in self.policy.require)
 
     @cached_property
-    def distinct(self) -> dict[Names, tuple[NDArray[np.int32], I8]]:
+    def distinct(self) -> dict[Names, tuple[Int32Array, Int64Array]]:
         """For every set its distinct combinations of codes and their records."""
         found = {}
         for names in self.sets:
@@ -441,7 +439,7 @@ class Search(Table):
                     return None
         return after
 
-    def sizes(self, cut: Cut, names: Names) -> I8:
+    def sizes(self, cut: Cut, names: Names) -> Int64Array:
         rows, weight = self.distinct[names]
         key = np.zeros(len(rows), np.int64)
         for column, name in enumerate(names):

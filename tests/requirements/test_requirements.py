@@ -14,10 +14,10 @@ from scipy.stats import wasserstein_distance
 
 import shoal
 from shoal import kernels
-from shoal.codes import encode, published
+from shoal.encoding.codes import encode, published
 from shoal.engines import open_data
-from shoal.groups import Groups
 from shoal.requirements import Requirement, describe, layout_of, lower
+from shoal.requirements.groups import Groups
 from tests.reference.requirements import earth_movers_distance, ground, passes, value_of
 
 VALUES = ["3", "5", "10", "20", None]  # in ascending order as numbers, not as texts

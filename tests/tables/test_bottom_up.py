@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-import shoal.path
-from shoal.codes import encode
+import shoal.recoding.search_path
 from shoal.datasets import papers
+from shoal.encoding.codes import encode
 from shoal.engines import open_data
 from shoal.policy import Quasi
 from shoal.tables import BottomUpGeneralization

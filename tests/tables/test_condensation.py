@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal import cli, kernels
-from shoal.groups import Groups
-from shoal.method import Made
+from shoal.pipeline.method import Made
 from shoal.requirements import Layout, OwnK, lower
+from shoal.requirements.groups import Groups
 from shoal.tables import Condensation
 from tests.contract.cases import Case, cases, holds
 

@@ -16,12 +16,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.codes import Attribute, Codes, encode
 from shoal.datasets import papers
+from shoal.encoding.codes import Attribute, Codes, encode
 from shoal.engines import open_data
-from shoal.engines.keyed import KeyedHash
+from shoal.engines.keyed_hash import KeyedHash
 from shoal.kernels import rules
-from shoal.method import Method
+from shoal.pipeline.method import Method
 from shoal.requirements import Term, lower
 from tests.contract.cases import Case, cases, holds
 from tests.reference.kmember import Clusters, Record, Table, kmember, nearest

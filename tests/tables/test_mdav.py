@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.codes import Codes, encode
-from shoal.decision import Decision
+from shoal.encoding.codes import Codes, encode
 from shoal.engines import open_data
+from shoal.recoding.grouping import Decision
 from shoal.tables import mdav as module
 from shoal.tables.mdav import Space
 from tests.contract.cases import Case, averaged, cases, holds, recount

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import shoal
-from shoal.codes import Codes, encode
+from shoal.encoding.codes import Codes, encode
 from shoal.engines import open_data
 from shoal.taxonomy import Taxonomy
 

@@ -5,7 +5,7 @@
 """
 
 from shoal.datasets import papers
-from shoal.datasets.census import adult, adult_taxonomies
-from shoal.datasets.patients import hospital, hospital_policy
+from shoal.datasets.synthetic_hospital import hospital, hospital_policy
+from shoal.datasets.uci_adult import adult, adult_taxonomies
 
 __all__ = ["adult", "adult_taxonomies", "hospital", "hospital_policy", "papers"]

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from shoal.arrays import Int64Array
 from shoal.engines import Column, frame_of
 from shoal.policy import Policy
 from shoal.requirements import KAnonymity, LDiversity, Requirement
@@ -497,7 +498,7 @@ def _frame(header: Sequence[str], rows: Rows, kind: str | None) -> Any:
     )
 
 
-def _column(values: Sequence[str | int], counts: np.typing.NDArray[np.int64]) -> Column:
+def _column(values: Sequence[str | int], counts: Int64Array) -> Column:
     if isinstance(values[0], int):
         return Column(np.repeat(np.array(values, np.int64), counts))
     categories = tuple(dict.fromkeys(str(value) for value in values))

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from shoal.engines.base import (
+from shoal.engines.protocol import (
     AS_SEEN,
     Column,
     Counts,
@@ -65,7 +65,7 @@ def open_data(data: Any, resources: Resources | None = None) -> Engine:
         from shoal.engines.memory import MemoryEngine
 
         return MemoryEngine.open(data)
-    from shoal.engines.duck import DuckEngine
+    from shoal.engines.duckdb import DuckEngine
 
     return DuckEngine.open(data, wanted)
 
@@ -81,7 +81,7 @@ def _suited(data: Any, wanted: Resources) -> EngineName:
     if wanted.memory or wanted.combinations or type(data).__module__.split(".")[0] in ("duckdb", "_duckdb"):
         return "duckdb"
     if isinstance(data, (str, Path)):
-        from shoal.engines.files import size_in_memory
+        from shoal.engines.table_files import size_in_memory
 
         path = Path(data)
         if path.is_dir() or path.suffix.lower() in DATABASES:

@@ -12,7 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 
-from shoal.engines.base import Column
+from shoal.engines.protocol import Column
 from shoal.errors import DataError, EngineError, choices, some
 
 KINDS = ("pandas", "polars", "pyarrow")

@@ -11,12 +11,11 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from shoal import kernels
-from shoal.engines import files, frames, prints, values
-from shoal.engines.base import (
-    I4,
+from shoal.arrays import Int32Array, Int64Array, UInt64Array
+from shoal.engines import column_values, fingerprint, frames, table_files
+from shoal.engines.protocol import (
     Counts,
     Dealing,
     Dictionary,
@@ -43,16 +42,18 @@ class MemoryEngine:
     data: nw.DataFrame[Any]
     from_file: bool = False
     format: Format = "csv"
-    codes: Mapping[str, I4] = field(default_factory=dict)
+    codes: Mapping[str, Int32Array] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
-    _seen: dict[tuple[str, Reading], values.Coded] = field(default_factory=dict, repr=False)
+    _seen: dict[tuple[str, Reading], column_values.Coded] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(cls, data: Any) -> MemoryEngine:
         """A frame, or the path of a CSV or Parquet file."""
         if isinstance(data, (str, Path)):
             path = Path(data)
-            return cls(nw.from_native(files.read_table(path), eager_only=True), from_file=True, format=format_of(path))
+            return cls(
+                nw.from_native(table_files.read_table(path), eager_only=True), from_file=True, format=format_of(path)
+            )
         return cls(frames.opened(data))
 
     def schema(self) -> Schema:
@@ -69,11 +70,13 @@ class MemoryEngine:
             with ThreadPoolExecutor() as pool:
                 list(pool.map(self._coded, readings.keys(), readings.values()))
 
-    def _coded(self, column: str, reading: Reading) -> values.Coded:
+    def _coded(self, column: str, reading: Reading) -> column_values.Coded:
         if column not in self.data.columns:
             raise PolicyError(f"column {column!r} is not in the table; {choices(column, self.data.columns)}")
         if (column, reading) not in self._seen:
-            self._seen[column, reading] = values.read(frames.arrow(self.data.get_column(column)), column, reading)
+            self._seen[column, reading] = column_values.read(
+                frames.arrow(self.data.get_column(column)), column, reading
+            )
         return self._seen[column, reading]
 
     def encode(self, dictionaries: Mapping[str, Dictionary], *, carry: Sequence[str] | None = None) -> MemoryEngine:
@@ -151,7 +154,7 @@ class MemoryEngine:
         listed = [self.data.get_column(name).to_frame() for name in columns]
         return nw.concat(listed, how="horizontal") if listed else self.data[:, :0]
 
-    def _groups(self, plan: Plan) -> I4:
+    def _groups(self, plan: Plan) -> Int32Array:
         """The group of every record."""
         row = plan.counts.row
         assert row is not None  # noqa: S101  counts come from this engine
@@ -166,22 +169,22 @@ class MemoryEngine:
             group[ordered] = np.repeat(plan.group[inside], plan.weight[inside])
         return group.astype(np.int32, copy=False)
 
-    def _dealt(self, order: Dealing, rows: NDArray[np.int64], cell: I4) -> NDArray[np.uint64]:
+    def _dealt(self, order: Dealing, rows: Int64Array, cell: Int32Array) -> UInt64Array:
         """The keyed hashes of some records."""
         chosen = pa.array(rows)
         columns = {name: _taken(frames.arrow(self.data.get_column(name)), chosen) for name in order.columns}
-        return order.hash.mix(order.cells[cell], prints.keyed_hashes(order.hash, columns, len(rows)))
+        return order.hash.mix(order.cells[cell], fingerprint.keyed_hashes(order.hash, columns, len(rows)))
 
     def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
         """Write the rows in the order of their hashes, which tells nothing of the order they came in.
 
         Rows of equal texts are written as equal bytes.
         """
-        table = pa.table({name: files.normalize(column) for name, column in self._columns().items()})
-        first = kernels.order.argsort(prints.moment_hashes(self._columns(), len(table)))
+        table = pa.table({name: table_files.normalize(column) for name, column in self._columns().items()})
+        first = kernels.order.argsort(fingerprint.moment_hashes(self._columns(), len(table)))
         order = first[kernels.order.argsort(self._row_hashes(self.data.columns)[first])]
         ordered = table.take(pa.array(order)).combine_chunks()
-        return files.write_table(ordered, path, format, escape_formulas=escape_formulas)
+        return table_files.write_table(ordered, path, format, escape_formulas=escape_formulas)
 
     def opened(self, path: Path) -> MemoryEngine:
         """A file that was written."""
@@ -189,7 +192,7 @@ class MemoryEngine:
 
     def fingerprint(self) -> str:
         """A digest of the rows as a multiset."""
-        return prints.fingerprint(self.data.columns, [self._row_hashes(self.data.columns)])
+        return fingerprint.fingerprint(self.data.columns, [self._row_hashes(self.data.columns)])
 
     def frame(self) -> Any:
         """The kind of frame that came in; for a file, the richest one installed."""
@@ -200,9 +203,9 @@ class MemoryEngine:
     def _columns(self) -> dict[str, pa.ChunkedArray]:
         return {name: frames.arrow(self.data.get_column(name)) for name in self.data.columns}
 
-    def _row_hashes(self, columns: Sequence[str]) -> NDArray[np.uint64]:
+    def _row_hashes(self, columns: Sequence[str]) -> UInt64Array:
         listed = {name: frames.arrow(self.data.get_column(name)) for name in columns}
-        return prints.row_hashes(listed, len(self.data))
+        return fingerprint.row_hashes(listed, len(self.data))
 
 
 def _taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
@@ -212,7 +215,7 @@ def _taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
     return column.take(rows)
 
 
-def _written(column: Written, group: I4, *, plain: bool) -> pa.Array:
+def _written(column: Written, group: Int32Array, *, plain: bool) -> pa.Array:
     place = column.index[group]
     kind = pa.string() if column.values.dtype == object else None
     dictionary = pa.array(column.values, kind)

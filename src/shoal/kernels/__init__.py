@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shoal.kernels import boxes as boxes
-    from shoal.kernels import clusters as clusters
+    from shoal.kernels import cluster_merging as cluster_merging
     from shoal.kernels import generalize as generalize
     from shoal.kernels import hashing as hashing
     from shoal.kernels import kmember as kmember
     from shoal.kernels import limits as limits
+    from shoal.kernels import local_search as local_search
     from shoal.kernels import microaggregate as microaggregate
     from shoal.kernels import mondrian as mondrian
     from shoal.kernels import neighbours as neighbours
     from shoal.kernels import order as order
-    from shoal.kernels import polish as polish
     from shoal.kernels import specialize as specialize
 
 _MODULES = frozenset(
     {
         "boxes",
-        "clusters",
+        "cluster_merging",
         "generalize",
         "hashing",
         "kmember",
@@ -34,7 +34,7 @@ _MODULES = frozenset(
         "mondrian",
         "neighbours",
         "order",
-        "polish",
+        "local_search",
         "specialize",
     }
 )

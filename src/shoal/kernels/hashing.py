@@ -10,8 +10,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-U8 = NDArray[np.uint64]
-
 SEED = np.uint64(0xCBF29CE484222325)
 PRIME = np.uint64(0x100000001B3)
 FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -27,7 +25,7 @@ def mix(x):
 
 
 @njit(cache=True, nogil=True)
-def texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> U8:
+def texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """A hash for each of the texts that lie one behind the other in ``data``."""
     out = np.empty(offsets.shape[0] - 1, np.uint64)
     for i in range(out.shape[0]):
@@ -39,14 +37,14 @@ def texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> U8:
 
 
 @njit(cache=True, nogil=True)
-def add(rows: U8, values: U8, place: NDArray[np.int32], salt: np.uint64) -> None:
+def add(rows: NDArray[np.uint64], values: NDArray[np.uint64], place: NDArray[np.int32], salt: np.uint64) -> None:
     """Add a column to the hashes of its rows: row i holds ``values[place[i]]``."""
     for i in range(rows.shape[0]):
         rows[i] += mix(values[place[i]] + salt)
 
 
 @njit(cache=True, nogil=True)
-def digest(rows: U8) -> U8:
+def digest(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Three words that depend on the rows as a multiset."""
     out = np.zeros(3, np.uint64)
     for i in range(rows.shape[0]):
@@ -108,7 +106,7 @@ def sip_end(a, b, c, d, last):
 
 
 @njit(cache=True, nogil=True)
-def keyed_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], key: U8) -> U8:
+def keyed_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], key: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """SipHash-2-4 of each of the texts that lie one behind the other in ``data``."""
     out = np.empty(offsets.shape[0] - 1, np.uint64)
     for i in range(out.shape[0]):
@@ -127,7 +125,7 @@ def keyed_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], key: U8) ->
 
 
 @njit(cache=True, nogil=True)
-def keyed_pairs(first: U8, second: U8, key: U8) -> U8:
+def keyed_pairs(first: NDArray[np.uint64], second: NDArray[np.uint64], key: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """SipHash-2-4 of pairs of words, each a message of 16 bytes."""
     out = np.empty(first.shape[0], np.uint64)
     for i in range(out.shape[0]):
@@ -139,7 +137,7 @@ def keyed_pairs(first: U8, second: U8, key: U8) -> U8:
 
 
 @njit(cache=True, nogil=True)
-def sum_by_code(table: U8, begin: NDArray[np.int64], codes: NDArray[np.int32]) -> U8:
+def sum_by_code(table: NDArray[np.uint64], begin: NDArray[np.int64], codes: NDArray[np.int32]) -> NDArray[np.uint64]:
     """For each row of codes the sum of the words at ``begin[j]`` + code, over its columns j."""
     out = np.zeros(codes.shape[0], np.uint64)
     for i in range(codes.shape[0]):

@@ -18,9 +18,9 @@ import numpy as np
 from numba import njit
 
 from shoal.kernels.boxes import HEAD, KIND, NODES, SIZE, TREE, interval_loss, lowest_node
-from shoal.kernels.informed import split_target, table_of
-from shoal.kernels.lanes import clear, stretch
 from shoal.kernels.segments import LEAST_GAIN, LOW, OPEN, SHORT, TABLE, both, move, partition, sort_by_code, weigh
+from shoal.kernels.target_split import split_target, table_of
+from shoal.kernels.vectorized_boxes import clear, stretch
 
 MEDIAN, GAIN, RELAXED, TARGET = 0, 1, 2, 3
 ZERO, TWO = np.uint64(0), np.uint64(2)

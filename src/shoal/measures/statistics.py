@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from shoal.codes import Codes, encode
+from shoal.arrays import FloatArray
+from shoal.encoding.codes import Codes, encode
 from shoal.engines import Engine
 from shoal.policy import Policy, Quasi
-
-F8 = NDArray[np.float64]
 
 
 def statistics_kept(before: Codes, released: Engine, policy: Policy) -> dict[str, float]:
@@ -48,7 +46,7 @@ def _plainly(before: Codes, released: Engine, policy: Policy) -> Codes:
 class _Numbers:
     """Mean, standard deviation and correlation of the numeric attributes of a table."""
 
-    def __init__(self, values: F8, weight: F8) -> None:
+    def __init__(self, values: FloatArray, weight: FloatArray) -> None:
         present = ~np.isnan(values)
         held = present * weight[:, None]
         number = np.maximum(held.sum(axis=0), 1)
@@ -69,7 +67,7 @@ class _Numbers:
         return cls(np.where(np.isinf(values), np.nan, values), codes.weight.astype(np.float64))
 
 
-def _correlation(x: F8, y: F8, weight: F8) -> float:
+def _correlation(x: FloatArray, y: FloatArray, weight: FloatArray) -> float:
     """Pearson's correlation; NaN where one of the two does not vary."""
     if not len(x) or (x == x[0]).all() or (y == y[0]).all():
         return float("nan")

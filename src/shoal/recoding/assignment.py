@@ -9,12 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.engines import Written
 from shoal.formats.checked_json import array, array_to_json, require
 from shoal.recoding.base import (
-    F8,
-    I4,
-    I8,
     Field,
     Later,
     Output,
@@ -25,7 +23,7 @@ from shoal.recoding.base import (
     written_from_dict,
     written_to_dict,
 )
-from shoal.recoding.nearest import Sets, check_groups, nearest_boxes, points_of, sets_from_dict, sets_to_dict
+from shoal.recoding.nearest_box import Sets, check_groups, nearest_boxes, points_of, sets_from_dict, sets_to_dict
 
 
 @dataclass(frozen=True)
@@ -37,11 +35,11 @@ class Assignment:
 
     fields: tuple[Field, ...]
     output: Output
-    cells: F8
-    group: I4
-    weight: I8
-    lo: F8
-    hi: F8
+    cells: FloatArray
+    group: Int32Array
+    weight: Int64Array
+    lo: FloatArray
+    hi: FloatArray
     written: tuple[tuple[str, Written], ...]
     sets: tuple[Sets, ...] = ()
 

@@ -10,21 +10,17 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal import kernels
-from shoal.codes import Attribute
+from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
+from shoal.encoding.codes import Attribute
 from shoal.engines import Counts, Dictionary, Distinct, Engine, Kept, Plan, Reading, Written, open_data
 from shoal.errors import DataError, PolicyError, choices, some
 from shoal.formats.checked_json import array, array_to_json, member, objects, require, texts
 from shoal.formats.column_pairs import pair_names
 from shoal.policy import READ_AS, Policy
-from shoal.policy.quasi import FITTING
+from shoal.policy.columns import FITTING
 from shoal.taxonomy import Balanced, Maker, Taxonomy, maker_of
-
-I4 = NDArray[np.int32]
-I8 = NDArray[np.int64]
-F8 = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ class Field:
         maker = policy.quasi[attribute.name].maker
         return cls(attribute.name, attribute.kind, attribute.span, attribute.taxonomy, maker)
 
-    def locate(self, distinct: Distinct) -> F8:
+    def locate(self, distinct: Distinct) -> FloatArray:
         """The position of each distinct value of later data."""
         tree, maker = self.taxonomy, self.maker
         if tree is None:
@@ -143,12 +139,12 @@ def _slack(height: int) -> float:
 class Placement:
     """Where every counted cell goes: entry ``p`` sends ``weight[p]`` records of cell ``cell[p]`` to ``group[p]``."""
 
-    cell: I8
-    group: I4
-    weight: I8
+    cell: Int64Array
+    group: Int32Array
+    weight: Int64Array
 
     @classmethod
-    def whole(cls, counts: Counts, group: I4) -> Placement:
+    def whole(cls, counts: Counts, group: Int32Array) -> Placement:
         """Every combination goes to one group with all its cells."""
         cells = np.repeat(group, np.diff(counts.start)).astype(np.int32)
         return cls(np.arange(len(cells), dtype=np.int64), cells, counts.weight)
@@ -178,11 +174,11 @@ Columns = tuple[tuple[str, Written], ...]  # what is written per group, each wit
 class Later:
     """Later data as a recoding sees them: distinct combinations of their own codes, and the position of each code."""
 
-    quasi: I4
-    positions: tuple[F8, ...]
+    quasi: Int32Array
+    positions: tuple[FloatArray, ...]
 
     @property
-    def unknown(self) -> NDArray[np.bool_]:
+    def unknown(self) -> BoolArray:
         """Which combinations hold a category that the recoding has never seen."""
         found = np.zeros(len(self.quasi), bool)
         for j, positions in enumerate(self.positions):
@@ -197,8 +193,8 @@ class Placed:
     ``outside`` are those that no group holds: their group is the nearest, and its labels are not true of them.
     """
 
-    group: I4
-    outside: NDArray[np.bool_]
+    group: Int32Array
+    outside: BoolArray
     written: Columns
 
 
@@ -235,7 +231,7 @@ class Located:
     """Later data with codes, and the position of each code; ``unseen`` are the categories that have none, by column."""
 
     engine: Engine
-    positions: tuple[F8, ...]
+    positions: tuple[FloatArray, ...]
     unseen: Mapping[str, tuple[str, ...]]
 
 
@@ -286,7 +282,7 @@ def apply(recoding: Recoding, data: Any, *, nearest: bool) -> Any:
     return engine.apply(plans()).frame()
 
 
-def _refuse_outside(counts: Counts, outside: NDArray[np.bool_]) -> None:
+def _refuse_outside(counts: Counts, outside: BoolArray) -> None:
     """An error that counts the records that no box holds."""
     records = int(counts.weight[np.repeat(outside, np.diff(counts.start))].sum())
     if records:
@@ -296,13 +292,15 @@ def _refuse_outside(counts: Counts, outside: NDArray[np.bool_]) -> None:
         )
 
 
-def descended(later: Later, field: I4, at: F8, left: I4, right: I4, leaf: I4) -> I4:
+def descended(
+    later: Later, field: Int32Array, at: FloatArray, left: Int32Array, right: Int32Array, leaf: Int32Array
+) -> Int32Array:
     """Where every combination ends that falls through a tree of cuts in positions."""
     codes = np.zeros(len(field), np.int32)
     for j, positions in enumerate(later.positions):
         mine = field == j
         codes[mine] = np.searchsorted(positions, at[mine], side="right") - 1
-    found: I4 = kernels.boxes.descend(later.quasi, field, codes, left, right, leaf)
+    found: Int32Array = kernels.boxes.descend(later.quasi, field, codes, left, right, leaf)
     return found
 
 
@@ -342,7 +340,9 @@ def written_from_dict(found: Mapping[str, Any]) -> Columns:
     return tuple(made)
 
 
-def tree_from_dict(found: Mapping[str, Any], leaf: str) -> tuple[I4, F8, I4, I4, I4]:
+def tree_from_dict(
+    found: Mapping[str, Any], leaf: str
+) -> tuple[Int32Array, FloatArray, Int32Array, Int32Array, Int32Array]:
     """The arrays of a tree of cuts from JSON; ``leaf`` is the key of what its leaves lead to."""
     field = array(found, "field", np.int32, (None,))
     left, right, leaves = (array(found, name, np.int32, field.shape) for name in ("left", "right", leaf))
@@ -356,7 +356,7 @@ def check_head(fields: Sequence[Field], output: Output) -> None:
     require(len(set(names)) == len(names), "the recoding names a column twice, as a field or under 'kept'")
 
 
-def check_boxes(fields: Sequence[Field], lo: F8, hi: F8) -> None:
+def check_boxes(fields: Sequence[Field], lo: FloatArray, hi: FloatArray) -> None:
     """`DataError` unless every box has two ends in every field."""
     shape = len(lo), len(fields)
     require(lo.shape == shape and hi.shape == shape, "the ends of the boxes do not fit the fields")
@@ -383,7 +383,9 @@ def check_written(fields: Sequence[Field], output: Output, written: Columns, gro
     require(len(set(every)) == len(every), "the recoding publishes two columns under one name")
 
 
-def check_tree(fields: int, field: I4, at: F8, left: I4, right: I4, leaf: I4, leaves: int) -> None:
+def check_tree(
+    fields: int, field: Int32Array, at: FloatArray, left: Int32Array, right: Int32Array, leaf: Int32Array, leaves: int
+) -> None:
     """`DataError` unless the nodes are one tree, its cuts are cuts of fields, and its leaves lead to one of ``leaves``."""
     nodes = len(field)
     equal = all(len(other) == nodes for other in (at, left, right, leaf))
@@ -401,7 +403,7 @@ def check_tree(fields: int, field: I4, at: F8, left: I4, right: I4, leaf: I4, le
     require(((ends >= -1) & (ends < leaves)).all(), "the tree of cuts leads to a group that is not there")
 
 
-def _reaches_root(inner: I8, below: I4, nodes: int) -> bool:
+def _reaches_root(inner: Int64Array, below: Int32Array, nodes: int) -> bool:
     """Whether every node has the root above it, where each has one parent; others are in a cycle."""
     parent = np.concatenate([inner, inner])
     if (below > parent).all():  # the order in which methods number the nodes

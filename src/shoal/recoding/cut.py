@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import BoolArray, FloatArray, Int32Array
 from shoal.engines import Written
 from shoal.errors import PolicyError, choices, some
 from shoal.formats.checked_json import array, array_to_json, member, objects, require, texts, texts_or_null
@@ -18,9 +18,9 @@ from shoal.formats.column_pairs import pair_names
 from shoal.formats.dates import format_date
 from shoal.formats.labels import ROOT, cut_text, range_text, set_text
 from shoal.formats.numbers import format_number
-from shoal.groups import dense
-from shoal.recoding.base import F8, I4, Field, Later, Output, Placed, apply, check_head, head_from_dict, head_to_dict
-from shoal.recoding.writing import Ranges
+from shoal.recoding.base import Field, Later, Output, Placed, apply, check_head, head_from_dict, head_to_dict
+from shoal.recoding.group_labels import Ranges
+from shoal.requirements.groups import dense
 from shoal.taxonomy import Taxonomy
 
 NUMBERS = ("label", "lo-hi", "midpoint")  # how intervals of numbers are written
@@ -37,14 +37,14 @@ class FieldCut:
     ``listed`` has the positions of the values in them. Other values lie outside.
     """
 
-    begin: F8
-    end: F8
+    begin: FloatArray
+    end: FloatArray
     labels: tuple[str, ...]
     missing: str | None = None
     closed: bool = False
-    low: F8 | None = None
-    high: F8 | None = None
-    listed: F8 | None = None
+    low: FloatArray | None = None
+    high: FloatArray | None = None
+    listed: FloatArray | None = None
 
     @classmethod
     def whole(cls) -> FieldCut:
@@ -52,7 +52,7 @@ class FieldCut:
         return cls(np.array([-np.inf]), np.array([np.inf]), (ROOT,), ROOT)
 
     @classmethod
-    def of_ends(cls, field: Field, ends: F8, *, closed: bool = False, shown: Ranges | None = None) -> FieldCut:
+    def of_ends(cls, field: Field, ends: FloatArray, *, closed: bool = False, shown: Ranges | None = None) -> FieldCut:
         """Numbers or dates, cut at ascending ends; ``shown`` has what is published of each interval, where not all of it."""
         text = format_date if field.kind == "date" else format_number
         labels = [cut_text(a, b, text) for a, b in pairwise(ends)]
@@ -72,7 +72,7 @@ class FieldCut:
         *,
         tree: Taxonomy | None = None,
         sets: bool = False,
-        seen: I4 | None = None,
+        seen: Int32Array | None = None,
     ) -> FieldCut:
         """Nodes of the field's taxonomy by their ids, in the order of their leaves; with ``sets`` written as these.
 
@@ -100,7 +100,7 @@ class FieldCut:
         """Whether everything is the root."""
         return self.labels == (ROOT,)
 
-    def released(self, place: I4, positions: F8) -> I4:
+    def released(self, place: Int32Array, positions: FloatArray) -> Int32Array:
         """The interval of each position; where that has no released records, the nearest interval that has some."""
         seen = np.flatnonzero(self._seen)
         inside = place < len(self.labels)
@@ -113,7 +113,7 @@ class FieldCut:
         near = seen[np.where(closer, behind, before)]
         return np.where(inside & ~self._seen[np.where(inside, place, 0)], near, place).astype(np.int32)
 
-    def ends(self, part: I4) -> tuple[F8, F8]:
+    def ends(self, part: Int32Array) -> tuple[FloatArray, FloatArray]:
         """Where the published ranges of intervals begin and end; infinite for the root and for a missing value."""
         begin, end = (self.begin, self.end) if self.low is None or self.high is None else (self.low, self.high)
         inside = part < len(begin)
@@ -137,7 +137,7 @@ class FieldCut:
         require(bounded, f"the cut of {name!r} has an end that cannot be written")
 
     @property
-    def _seen(self) -> NDArray[np.bool_]:
+    def _seen(self) -> BoolArray:
         """The intervals that are written; the others hold suppressed records alone."""
         if self.low is None or self.high is None:
             return np.ones(len(self.begin), bool)
@@ -235,7 +235,7 @@ class Cut:
         group = np.where(gone, -1, group).astype(np.int32)
         return Placed(group, outside & (group >= 0), self.write(parts[first]))
 
-    def _gone(self, parts: I4) -> NDArray[np.bool_]:
+    def _gone(self, parts: Int32Array) -> BoolArray:
         """Which combinations of intervals are suppressed."""
         if not self.suppressed:
             return np.zeros(len(parts), bool)
@@ -245,7 +245,7 @@ class Cut:
         known = set(self.suppressed)
         return np.array([row in known for row in self.labels(parts[first])], bool)[group]
 
-    def write(self, parts: I4, *, numbers: str | None = None) -> tuple[tuple[str, Written], ...]:
+    def write(self, parts: Int32Array, *, numbers: str | None = None) -> tuple[tuple[str, Written], ...]:
         """The released columns of groups that lie in the intervals ``parts`` [group, field]; missing is the one behind."""
         found: list[tuple[str, Written]] = []
         for j, (field, cut) in enumerate(zip(self.fields, self.cuts, strict=True)):
@@ -257,7 +257,7 @@ class Cut:
             found += [(field.name, column) for column in columns]
         return tuple(found)
 
-    def labels(self, parts: I4) -> list[tuple[str | None, ...]]:
+    def labels(self, parts: Int32Array) -> list[tuple[str | None, ...]]:
         """What is published for groups, as combinations of labels."""
         columns = [[None if i < 0 else w.values[i] for i in w.index] for _, w in self.write(parts, numbers="label")]
         return list(zip(*columns, strict=True))
@@ -325,7 +325,7 @@ def _nodes(field: Field, labels: list[Any]) -> FieldCut:
     return FieldCut.of_nodes(field, nodes)
 
 
-def _intervals_of(cut: FieldCut, positions: F8) -> tuple[I4, NDArray[np.bool_]]:
+def _intervals_of(cut: FieldCut, positions: FloatArray) -> tuple[Int32Array, BoolArray]:
     """The interval of every position (the nearest, the earlier on ties), and which positions lie outside all of them.
 
     A missing value has the place behind the last interval; an unknown category lies outside, nearest to the first.
@@ -350,7 +350,7 @@ def _intervals_of(cut: FieldCut, positions: F8) -> tuple[I4, NDArray[np.bool_]]:
     return place.astype(np.int32), (~inside | unknown) & ~missing & (not cut.uncut)
 
 
-def _written(name: str, cut: FieldCut, part: I4) -> Written:
+def _written(name: str, cut: FieldCut, part: Int32Array) -> Written:
     if cut.missing is None:
         return Written(
             name,
@@ -365,7 +365,7 @@ def _written(name: str, cut: FieldCut, part: I4) -> Written:
     )
 
 
-def _numbers(field: Field, cut: FieldCut, part: I4, style: str) -> list[Written]:
+def _numbers(field: Field, cut: FieldCut, part: Int32Array, style: str) -> list[Written]:
     """Numeric columns; the root and a missing value have no ends and no middle."""
     begin, end = (cut.begin, cut.end) if cut.low is None or cut.high is None else (cut.low, cut.high)
     seen = begin <= end  # others hold suppressed records alone and are not written

@@ -12,15 +12,15 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
-from shoal.codes import Attribute, Codes
+from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
+from shoal.encoding.codes import Attribute, Codes
 from shoal.engines import Written
 from shoal.errors import DataError
 from shoal.formats.checked_json import array, member, objects, require, texts_or_null
 from shoal.formats.dates import format_date
-from shoal.recoding.base import F8, I4, I8, Field, Later, Output, Placement, check_head, head_from_dict, head_to_dict
-from shoal.recoding.writing import PLACES, decimal_places
+from shoal.recoding.base import Field, Later, Output, Placement, check_head, head_from_dict, head_to_dict
+from shoal.recoding.group_labels import PLACES, decimal_places
 
 DAY = 86400.0
 PART = 65_536  # records that are drawn at once
@@ -40,7 +40,7 @@ class Scale:
     high: float
 
     @classmethod
-    def of(cls, attribute: Attribute, values: F8, bounds: tuple[float, float] | None) -> Scale:
+    def of(cls, attribute: Attribute, values: FloatArray, bounds: tuple[float, float] | None) -> Scale:
         """What the values of the released records show, or the bounds of the policy where there are any."""
         unit = DAY if attribute.kind == "date" and not (values % DAY).any() else 1.0
         values = values / unit
@@ -64,14 +64,14 @@ class Scale:
         """The width of all values, by which attributes are made comparable."""
         return self.high - self.low if self.high > self.low else 1.0
 
-    def fold(self, mean: F8, deviation: F8) -> F8:
+    def fold(self, mean: FloatArray, deviation: FloatArray) -> FloatArray:
         """Turn back at equal distances from the mean what would leave the ends: the mean stays where it is."""
         reach = np.maximum(np.minimum(mean - self.low, self.high - mean), 0.0)
         turn = 4 * np.where(reach > 0, reach, 1.0)
         there = np.where(reach > 0, (deviation + reach) % turn, 0.0)
         return np.asarray(mean + np.where(there > 2 * reach, 3 * reach - there, there - reach), np.float64)
 
-    def rounded(self, values: F8, chance: F8) -> F8:
+    def rounded(self, values: FloatArray, chance: FloatArray) -> FloatArray:
         """The decimal below or above, by chance, so that the mean stays where it is; never beyond the ends."""
         if self.places is None:
             return np.clip(values, self.low, self.high)
@@ -82,7 +82,7 @@ class Scale:
         whole = np.where(np.abs(scaled - near) < 1e-6, near, np.floor(scaled + chance))
         return np.asarray(np.clip(whole, low, high) / scale, np.float64)
 
-    def written(self, values: F8, gone: NDArray[np.bool_], kind: str) -> Written:
+    def written(self, values: FloatArray, gone: BoolArray, kind: str) -> Written:
         """A released column: whole numbers whole, dates as text."""
         kept, index = np.unique(np.where(gone, self.low, values), return_inverse=True)
         place = np.where(gone, -1, index).astype(np.int32)
@@ -100,12 +100,12 @@ class Shares:
 
     name: str
     labels: tuple[str | None, ...]
-    start: I8
-    code: I4
-    count: I8
+    start: Int64Array
+    code: Int32Array
+    count: Int64Array
 
     @classmethod
-    def of(cls, attribute: Attribute, group: I8, code: I4, weight: I8, groups: int) -> Shares:
+    def of(cls, attribute: Attribute, group: Int64Array, code: Int32Array, weight: Int64Array, groups: int) -> Shares:
         """Count what lies in the groups."""
         assert attribute.taxonomy is not None  # noqa: S101
         size = attribute.size
@@ -126,7 +126,7 @@ class Shares:
             array(found, "count", np.int64, code.shape),
         )
 
-    def check(self, size: I8) -> None:
+    def check(self, size: Int64Array) -> None:
         """`DataError` unless every group has as many values as ``size`` says it has records."""
         rises = len(self.start) == len(size) + 1 and self.start[0] == 0 and (np.diff(self.start) > 0).all()
         codes = ((self.code >= 0) & (self.code < len(self.labels))).all() and (self.count > 0).all()
@@ -134,7 +134,7 @@ class Shares:
         fits = fits and np.array_equal(np.add.reduceat(self.count, self.start[:-1]) if len(size) else size, size)
         require(fits, f"the shares of {self.name!r} do not fit the groups")
 
-    def draw(self, first: I8, size: I8, chance: F8) -> Written:
+    def draw(self, first: Int64Array, size: Int64Array, chance: FloatArray) -> Written:
         """For every record the value of a member of its group, which has ``size`` records behind ``first`` others."""
         member = first + np.minimum((chance * size).astype(np.int64), size - 1)
         code = self.code[np.searchsorted(np.cumsum(self.count), member, side="right")]
@@ -153,12 +153,12 @@ class Moments:
     divides by the geometric mean of how many have the one and the other, so that no direction has a negative variance.
     """
 
-    mean: F8
-    covariance: F8
-    absent: F8
+    mean: FloatArray
+    covariance: FloatArray
+    absent: FloatArray
 
     @classmethod
-    def of(cls, values: F8, width: F8, weight: I8, begin: I8) -> Moments:
+    def of(cls, values: FloatArray, width: FloatArray, weight: Int64Array, begin: Int64Array) -> Moments:
         """Of ``values[entry, field]``, NaN where missing; group g has the entries from ``begin[g]`` on."""
         fields = values.shape[1]
         present = ~np.isnan(values)
@@ -180,7 +180,7 @@ class Moments:
                 covariance[:, i, j] = covariance[:, j, i] = both / np.maximum(shared, 1) * width[i] * width[j]
         return cls(mean, covariance, 1 - number / size[:, None])
 
-    def draw(self, group: I8, chance: F8, scales: Sequence[Scale]) -> F8:
+    def draw(self, group: Int64Array, chance: FloatArray, scales: Sequence[Scale]) -> FloatArray:
         """Numbers for records of these groups, before they are rounded; ``chance`` has a draw from 0 to 1 for each."""
         width = np.array([s.width for s in scales])
         first, last = int(group[0]), int(group[-1]) + 1
@@ -203,7 +203,7 @@ class Synthesis:
 
     fields: tuple[Field, ...]
     output: Output
-    size: I8
+    size: Int64Array
     scales: tuple[Scale, ...]
     moments: Moments
     shares: tuple[Shares, ...]
@@ -258,7 +258,7 @@ class Synthesis:
         found = {w.name: w for w in (*self._numbers(group, rng), *self._categories(group, rng))}
         return tuple((f.name, found[f.name]) for f in self.fields)
 
-    def _numbers(self, group: I8, rng: np.random.Generator) -> Iterator[Written]:
+    def _numbers(self, group: Int64Array, rng: np.random.Generator) -> Iterator[Written]:
         if not self.scales:
             return
         shape = len(group), len(self.scales)
@@ -272,7 +272,7 @@ class Synthesis:
             gone = rng.random(len(group)) < self.moments.absent[group, i]
             yield scale.written(rounded, gone, self.fields[self._place(scale.name)].kind)
 
-    def _categories(self, group: I8, rng: np.random.Generator) -> Iterator[Written]:
+    def _categories(self, group: Int64Array, rng: np.random.Generator) -> Iterator[Written]:
         first = (np.cumsum(self.size) - self.size)[group]
         for shares in self.shares:
             yield shares.draw(first, self.size[group], rng.random(len(group)))
@@ -327,7 +327,7 @@ class Synthesis:
         return cls(*head_from_dict(found), size, scales, Moments(mean, covariance, absent), shares)
 
 
-def one_by_one(placement: Placement) -> tuple[Placement, I4]:
+def one_by_one(placement: Placement) -> tuple[Placement, Int32Array]:
     """Every record by itself, numbered group behind group; and the group of each number. Suppressed ones stay so."""
     order = np.argsort(placement.group, kind="stable")
     order = order[placement.group[order] >= 0]

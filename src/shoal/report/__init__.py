@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from shoal.report.facts import Facts
-from shoal.report.page import html
-from shoal.report.path import explain
-from shoal.report.picture import Picture
+from shoal.report.html_report import html
+from shoal.report.path_page import Picture
+from shoal.report.path_text import explain
+from shoal.report.summary import Facts
 
 __all__ = ["Facts", "Picture", "explain", "html"]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from shoal.requirements.anonymity import KAnonymity
-from shoal.requirements.base import (
+from shoal.requirements.certificate import DRAWN, PARTS, UNION, Certificate, Finding, certify, settle
+from shoal.requirements.k_anonymity import KAnonymity
+from shoal.requirements.l_diversity import LDiversity
+from shoal.requirements.personalized_k import OwnK
+from shoal.requirements.requirement import (
     Combined,
     Layout,
     Limits,
@@ -19,11 +22,8 @@ from shoal.requirements.base import (
     parameters,
     refuse_unreachable,
 )
-from shoal.requirements.bounds import AlphaKAnonymity, BetaLikeness, ConfidenceBound, DeltaDisclosure
-from shoal.requirements.certificate import DRAWN, PARTS, UNION, Certificate, Finding, certify, settle
-from shoal.requirements.closeness import TCloseness
-from shoal.requirements.diversity import LDiversity
-from shoal.requirements.own import OwnK
+from shoal.requirements.share_bounds import AlphaKAnonymity, BetaLikeness, ConfidenceBound, DeltaDisclosure
+from shoal.requirements.t_closeness import TCloseness
 
 KINDS = (KAnonymity, LDiversity, TCloseness, AlphaKAnonymity, BetaLikeness, ConfidenceBound, DeltaDisclosure)
 REQUIREMENTS: dict[str, type[Any]] = {kind.name: kind for kind in KINDS}

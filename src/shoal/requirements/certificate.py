@@ -9,11 +9,11 @@ from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import BoolArray
 from shoal.errors import visible
-from shoal.groups import Groups
-from shoal.requirements.base import Requirement, describe, parameters
+from shoal.requirements.groups import Groups
+from shoal.requirements.requirement import Requirement, describe, parameters
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _finding(groups: Groups, requirement: Requirement, label: Callable[[str, int
     )
 
 
-def settle(groups: Groups, requirements: Iterable[Requirement]) -> NDArray[np.bool_]:
+def settle(groups: Groups, requirements: Iterable[Requirement]) -> BoolArray:
     """Which groups may stay, once those that fail are left out, and those that fail for want of these, and so on.
 
     Leaving out records shrinks the groups of other attribute sets and shifts the distribution of the whole table, so the

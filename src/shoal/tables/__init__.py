@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from shoal.errors import PolicyError, choices
-from shoal.method import Method
+from shoal.pipeline.method import Method
 from shoal.tables.bottom_up import BottomUpGeneralization
 from shoal.tables.condensation import Condensation
 from shoal.tables.kmember import KMember
 from shoal.tables.knn import KNearest
 from shoal.tables.mdav import MDAV
 from shoal.tables.mondrian import Mondrian
-from shoal.tables.tds import TopDownSpecialization
+from shoal.tables.top_down import TopDownSpecialization
 
 METHODS: dict[str, type[Method]] = {
     method.name: method

@@ -10,20 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal import kernels
-from shoal.codes import Codes
-from shoal.decision import Decision, Slices
+from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
+from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, choices
-from shoal.method import Common, Method, Progress
-from shoal.path import Path, Step
+from shoal.pipeline.method import Common, Method, Progress
 from shoal.policy import Policy
-from shoal.tables.identifiers import Allowance, Combinations, IdentifierSet, identifier_sets
-from shoal.tables.values import SAME, Values, class_counts
-
-I4 = NDArray[np.int32]
-I8 = NDArray[np.int64]
+from shoal.recoding.grouping import Decision, Slices
+from shoal.recoding.search_path import Path, Step
+from shoal.tables.attribute_sets import Allowance, Combinations, IdentifierSet, identifier_sets
+from shoal.tables.specialization_trees import SAME, Values, class_counts
 
 ANONYMITY = ("records", "smallest")
 
@@ -96,11 +93,11 @@ class BottomUpGeneralization(Method):
 class _Union:
     """What closing a value would make of some groups: the groups, the union each goes to, and those unions' figures."""
 
-    groups: I8
-    number: I4
-    one: I8
-    size: I8
-    ok: NDArray[np.bool_]
+    groups: Int64Array
+    number: Int32Array
+    one: Int64Array
+    size: Int64Array
+    ok: BoolArray
 
     @property
     def failing(self) -> int:
@@ -117,15 +114,15 @@ class _Crowd:
 
     of: IdentifierSet
     rows: Combinations
-    node: I4
-    size: I8
-    ok: NDArray[np.bool_]
-    first: I8
-    last: I8
-    following: I8
+    node: Int32Array
+    size: Int64Array
+    ok: BoolArray
+    first: Int64Array
+    last: Int64Array
+    following: Int64Array
 
     @classmethod
-    def of_set(cls, codes: Codes, of: IdentifierSet, leaf: list[I4]) -> _Crowd:
+    def of_set(cls, codes: Codes, of: IdentifierSet, leaf: list[Int32Array]) -> _Crowd:
         """Every combination a group of its own; ``leaf`` has the value of every code of every attribute."""
         rows = Combinations.of(codes, of)
         node = np.stack(
@@ -147,7 +144,7 @@ class _Crowd:
         """The records of the smallest group."""
         return int(self.size.min())
 
-    def union(self, a: int, v: int, parent: I4) -> _Union:
+    def union(self, a: int, v: int, parent: Int32Array) -> _Union:
         """What closing value v of our attribute a would make of the groups below it."""
         groups = np.flatnonzero(parent[self.node[:, a]] == v)
         number, one = kernels.generalize.merge(self.node, groups, a)
@@ -176,7 +173,7 @@ class _Crowd:
         self.node, self.size, self.ok = self.node[stays], self.size[stays], self.ok[stays]
         self.first, self.last = self.first[stays], self.last[stays]
 
-    def _passing(self, groups: I8, number: I4, size: I8) -> NDArray[np.bool_]:
+    def _passing(self, groups: Int64Array, number: Int32Array, size: Int64Array) -> BoolArray:
         rows = self.rows
         if rows.plain:
             return size >= rows.limits.least
@@ -201,16 +198,16 @@ class _Climb:
     policy: Policy
     anonymity: str
     values: Values
-    parent: I4
-    above: I4
+    parent: Int32Array
+    above: Int32Array
     ready: set[int]
     cut: list[set[int]]
     crowds: list[_Crowd]
     allowance: Allowance
     ncp: float
     information: float
-    brings: NDArray[np.float64]
-    slack: NDArray[np.float64]
+    brings: FloatArray
+    slack: FloatArray
     steps: list[Step] = field(default_factory=list)
     origin: tuple[dict[tuple[str, ...], int], dict[str, float]] = field(default_factory=lambda: ({}, {}))
 
@@ -349,7 +346,7 @@ class _Climb:
                 above, many = np.unique(self.parent[crowd.node[union.groups, b]], return_counts=True)
                 self.slack[above[above >= 0]] += each * many[above >= 0] + 1
 
-    def _most(self, ready: list[int]) -> NDArray[np.float64]:
+    def _most(self, ready: list[int]) -> FloatArray:
         """What closing each value brings at most: all below it that fails, or a rise of what is smallest nowhere else."""
         marked = np.zeros(len(self.parent), bool)
         marked[ready] = True
@@ -373,7 +370,7 @@ class _Climb:
         return {**found, "information": max(self.information, 0.0)} if self.values.informed else found
 
 
-def _opened(values: Values) -> I4:
+def _opened(values: Values) -> Int32Array:
     """Make all values of all attributes; the parent of each, -1 for the topmost."""
     waiting = [values.root(j) for j in range(len(values.attributes))]
     parent = dict.fromkeys(waiting, -1)

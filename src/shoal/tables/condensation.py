@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from typing import ClassVar, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from shoal.codes import Codes
-from shoal.decision import Decision
+from shoal.arrays import Int32Array
+from shoal.encoding.codes import Codes
 from shoal.engines import Engine, Written
 from shoal.errors import PolicyError, RequirementNotMet
-from shoal.learned import Columns
-from shoal.method import Common, Found, Made, Progress
+from shoal.pipeline.method import Common, Found, Made, Progress
 from shoal.policy import Policy
 from shoal.recoding import Field, Output, Placement, Style, Synthesis, one_by_one
+from shoal.recoding.grouping import Decision
+from shoal.recoding.publishing import Columns
 from shoal.requirements import OwnK
 from shoal.tables.knn import KNearest
 
@@ -141,7 +141,7 @@ class Condensation(KNearest):
         return Made(synthesis, table((*_numbered(self.policy, group), *own)), table(synthesis.draw(rng)))
 
 
-def _numbered(policy: Policy, group: NDArray[np.int32]) -> Columns:
+def _numbered(policy: Policy, group: Int32Array) -> Columns:
     """The number of a group in the place of the quasi-identifiers.
 
     It stands in one of every set that a requirement looks at, so that all of them see the same groups; the rest is empty.

@@ -12,15 +12,16 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from shoal.clusters import I4, Records
-from shoal.codes import Codes
-from shoal.decision import Decision
+from shoal.arrays import Int32Array
+from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, choices
-from shoal.method import Common, Method, Progress
+from shoal.pipeline.clustering import Records
+from shoal.pipeline.method import Common, Method, Progress
 from shoal.policy import Policy
-from shoal.requirements.base import real
-from shoal.tables.clusters import LAST, SEED, Aims, Search, clustered
-from shoal.tables.values import classes_of
+from shoal.recoding.grouping import Decision
+from shoal.requirements.requirement import real
+from shoal.tables.cluster_search import LAST, SEED, Aims, Search, clustered
+from shoal.tables.specialization_trees import classes_of
 
 FURTHEST = ("last", "seed")
 DIVERSITY = ("equal", "sensitive")
@@ -99,7 +100,7 @@ class KMember(Method):
         search = Search(LAST if self.furthest == "last" else SEED, True, self._aims(codes, records))
         return clustered(codes, self.policy, records, search, self.part, rng, progress)
 
-    def _class(self, codes: Codes) -> I4 | None:
+    def _class(self, codes: Codes) -> Int32Array | None:
         """The classes of the cells where the target is itself a quasi-identifier."""
         if not _price(self.target_penalty, "target_penalty") or self.policy.target not in self.policy.quasi:
             return None

@@ -10,12 +10,12 @@ from typing import ClassVar, Unpack
 
 import numpy as np
 
-from shoal.clusters import Records
-from shoal.codes import Codes
-from shoal.decision import Decision
-from shoal.method import Common, Method, Progress
+from shoal.encoding.codes import Codes
+from shoal.pipeline.clustering import Records
+from shoal.pipeline.method import Common, Method, Progress
 from shoal.policy import Policy
-from shoal.tables.clusters import RANDOM, Aims, Search, clustered
+from shoal.recoding.grouping import Decision
+from shoal.tables.cluster_search import RANDOM, Aims, Search, clustered
 
 
 class KNearest(Method):

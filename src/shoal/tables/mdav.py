@@ -15,18 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal import kernels, threads
-from shoal.clusters import meet
-from shoal.codes import Attribute, Codes
-from shoal.decision import Decision
+from shoal.arrays import FloatArray, Int32Array, Int64Array
+from shoal.encoding.codes import Attribute, Codes
 from shoal.errors import PolicyError
-from shoal.method import LEAST_AVERAGED, Method, Progress
+from shoal.pipeline.clustering import meet
+from shoal.pipeline.method import LEAST_AVERAGED, Method, Progress
 from shoal.policy import Policy
 from shoal.recoding import Style
+from shoal.recoding.grouping import Decision
 from shoal.requirements import lower
-
-I4 = NDArray[np.int32]
-I8 = NDArray[np.int64]
-F8 = NDArray[np.float64]
 
 SMALL = (
     "mdav writes labels instead of means, since the policy allows groups of fewer than 3 records, whose mean would show each "
@@ -147,16 +144,16 @@ class Space:
     category j have the places ``first[j]`` to ``first[j + 1]``, its nodes begin at ``trees[-1][j]``.
     """
 
-    number: F8
-    factor: F8
-    gap: F8
-    code: I4
-    first: I8
-    absent: I8
+    number: FloatArray
+    factor: FloatArray
+    gap: FloatArray
+    code: Int32Array
+    first: Int64Array
+    absent: Int64Array
     trees: tuple[NDArray[Any], ...]
 
     @classmethod
-    def of(cls, codes: Codes, weights: F8) -> Space:
+    def of(cls, codes: Codes, weights: FloatArray) -> Space:
         """Attributes that cannot tell two records apart are left out."""
         weights = np.ldexp(weights, -_exponent(weights))  # large ones may not overflow
         number, factor, gap, code, trees = [], [], [], [], []
@@ -184,12 +181,12 @@ class Space:
         )
 
 
-def _exponent(values: F8) -> int:
+def _exponent(values: FloatArray) -> int:
     """The power of two that all values are below."""
     return int(np.frexp(np.abs(values).max(initial=0.0))[1])
 
 
-def _standard(attribute: Attribute, records: NDArray[Any]) -> tuple[F8, float]:
+def _standard(attribute: Attribute, records: NDArray[Any]) -> tuple[FloatArray, float]:
     """The positions of a number, shrunk, and the variance of these over the records that each code has."""
     known = np.isfinite(attribute.position)
     value, records = attribute.position[known], records[known]
@@ -225,7 +222,7 @@ class _Rest:
     Sums of numbers are kept in whole multiples of 1 / ``grid``, so that they are exact, whatever was taken in what order.
     """
 
-    def __init__(self, space: Space, weight: I8, k: int, workers: threads.Workers) -> None:
+    def __init__(self, space: Space, weight: Int64Array, k: int, workers: threads.Workers) -> None:
         self.space, self.workers = space, workers
         self.left = int(weight.sum())
         self.rows = (space.number.copy(), space.code.copy(), weight.copy())
@@ -254,7 +251,7 @@ class _Rest:
         """The row furthest from another; the distances of all from it stay known."""
         return self._scan(self.rows[0][:, row].copy(), self.rows[1][:, row].copy())
 
-    def _scan(self, point: F8, code: I4) -> int:
+    def _scan(self, point: FloatArray, code: Int32Array) -> int:
         kernels.microaggregate.spread(code, self.space.trees, self.space.first, self.reach)
         size = len(self.rows[2])
         parts = threads.CORES if size >= PART else 1
@@ -301,7 +298,7 @@ class _Rest:
             kernels.microaggregate.close(self.rows, self.ref)
             self.rows = (number, code, count[: self.filled])
 
-    def finish(self, group: int) -> I4:
+    def finish(self, group: int) -> Int32Array:
         """All that is left goes to one group; the group of every record in the order of the combinations."""
         count = self.rows[2]
         done = len(self.order) - self.left
@@ -309,7 +306,7 @@ class _Rest:
         return self.group[np.argsort(self.order, kind="stable")]
 
 
-def _grouped(space: Space, weight: I8, k: int, progress: Progress) -> I4:
+def _grouped(space: Space, weight: Int64Array, k: int, progress: Progress) -> Int32Array:
     """MDAV: the group of every record, in the order of the cells.
 
     Cells that differ in confidential values alone are equally far from everything, so the records of a combination leave
@@ -343,7 +340,7 @@ def _grouped(space: Space, weight: I8, k: int, progress: Progress) -> I4:
     return found
 
 
-def _optimal(codes: Codes, k: int, progress: Progress) -> I4:
+def _optimal(codes: Codes, k: int, progress: Progress) -> Int32Array:
     """Hansen and Mukherjee: the group of every record by one number, in the order of the cells."""
     attribute = codes.attributes[0]
     position = np.repeat(attribute.position[codes.quasi[:, 0]], codes.weight)

@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal import kernels, threads
-from shoal.codes import Codes
-from shoal.decision import Cuts, Decision, Regions
+from shoal.arrays import FloatArray, Int32Array, Int64Array
+from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, choices
-from shoal.method import Common, Method, Progress
+from shoal.pipeline.method import Common, Method, Progress
 from shoal.policy import Policy
 from shoal.recoding import Placement
+from shoal.recoding.grouping import Cuts, Decision, Regions
 from shoal.requirements import lower
-from shoal.tables.values import classes_of
+from shoal.tables.specialization_trees import classes_of
 
 CUTS = ("gain", "median", "target")
 MEDIAN, GAIN, RELAXED, TARGET = 0, 1, 2, 3
@@ -119,10 +120,10 @@ class Mondrian(Method):
 class _Tree:
     """The nodes of the cuts: attribute (-1: a group), cut, children, segment of rows."""
 
-    attribute: NDArray[np.int32]
-    cut: NDArray[np.int32]
-    child: NDArray[np.int32]
-    segment: NDArray[np.int64]
+    attribute: Int32Array
+    cut: Int32Array
+    child: Int32Array
+    segment: Int64Array
 
     @property
     def below(self) -> list[tuple[int, int]]:
@@ -131,7 +132,7 @@ class _Tree:
         return [_bounds(half) for half in self.segment[1:]] if end - begin > PIECE else []
 
     @property
-    def leaves(self) -> NDArray[np.int64]:
+    def leaves(self) -> Int64Array:
         """The groups, in the order of their rows."""
         leaf = np.flatnonzero(self.attribute < 0)
         return leaf[np.argsort(self.segment[leaf, 0], kind="stable")]
@@ -142,8 +143,8 @@ class _Forest:
     """Rows of codes to be cut in place, with what the kernels need to judge a cut."""
 
     rows: NDArray[Any]
-    weight: NDArray[np.int32]
-    ref: NDArray[np.int32]
+    weight: Int32Array
+    ref: Int32Array
     width: int
     mode: int
     geometry: tuple[NDArray[Any], ...]
@@ -153,7 +154,7 @@ class _Forest:
     records: int
 
     @classmethod
-    def of(cls, codes: Codes, policy: Policy, mode: int, weights: NDArray[np.float64]) -> _Forest:
+    def of(cls, codes: Codes, policy: Policy, mode: int, weights: FloatArray) -> _Forest:
         counts = codes.counts
         layout = codes.layout
         limits = lower(policy.require, layout)
@@ -225,11 +226,11 @@ class _Forest:
         return _Tree(*grown)
 
 
-def _bounds(segment: NDArray[np.int64]) -> tuple[int, int]:
+def _bounds(segment: Int64Array) -> tuple[int, int]:
     return int(segment[0]), int(segment[1])
 
 
-def _first_codes(codes: Codes) -> NDArray[np.int32]:
+def _first_codes(codes: Codes) -> Int32Array:
     """The first code under each node, at the place where the geometry has the last."""
     ints = codes.geometry.ints
     found = np.zeros(len(ints), np.int32)
@@ -240,7 +241,7 @@ def _first_codes(codes: Codes) -> NDArray[np.int32]:
     return found
 
 
-def _padded(quasi: NDArray[np.int32], most: int) -> NDArray[Any]:
+def _padded(quasi: Int32Array, most: int) -> NDArray[Any]:
     """A copy of codes below ``most`` in the shortest type, its rows a multiple of 16 bytes, as the kernels compare them."""
     kind = np.dtype(np.uint16 if most <= 1 << 16 else np.int32)
     lanes = 16 // kind.itemsize
@@ -276,7 +277,7 @@ def _reached(tree: _Tree) -> _Tree:
     return _Tree(tree.attribute[seen], tree.cut[seen], child[seen], tree.segment[seen])
 
 
-def _groups(tree: _Tree) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _groups(tree: _Tree) -> tuple[Int64Array, Int32Array]:
     leaves = tree.leaves
     sizes = tree.segment[leaves, 1] - tree.segment[leaves, 0]
     return leaves, np.repeat(np.arange(len(leaves), dtype=np.int32), sizes)
@@ -308,9 +309,7 @@ def _regions(codes: Codes, tree: _Tree, forest: _Forest) -> Regions:
     return Regions(lo[leaves], hi[leaves], shared[leaves])
 
 
-def _strict(
-    codes: Codes, ref: NDArray[np.int32], tree: _Tree, box: tuple[NDArray[np.int32], NDArray[np.int32]]
-) -> Decision:
+def _strict(codes: Codes, ref: Int32Array, tree: _Tree, box: tuple[Int32Array, Int32Array]) -> Decision:
     leaves, by_row = _groups(tree)
     group = np.empty(len(codes.quasi), np.int32)
     group[ref] = by_row

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.taxonomy.makers import (
-    PARTS,
-    SIDES,
-    WORDS,
-    Balanced,
-    Boundaries,
-    DateParts,
-    Maker,
-    Mask,
-    Widths,
-    maker_of,
-)
+from shoal.taxonomy.builders import PARTS, SIDES, WORDS, Balanced, Boundaries, DateParts, Maker, Mask, Widths, maker_of
 from shoal.taxonomy.tree import BY, Derived, Nested, Taxonomy, narrow_branches
 
 __all__ = [

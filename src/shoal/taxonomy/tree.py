@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import BoolArray, FloatArray, Int32Array
 from shoal.errors import DataError, PolicyError, choices, some
 from shoal.formats.labels import ROOT, branch_text
 from shoal.formats.numbers import format_number, parse_number
-from shoal.taxonomy import files
+from shoal.taxonomy import tree_files
 from shoal.taxonomy.balancing import joined
-from shoal.taxonomy.building import I4, LEAF, Builder, Nodes, refuse_high
+from shoal.taxonomy.nodes import LEAF, Builder, Nodes, refuse_high
 
 BY = ("level", "height")
 
@@ -46,11 +46,11 @@ class Taxonomy:
     """
 
     label: tuple[str | None, ...]
-    parent: I4
-    lo: I4
-    hi: I4
-    level: I4
-    height: I4
+    parent: Int32Array
+    lo: Int32Array
+    hi: Int32Array
+    level: Int32Array
+    height: Int32Array
     made: bool = field(default=False)
 
     @classmethod
@@ -140,12 +140,12 @@ class Taxonomy:
     def load(cls, path: str | Path) -> Taxonomy:
         """A nested YAML file, or a CSV file with one row per leaf and one column per level, without header."""
         file = Path(path)
-        text = files.read_text(file)
-        made = text.startswith(files.MADE)
+        text = tree_files.read_text(file)
+        made = text.startswith(tree_files.MADE)
         try:
-            if file.suffix.lower() in files.CSV:
-                return cls.from_paths(files.rows_of(text.removeprefix(files.MADE)), made=made)
-            return cls.from_nested(files.nested_of(text), made=made)
+            if file.suffix.lower() in tree_files.CSV:
+                return cls.from_paths(tree_files.rows_of(text.removeprefix(tree_files.MADE)), made=made)
+            return cls.from_nested(tree_files.nested_of(text), made=made)
         except DataError as error:
             raise DataError(f"{error} (in {file.name!r})") from error
 
@@ -154,8 +154,8 @@ class Taxonomy:
 
         A tree that was made from the data says so in its first line, and stays out of public policies when it is read.
         """
-        text = self.to_csv() if Path(path).suffix.lower() in files.CSV else self.to_yaml()
-        files.write_text(path, files.MADE + text if self.made else text)
+        text = self.to_csv() if Path(path).suffix.lower() in tree_files.CSV else self.to_yaml()
+        tree_files.write_text(path, tree_files.MADE + text if self.made else text)
 
     @property
     def size(self) -> int:
@@ -163,7 +163,7 @@ class Taxonomy:
         return int(self.hi[0]) + 1
 
     @cached_property
-    def leaf(self) -> I4:
+    def leaf(self) -> Int32Array:
         """The node of every leaf code."""
         return np.flatnonzero(self.height == 0).astype(np.int32)
 
@@ -178,7 +178,7 @@ class Taxonomy:
         return {label: code for code, label in enumerate(self.leaves) if label is not None}
 
     @cached_property
-    def share(self) -> NDArray[np.float64]:
+    def share(self) -> FloatArray:
         """Of every node, the leaves below it over all leaves: 0 for a leaf, 1 for the root."""
         share = (self.hi - self.lo + 1) / self.size
         share[self.leaf] = 0.0
@@ -191,7 +191,7 @@ class Taxonomy:
             node = int(self.parent[node])
         return node
 
-    def covers(self, lo: I4, hi: I4) -> I4:
+    def covers(self, lo: Int32Array, hi: Int32Array) -> Int32Array:
         """`cover` for many intervals at once."""
         node = self.leaf[lo]
         low = self.hi[node] < hi
@@ -216,7 +216,7 @@ class Taxonomy:
         """What a release writes for a node: its label, ``*`` for the root, None for missing."""
         return ROOT if node == 0 else self.label[node]
 
-    def code_of(self, values: Sequence[str], *, column: str | None = None) -> I4:
+    def code_of(self, values: Sequence[str], *, column: str | None = None) -> Int32Array:
         """The code of each value; those the tree misses are an error that names them."""
         lost = [v for v in values if v not in self.code]
         if lost:
@@ -277,7 +277,7 @@ class Taxonomy:
             raise PolicyError(f"the tree has no inner {by} {some(unknown)}; {listed}")
         return self._without(inner & np.isin(number, named, invert=keep is not None))
 
-    def _without(self, out: NDArray[np.bool_]) -> Taxonomy:
+    def _without(self, out: BoolArray) -> Taxonomy:
         """The tree without these branches."""
         above = np.arange(len(self.label))
         for node in np.flatnonzero(out):
@@ -313,7 +313,7 @@ class Taxonomy:
 
     def to_yaml(self) -> str:
         """The tree as nested YAML text that `load` reads back."""
-        return files.yaml_of(self.to_nested())
+        return tree_files.yaml_of(self.to_nested())
 
     def to_csv(self, *, delimiter: str = ";") -> str:
         """The tree as CSV text without header, one row per leaf, from the leaf to the root; `load` reads it back.
@@ -336,7 +336,7 @@ class Taxonomy:
                 node = above
             if row:
                 rows.append(row)
-        return files.csv_of(rows, delimiter)
+        return tree_files.csv_of(rows, delimiter)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Taxonomy) and self.label == other.label and np.array_equal(self.parent, other.parent)
@@ -348,7 +348,7 @@ class Taxonomy:
         return f"Taxonomy({self.size} leaves, height {int(self.height[0])})"
 
 
-def narrow_branches(tree: Taxonomy, codes: I4) -> Taxonomy:
+def narrow_branches(tree: Taxonomy, codes: Int32Array) -> Taxonomy:
     """A tree in which branches that are named by their first and last leaf, as `Taxonomy.balanced` names them, are named by the
     first and last of these leaves instead; the same object where there are none.
     """

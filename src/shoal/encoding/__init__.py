@@ -1,0 +1,1 @@
+"""Tables as integer codes: attributes, counted cells, and the groups of a published table."""

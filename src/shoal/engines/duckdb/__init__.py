@@ -1,0 +1,5 @@
+"""DuckDB behind the same methods: tables larger than memory."""
+
+from shoal.engines.duckdb.engine import DuckEngine
+
+__all__ = ["DuckEngine"]

@@ -1,0 +1,130 @@
+"""Records as the kernels of clusters take them, where leftovers go, and merging until every cluster meets the requirement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal import kernels
+from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
+from shoal.encoding.codes import Codes
+from shoal.policy import Policy
+from shoal.requirements import Layout, lower
+
+
+@dataclass(frozen=True)
+class Records:
+    """Counted cells as the kernels of clusters take them.
+
+    ``label[c]`` says which row of ``secret`` a cell's confidential codes are: the columns that count, one of them behind the
+    other in a histogram that begins at ``offset``. ``turn`` has the place of every cell in keyed order, by which ties are
+    broken. ``geometry`` is the weights and `codes.Codes.heights`.
+    """
+
+    rows: Int32Array
+    count: Int64Array
+    label: Int32Array
+    secret: Int32Array
+    offset: Int64Array
+    limits: tuple[NDArray[Any], ...]
+    geometry: tuple[FloatArray, Int32Array, FloatArray]
+    k: int
+    turn: Int32Array
+
+    @classmethod
+    def of(
+        cls,
+        codes: Codes,
+        policy: Policy,
+        weights: FloatArray,
+        *,
+        beside: Int32Array | None = None,
+        layout: Layout | None = None,
+    ) -> Records:
+        """The records of a table.
+
+        ``beside`` has codes of one more column that matters, by cell, behind the others; ``layout`` is the table that groups
+        are compared with, where that is not the whole.
+        """
+        limits = lower(policy.require, layout or codes.layout)
+        cells = len(codes.counts.weight)
+        domains = [len(s.labels) for s in codes.secrets]
+        columns = codes.counts.secret.reshape(cells, len(domains))
+        if beside is not None:
+            columns = np.column_stack([columns, beside])
+            domains.append(int(beside.max(initial=0)) + 1)
+        label, secret = np.zeros(cells, np.int32), np.zeros((1, 0), np.int32)
+        if domains:
+            secret, inverse = np.unique(columns, axis=0, return_inverse=True)
+            label = inverse.reshape(-1).astype(np.int32)
+        return cls(
+            np.ascontiguousarray(codes.quasi[codes.combination]),
+            codes.counts.weight.astype(np.int64),
+            label,
+            np.ascontiguousarray(secret, np.int32),
+            np.concatenate(([0], np.cumsum(domains))).astype(np.int64),
+            limits.arrays(),
+            (weights, codes.heights.ints, codes.heights.floats),
+            limits.least,
+            codes.turn,
+        )
+
+    @property
+    def total(self) -> int:
+        """The number of records."""
+        return int(self.count.sum())
+
+    def of_cells(self, cells: Int64Array) -> Records:
+        """Some of the cells alone."""
+        return replace(
+            self, rows=self.rows[cells], count=self.count[cells], label=self.label[cells], turn=self.turn[cells]
+        )
+
+    def left_over(self, cell: Int32Array, group: Int32Array, left: Int64Array, rng: np.random.Generator) -> None:
+        """Send leftover records, in random order, to the clusters whose information loss grows least and that still hold."""
+        groups = int(group.max(initial=-1)) + 1
+        chance = rng.random(len(left))
+        kernels.cluster_merging.place(left.copy(), chance, self.rows, cell, group, groups, self.values, self.geometry)
+
+    def failing(self, cell: Int32Array, group: Int32Array) -> BoolArray:
+        """Which groups do not meet the requirement."""
+        groups = int(group.max(initial=-1)) + 1
+        return np.asarray(kernels.cluster_merging.failing(cell, group, groups, self.values), bool)
+
+    def merge(self, cell: Int32Array, group: Int32Array) -> None:
+        """Merge groups that fail with those that cost least until all meet the requirement, or one is left."""
+        groups = int(group.max(initial=-1)) + 1
+        kernels.cluster_merging.merge(self.rows, cell, group, groups, self.values, self.geometry)
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The confidential values and the limits on them, as kernels take them."""
+        return self.label, self.secret, self.offset, self.limits
+
+
+def settled(records: Records, policy: Policy, cell: Int32Array, group: Int32Array) -> Int32Array:
+    """The groups once all meet the requirement: those that fail are suppressed if the policy allows it, or else merged.
+
+    Records in no group (-1) count as groups of their own that fail. Where a requirement compares groups with the whole
+    table nothing is suppressed, since that would change what is asked of the others.
+    """
+    group = group.copy()
+    lost = np.flatnonzero(group < 0)
+    group[lost] = group.max(initial=-1) + 1 + np.arange(len(lost), dtype=np.int32)
+    fails = records.failing(cell, group)
+    if not fails.any():
+        return group
+    out = fails[group]
+    relative = any(r.relative for r in policy.require)
+    if not relative and int(out.sum()) <= policy.most_suppressed(len(cell)) and not out.all():
+        return np.where(out, -1, group).astype(np.int32)
+    records.merge(cell, group)
+    return group
+
+
+def meet(codes: Codes, policy: Policy, cell: Int32Array, group: Int32Array, weights: FloatArray) -> Int32Array:
+    """The groups of any method, told record by record, once all of them meet the requirement; see `settled`."""
+    return settled(Records.of(codes, policy, weights), policy, cell, group)

@@ -1,0 +1,198 @@
+"""What a method decided, and how it looks: where every cell goes, the groups that makes, what a stranger sees of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal import kernels, threads
+from shoal.arrays import BoolArray, Int32Array, Int64Array
+from shoal.encoding.codes import Codes
+from shoal.engines import Written
+from shoal.policy import Policy
+from shoal.recoding import Placement
+from shoal.recoding.search_path import Path
+from shoal.requirements.groups import Groups, dense, packed, taken
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """A tree of cuts in codes: node n sends codes up to ``at[n]`` left; a leaf (-1) is the group ``group[n]``."""
+
+    attribute: Int32Array
+    at: Int32Array
+    left: Int32Array
+    right: Int32Array
+    group: Int32Array
+
+
+@dataclass(frozen=True)
+class Slices:
+    """One attribute cut into intervals of codes, the same everywhere: interval i begins with the code ``first[i]``.
+
+    ``node[i]`` is the node of the attribute's taxonomy that is published for it; numbers have none. One interval that holds
+    all codes is the root. A missing value has an interval of its own unless it is in the root.
+    """
+
+    first: Int32Array
+    node: Int32Array | None = None
+
+    def table(self, size: int) -> Int32Array:
+        """The interval of every code."""
+        return np.repeat(np.arange(len(self.first), dtype=np.int32), np.diff(self.first, append=size))
+
+    @property
+    def uncut(self) -> bool:
+        """Whether the root is published for all."""
+        return len(self.first) == 1 and (self.node is None or self.node[0] == 0)
+
+
+@dataclass(frozen=True)
+class Regions:
+    """The part of all codes that cuts leave to every group: from ``lo`` to ``hi`` [group, attribute], both included.
+
+    Where ``shared``, a cut divided records with the code ``hi``, so that the region behind it begins with the same code.
+    """
+
+    lo: Int32Array
+    hi: Int32Array
+    shared: BoolArray
+
+    def of(self, groups: NDArray[np.integer] | BoolArray) -> Regions:
+        """The regions of some groups."""
+        return Regions(self.lo[groups], self.hi[groups], self.shared[groups])
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a method decided: where each cell goes, the box of every group, the cuts that led there, figures.
+
+    ``cuts`` is a tree of cuts whose leaves are the groups; ``slices`` has a cut through every attribute, whose combinations
+    are the groups, and ``gone`` the first codes of those that are suppressed. With neither, cells are sent one by one.
+    ``regions`` are there where cuts, not boxes, are to be published.
+    """
+
+    placement: Placement
+    lo: Int32Array
+    hi: Int32Array
+    cuts: Cuts | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)
+    slices: tuple[Slices, ...] = ()
+    gone: Int32Array | None = None
+    path: Path | None = None
+    regions: Regions | None = None
+
+    @classmethod
+    def of_slices(
+        cls, codes: Codes, slices: Sequence[Slices], path: Path | None = None, group: Int32Array | None = None
+    ) -> Decision:
+        """The groups that cuts through all attributes make; ``group`` numbers them by combination where that is known."""
+        group = _grouped(codes, slices) if group is None else group
+        one = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
+        one[group] = np.arange(len(group))
+        size = np.array([a.size for a in codes.attributes], np.int64)
+        length = [np.diff(cut.first, append=n) for cut, n in zip(slices, size, strict=True)]
+        first = np.concatenate([np.repeat(s.first, n) for s, n in zip(slices, length, strict=True)])
+        last = np.concatenate([np.repeat(s.first + n - 1, n) for s, n in zip(slices, length, strict=True)])
+        tables, half = (first.astype(np.int32), last.astype(np.int32), size), len(one) // 2
+        lo, hi = np.empty((2, len(one), len(size)), np.int32)
+        threads.each(
+            lambda part: kernels.boxes.around(codes.quasi, one[part], *tables, lo[part], hi[part]),
+            [slice(0, half), slice(half, None)],
+        )
+        return cls(Placement.whole(codes.counts, group), lo, hi, slices=tuple(slices), path=path)
+
+    @classmethod
+    def of_records(
+        cls, codes: Codes, cell: NDArray[np.integer], group: Int32Array, regions: Regions | None = None
+    ) -> Decision:
+        """Groups told record by record: entry i sends one record of ``cell[i]`` to ``group[i]``, -1 to none of them.
+
+        Groups are numbered by their first cell, so that nothing tells in which order they were found.
+        """
+        held = group >= 0
+        first = np.full(int(group.max(initial=-1)) + 1, len(codes.counts.weight), np.int64)
+        np.minimum.at(first, group[held], cell[held])
+        number = np.empty(len(first) + 1, np.int32)
+        by_first = np.argsort(first, kind="stable")
+        number[by_first], number[-1] = np.arange(len(first), dtype=np.int32), -1
+        groups = int((first < len(codes.counts.weight)).sum())
+        key, weight = np.unique(cell.astype(np.int64) * (groups + 1) + number[group] + 1, return_counts=True)
+        cells, group = key // (groups + 1), (key % (groups + 1) - 1).astype(np.int32)
+        lo, hi = kernels.boxes.bounds(codes.quasi, codes.combination[cells], group, groups)
+        ordered = None if regions is None else regions.of(by_first[:groups])
+        return cls(Placement(cells, group, weight.astype(np.int64)), lo, hi, regions=ordered)
+
+    @cached_property
+    def suppressed(self) -> bool:
+        """Whether records go to no group."""
+        return bool((self.placement.group < 0).any())
+
+    def released(self, codes: Codes) -> list[Int32Array]:
+        """The codes of every attribute that released records have, ascending."""
+        place = self.placement
+        kept = np.zeros(len(codes.quasi), bool)
+        kept[codes.combination[place.cell[place.group >= 0]]] = True
+        rows = codes.quasi[kept]
+        return [np.flatnonzero(np.bincount(column, minlength=1)).astype(np.int32) for column in rows.T]
+
+    def size(self) -> Int64Array:
+        """The records of every group."""
+        return kernels.order.totals(self.placement.group, self.placement.weight, len(self.lo))
+
+
+def _grouped(codes: Codes, slices: Sequence[Slices]) -> Int32Array:
+    """The group of every combination."""
+    cut = [j for j, s in enumerate(slices) if len(s.first) > 1]
+    tables = [slices[j].table(codes.attributes[j].size) for j in cut]
+    return packed(codes.quasi, cut, [len(slices[j].first) for j in cut], tables)[0]
+
+
+def intervals(decision: Decision, codes: Int32Array) -> Int32Array:
+    """The interval of every group and attribute, told by a code that lies in it."""
+    places = [np.searchsorted(s.first, codes[:, j], side="right") - 1 for j, s in enumerate(decision.slices)]
+    return np.stack(places, axis=1).astype(np.int32)
+
+
+def members_of(codes: Codes, decision: Decision) -> Callable[[int], tuple[Int32Array, Int32Array, Int64Array]]:
+    """For each attribute the distinct pairs of group and code, sorted, and the records of each."""
+
+    def members(j: int) -> tuple[Int32Array, Int32Array, Int64Array]:
+        place = decision.placement
+        combination = codes.combination[place.cell]
+        present = place.group >= 0
+        size = codes.attributes[j].size
+        key = place.group[present].astype(np.int64) * size + codes.quasi[combination[present], j]
+        pair, index = np.unique(key, return_inverse=True)
+        records = np.bincount(index, place.weight[present], minlength=len(pair)).astype(np.int64)
+        return (pair // size).astype(np.int32), (pair % size).astype(np.int32), records
+
+    return members
+
+
+def as_published(codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...], policy: Policy) -> Groups:
+    """The groups as a stranger will see them: by what is written, not by what was decided."""
+    place = decision.placement
+    order, start = kernels.order.by_group(place.group, len(decision.lo))
+    sources = [source for source, _ in written]
+    quasi = np.stack([w.index for _, w in written], axis=1) + 1
+    names = tuple(policy.quasi)
+    if len(sources) > len(names):  # two columns for one attribute: number their pairs
+        quasi = np.stack(
+            [dense([quasi[:, c] for c, s in enumerate(sources) if s == name], len(quasi)) for name in names],
+            axis=1,
+        )
+    return Groups(
+        names,
+        tuple(s.name for s in codes.secrets),
+        quasi.astype(np.int32),
+        start,
+        taken(codes.counts.secret, place.cell[order] if codes.secrets else order),
+        place.weight[order],
+        tuple(len(s.labels) for s in codes.secrets),
+        tuple(s.labels for s in codes.secrets),
+    )

@@ -1,0 +1,82 @@
+"""Labels, lists and figures as a reader sees them: short, on one line, and harmless to a terminal or a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+from shoal.errors import visible
+from shoal.recoding.search_path import Identifiers, Path, Refusal, Step
+
+MISSING = "(missing)"
+LABEL, SHOWN = 60, 5
+
+
+def label(text: str | None, most: int = LABEL) -> str:
+    r"""A label on one line: shortened where it is long, signs that cannot be seen written out.
+
+    >>> label(None), label(""), label("a\nb")
+    ('(missing)', "''", 'a\\nb')
+    >>> label("abcdefgh", 5)
+    'abcd…'
+    """
+    if text is None:
+        return MISSING
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    return visible(text) if text.strip() else repr(text)
+
+
+def markup(text: str) -> str:
+    """A text inside a page: no element or attribute can begin or end in it, and control characters are escapes.
+
+    >>> print(markup('<b title="x">'), markup("a\\0b"))
+    &lt;b title=&quot;x&quot;&gt; a\\x00b
+    """
+    return escape(visible(text))
+
+
+def several(labels: Sequence[str | None], most: int = SHOWN, width: int = LABEL) -> str:
+    """The first labels, and how many more there are.
+
+    >>> several(("a", None)), several("abcdef", 2)
+    ('a, (missing)', 'a, b and 4 more')
+    """
+    shown = ", ".join(label(text, width) for text in labels[:most])
+    return f"{shown} and {len(labels) - most:,} more" if len(labels) > most else shown
+
+
+def change(step: Step | Refusal, direction: str, *, arrow: str = "->", most: int = SHOWN, width: int = LABEL) -> str:
+    """What a step does to the values: the value and then its children, or the other way where values are closed."""
+    value, children = label(step.value, width), several(step.children, most, width)
+    before, after = (value, children) if direction == "open" else (children, value)
+    return f"{before} {arrow} {after}"
+
+
+def figure(value: float | None) -> str:
+    """A figure with four digits; whole numbers whole.
+
+    >>> figure(30162.0), figure(0.123456), figure(1234.56), figure(-0.0), figure(None)
+    ('30,162', '0.1235', '1,234.6', '0', '')
+    """
+    if value is None:
+        return ""
+    if not math.isfinite(value):
+        return f"{value:g}"
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.1f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def count(number: int, noun: str) -> str:
+    """A number and its noun.
+
+    >>> count(1, "step"), count(1500, "step")
+    ('1 step', '1,500 steps')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def sets(path: Path) -> dict[Identifiers, str]:
+    """The sets of identifiers, each with a short name: nothing for a single one, else its number."""
+    return {found: f"set {n}" if len(path.smallest) > 1 else "" for n, found in enumerate(path.smallest, 1)}

@@ -1,0 +1,169 @@
+"""Groups of records that share their published quasi-identifier values, and what lies in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal import kernels
+from shoal.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups by one set of attributes, with the counts of their confidential values as compressed rows.
+
+    Group ``g`` has the published codes ``quasi[g]`` and owns the cells ``start[g]:start[g + 1]``; a cell is a combination
+    of confidential codes with its number of records. ``domains`` is the number of codes of each confidential attribute,
+    ``labels`` what they stand for.
+    """
+
+    names: tuple[str, ...]
+    secrets: tuple[str, ...]
+    quasi: Int32Array
+    start: Int64Array
+    secret: Int32Array
+    weight: Int64Array
+    domains: tuple[int, ...] = ()
+    labels: tuple[tuple[str | None, ...], ...] = ()
+
+    @cached_property
+    def size(self) -> Int64Array:
+        """The number of records of every group."""
+        return self._per_group(self.weight)
+
+    @property
+    def records(self) -> int:
+        """The number of records of all groups."""
+        return int(self.weight.sum())
+
+    def histogram(self, of: str) -> tuple[Int32Array, Int32Array, Int64Array]:
+        """Group, confidential code and number of records, wherever there are any; sorted by group."""
+        column = self.secret[:, self.secrets.index(of)].astype(np.int64)
+        domain = self.domains[self.secrets.index(of)]
+        key = self.group_of_cell.astype(np.int64) * domain + column
+        if (key[1:] > key[:-1]).all():  # counted by this attribute alone
+            return self.group_of_cell, column.astype(np.int32), self.weight
+        kept, place = np.unique(key, return_inverse=True)
+        weight = np.bincount(place, self.weight, minlength=len(kept)).astype(np.int64)
+        return (kept // domain).astype(np.int32), (kept % domain).astype(np.int32), weight
+
+    @cached_property
+    def group_of_cell(self) -> Int32Array:
+        """The group that each cell lies in."""
+        return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
+
+    def onto(self, names: Sequence[str] | None) -> tuple[Groups, Int32Array]:
+        """The groups by fewer attributes, and for each of ours which of those it lies in."""
+        if names is None or tuple(names) == self.names:
+            return self, np.arange(len(self.start) - 1, dtype=np.int32)
+        return self._by(names)
+
+    def merged(self) -> tuple[Groups, Int32Array]:
+        """Groups with the same published values made one, and for each of ours which of those it lies in."""
+        return self._by(self.names)
+
+    def _by(self, names: Sequence[str]) -> tuple[Groups, Int32Array]:
+        columns = [self.names.index(n) for n in names]
+        whole, order, begin = distinct([self.quasi[:, c] for c in columns], len(self.quasi))
+        cells, start = kernels.order.runs(self.start, order)
+        merged = Groups(
+            tuple(names),
+            self.secrets,
+            self.quasi[order[begin]][:, columns],
+            start[np.append(begin, len(order))],
+            taken(self.secret, cells),
+            self.weight[cells],
+            self.domains,
+            self.labels,
+        )
+        return merged, whole
+
+    def keep(self, kept: BoolArray) -> Groups:
+        """Only the groups that are marked."""
+        if kept.all():
+            return self
+        inside = kept[self.group_of_cell]
+        counts = np.diff(self.start)[kept]
+        return Groups(
+            self.names,
+            self.secrets,
+            self.quasi[kept],
+            np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            self.secret[inside],
+            self.weight[inside],
+            self.domains,
+            self.labels,
+        )
+
+    def _per_group(self, values: Int64Array) -> Int64Array:
+        total = np.zeros(len(values) + 1, np.int64)
+        np.cumsum(values, out=total[1:])
+        return (total[self.start[1:]] - total[self.start[:-1]]).astype(np.int64)
+
+
+def taken(secret: Int32Array, place: NDArray[np.integer]) -> Int32Array:
+    """The confidential codes at these places; where none are counted, no place is looked at."""
+    return secret[place] if secret.shape[1] else np.empty((len(place), 0), secret.dtype)
+
+
+def listed(values: NDArray[np.integer], size: int) -> tuple[Int32Array, Int32Array]:
+    """The distinct values below ``size``, ascending, and the place of every value among them: `numpy.unique` without a sort.
+
+    >>> [found.tolist() for found in listed(np.array([7, 2, 7]), 9)]
+    [[2, 7], [1, 0, 1]]
+    """
+    there = np.zeros(size, bool)
+    there[values] = True
+    place = np.cumsum(there, dtype=np.int32) - 1
+    return np.flatnonzero(there).astype(np.int32), place[values]
+
+
+def dense(columns: Sequence[NDArray[np.integer]], rows: int) -> Int32Array:
+    """Number the distinct combinations of the columns' codes, in their order, never past 2^63."""
+    return distinct(columns, rows)[0]
+
+
+def distinct(columns: Sequence[NDArray[np.integer]], rows: int) -> tuple[Int32Array, Int32Array, Int64Array]:
+    """Number the distinct combinations; the rows in the order of these numbers, and where each begins in that order."""
+    keys = np.zeros(rows, np.uint64)
+    rank = np.zeros(rows, np.int32)
+    bound = 1
+    for column in columns:
+        size = int(column.max(initial=0)) + 1
+        if bound * size >= 2**63:
+            bound = len(kernels.order.number(keys, kernels.order.argsort(keys), rank))
+            keys = rank.astype(np.uint64)
+        kernels.order.extend(keys, np.ascontiguousarray(column, np.int32), size)
+        bound *= size
+    return numbered(keys, rank)
+
+
+def packed(
+    codes: Int32Array, columns: Sequence[int] | Int64Array, sizes: Sequence[int], tables: Sequence[Int32Array] = ()
+) -> tuple[Int32Array, Int32Array, Int64Array]:
+    """`distinct` for columns of a matrix of codes below ``sizes``; ``tables`` says for each what its codes stand for."""
+    if math.prod(sizes) >= 2**63:
+        listed = [codes[:, c] for c in columns]
+        return distinct([t[c] for t, c in zip(tables, listed, strict=True)] if tables else listed, len(codes))
+    return numbered(keys_of(codes, columns, sizes, tables), np.zeros(len(codes), np.int32))
+
+
+def keys_of(
+    codes: Int32Array, columns: Sequence[int] | Int64Array, sizes: Sequence[int], tables: Sequence[Int32Array] = ()
+) -> UInt64Array:
+    """A key below the product of ``sizes`` for every row; see `packed`."""
+    offset = np.cumsum([0, *map(len, tables)], dtype=np.int64)
+    table = np.concatenate(tables) if tables else np.zeros(0, np.int32)
+    return kernels.order.pack(codes, np.array(columns, np.int64), np.array(sizes, np.uint64), table, offset)
+
+
+def numbered(keys: UInt64Array, rank: Int32Array) -> tuple[Int32Array, Int32Array, Int64Array]:
+    """Number the distinct keys; see `distinct`."""
+    order = kernels.order.argsort(keys)
+    return rank, order, kernels.order.number(keys, order, rank)

@@ -1,0 +1,60 @@
+"""k-anonymity (Samarati, Sweeney): nobody is alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from shoal.kernels import rules
+from shoal.requirements.groups import Groups
+from shoal.requirements.requirement import Combining, Layout, Term, Verdict, names_of, whole
+
+
+@dataclass(frozen=True)
+class KAnonymity(Combining):
+    """Every group has at least ``k`` records.
+
+    Parameters
+    ----------
+    k : the least number of records that share their quasi-identifier values
+    on : the quasi-identifiers that form the groups; all of them unless said
+
+    Guarantee
+    ---------
+    Whoever knows a person's values of these attributes cannot tell which of at least k records is theirs. It says nothing
+    of the confidential values inside a group: see `LDiversity`.
+
+    Examples
+    --------
+    >>> KAnonymity(10, on=["zip", "birth"])
+    KAnonymity(k=10, on=('zip', 'birth'))
+    """
+
+    k: int
+    on: Sequence[str] | None = None
+
+    name: ClassVar[str] = "k-anonymity"
+    monotone: ClassVar[bool] = True
+    evidence: ClassVar[Literal["table", "bucket", "operator"]] = "table"
+    of: ClassVar[str | None] = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", whole(self.k, "k", 1))
+        object.__setattr__(self, "on", names_of(self.on))
+
+    @property
+    def least(self) -> int:
+        """k."""
+        return self.k
+
+    def limits(self, layout: Layout) -> tuple[Term, ...]:
+        """Records >= k."""
+        return (Term(rules.SIZE, a=float(self.k)),)
+
+    def test(self, groups: Groups) -> Verdict:
+        """The size of every group."""
+        size = groups.size
+        return Verdict(size >= self.k, size.astype(np.float64), int(np.argmin(size)) if len(size) else 0)

@@ -1,0 +1,171 @@
+"""Sets of identifiers: the attributes that requirements look at together, each set with its own threshold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal import threads
+from shoal.arrays import Int32Array, Int64Array
+from shoal.encoding.codes import Codes
+from shoal.policy import Policy
+from shoal.recoding.grouping import Decision, Slices
+from shoal.requirements import KAnonymity, Limits, Requirement, describe, lower, settle
+from shoal.requirements.groups import Groups, keys_of, packed
+
+MOST_GROUPS = 2**22  # numbers that need not follow each other
+SAMPLE, MOSTLY = 4096, 0.98  # rows that are looked at, and the share of them that may differ, before all are sorted
+
+
+@dataclass(frozen=True)
+class IdentifierSet:
+    """The names of some attributes, where they stand among all, and what must hold for the groups by them."""
+
+    names: tuple[str, ...]
+    columns: tuple[int, ...]
+    require: tuple[Requirement, ...]
+
+    def __str__(self) -> str:
+        return "; ".join(describe(r) for r in self.require)
+
+
+def identifier_sets(policy: Policy) -> tuple[IdentifierSet, ...]:
+    """The sets that a policy's requirements are on, in their order."""
+    quasi = list(policy.quasi)
+    found: dict[tuple[int, ...], list[Requirement]] = {}
+    for requirement in policy.require:
+        columns = tuple(sorted(quasi.index(n) for n in requirement.on or quasi))
+        found.setdefault(columns, []).append(requirement)
+    return tuple(IdentifierSet(tuple(quasi[c] for c in columns), columns, tuple(r)) for columns, r in found.items())
+
+
+@dataclass(frozen=True)
+class Combinations:
+    """The distinct combinations of one set's attributes, with what the kernels test groups of them by.
+
+    Attribute a of the set stands in column ``columns[a]`` of ``quasi``. ``cells`` are the confidential values of every
+    combination: where its cells begin, their codes and records, where each column's codes begin in a histogram, and how long
+    that is. Where only the size of groups counts the limits are ``plain``.
+    """
+
+    quasi: Int32Array
+    columns: Int64Array
+    weight: Int64Array
+    cells: tuple[Any, ...]
+    limits: Limits
+    plain: bool
+
+    @classmethod
+    def of(cls, codes: Codes, of: IdentifierSet) -> Combinations:
+        """Of a set, from the combinations of all attributes."""
+        plain = all(r.of is None for r in of.require)
+        layout = codes.layout
+        counts, quasi, weight = codes.counts, codes.quasi, codes.weight
+        cells = (counts.start, counts.secret, counts.weight)
+        columns = np.array(of.columns, np.int64)
+        if len(columns) < len(codes.attributes) and plain:
+            quasi, weight = _collapsed(codes, columns)
+        elif len(columns) < len(codes.attributes):
+            merged, _ = codes.table.onto(of.names)
+            quasi, weight, cells = merged.quasi, merged.size, (merged.start, merged.secret, merged.weight)
+            columns = np.arange(len(columns))
+        offset = np.cumsum((0, *layout.domains), dtype=np.int64)
+        width = 0 if plain else int(offset[-1])
+        return cls(quasi, columns, weight, (*cells, offset[:-1], width), lower(of.require, layout), plain)
+
+
+def _collapsed(codes: Codes, columns: Int64Array) -> tuple[Int32Array, Int64Array]:
+    """Combinations that differ in some columns, with their records; as they are where few repeat."""
+    quasi, sizes = codes.quasi, [codes.attributes[c].size for c in columns]
+    sample = quasi[:: max(1, len(quasi) // SAMPLE)]
+    if len(packed(sample, columns, sizes)[2]) > MOSTLY * len(sample):
+        return quasi, codes.weight
+    _, order, begin = packed(quasi, columns, sizes)
+    return quasi[order[begin]], np.add.reduceat(codes.weight[order], begin)
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """How many records may be left out, and whether that many are enough.
+
+    ``records`` may be suppressed. Where there is one set of identifiers and no requirement compares groups with the whole
+    table, the records that fail are those to suppress; else what fails for want of others must be found (``settled``).
+    """
+
+    policy: Policy
+    records: int
+    settled: bool
+
+    @classmethod
+    def of(cls, policy: Policy, codes: Codes) -> Allowance:
+        """What a policy allows for a table."""
+        records = policy.most_suppressed(codes.records)
+        alone = len(identifier_sets(policy)) == 1 and not any(r.relative for r in policy.require)
+        return cls(policy, records, records > 0 and not alone)
+
+    @property
+    def lasting(self) -> bool:
+        """Whether a value that may not be opened now may never be: groups only get smaller."""
+        require = self.policy.require
+        return all(r.monotone and (self.records == 0 or isinstance(r, KAnonymity)) for r in require)
+
+    def enough(self, lost: int, records: int) -> bool:
+        """Whether so many records of all may be left out."""
+        return lost <= self.records and lost < records
+
+    @property
+    def sure(self) -> bool:
+        """Whether records that fail must be left out: leaving out others makes their groups smaller, and mends nothing."""
+        return not self.settled or all(isinstance(r, KAnonymity) for r in self.policy.require)
+
+    def lost(self, codes: Codes, slices: Sequence[Slices]) -> int:
+        """The records that must be left out of the groups by these cuts, once everything has settled."""
+        if all(isinstance(r, KAnonymity) for r in self.policy.require):
+            return self._smaller(codes, slices)
+        decision = Decision.of_slices(codes, slices)
+        groups = _groups(codes, decision)
+        kept = settle(groups, self.policy.require)
+        return codes.records - int(groups.size[kept].sum())
+
+    def _smaller(self, codes: Codes, slices: Sequence[Slices]) -> int:
+        """The same where only the size of groups counts."""
+        sets = identifier_sets(self.policy)
+        groups = threads.each(lambda of: _numbered(codes, slices, of.columns), sets)
+        least = [max(r.least for r in of.require) for of in sets]
+        weight, left = codes.weight.copy(), codes.records + 1
+        while left != (left := int(weight.sum())):
+            for group, k in zip(groups, least, strict=True):
+                weight[(np.bincount(group, weight) < k)[group]] = 0
+        return codes.records - left
+
+
+def _numbered(codes: Codes, slices: Sequence[Slices], columns: Sequence[int]) -> NDArray[np.integer]:
+    """A number for the group of every combination, by cuts through some attributes."""
+    cut = [j for j in columns if len(slices[j].first) > 1]
+    sizes = [len(slices[j].first) for j in cut]
+    tables = [slices[j].table(codes.attributes[j].size) for j in cut]
+    if math.prod(sizes) > MOST_GROUPS:
+        return packed(codes.quasi, cut, sizes, tables)[0]
+    return keys_of(codes.quasi, cut, sizes, tables).astype(np.int64)
+
+
+def _groups(codes: Codes, decision: Decision) -> Groups:
+    group = decision.placement.group
+    order = np.argsort(group, kind="stable")
+    start = np.searchsorted(group[order], np.arange(len(decision.lo) + 1)).astype(np.int64)
+    table = codes.table
+    return Groups(
+        table.names,
+        table.secrets,
+        decision.lo,
+        start,
+        table.secret[order],
+        table.weight[order],
+        table.domains,
+        table.labels,
+    )

@@ -1,0 +1,147 @@
+"""The secret of a release: where it comes from, where it stays, and when it is used again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import shoal
+from shoal.tables import METHODS
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secrets that differ from release to release, as they do outside of tests."""
+    numbers = iter(range(2**100, 2**100 + 10_000))
+    monkeypatch.setattr("shoal.pipeline.method.new_seed", lambda: next(numbers))
+
+
+def people(rows: int = 60) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    return pd.DataFrame({"age": rng.integers(20, 30, rows), "sex": rng.choice(["f", "m"], rows), "ill": range(rows)})
+
+
+def policy(k: int = 3) -> shoal.Policy:
+    quasi = {"age": {"kind": "numeric", "balanced": 3}, "sex": "categorical"}
+    return shoal.Policy(quasi=quasi, sensitive=["ill"], require=[shoal.KAnonymity(k)])
+
+
+def seed_in(owner: Path) -> int:
+    return int(json.loads((owner / "ledger.json").read_text())["seed"])
+
+
+def table_in(folder: Path) -> bytes:
+    return (folder / "table.csv").read_bytes()
+
+
+def test_it_comes_from_the_operating_system() -> None:
+    code = "import shoal.secret; print(shoal.secret.new_seed())"
+    seeds = {int(subprocess.check_output([sys.executable, "-c", code])) for _ in range(2)}
+    assert len(seeds) == 2 and max(seeds) > 2**64
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_takes_a_seed_and_keeps_it_with_the_owner(method: str, tmp_path: Path) -> None:
+    seed = 2**100 + 12345
+    first, again = (shoal.anonymize(people(), policy(), method=method, seed=seed) for _ in range(2))
+    assert first.certificate.fingerprint == again.certificate.fingerprint
+    first.save(tmp_path / "out")
+    assert seed_in(tmp_path / "out.owner") == seed
+    for file in (tmp_path / "out").iterdir():
+        assert str(seed).encode() not in file.read_bytes()
+    assert str(seed) not in repr(first)
+
+
+@pytest.mark.parametrize("method", ["kmember", "knn", "mdav", "condensation"])
+def test_another_secret_gives_another_grouping(method: str, fresh: None) -> None:
+    first, second = (shoal.anonymize(people(), policy(), method=method) for _ in range(2))
+    assert first.certificate.fingerprint != second.certificate.fingerprint
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, "7", True, 2**5000])
+def test_a_seed_is_a_whole_number(wrong: Any) -> None:
+    with pytest.raises(shoal.PolicyError, match="a seed is a whole number of at least 0"):
+        shoal.anonymize(people(), policy(), seed=wrong)
+
+
+def test_a_small_seed_is_called_guessable(tmp_path: Path) -> None:
+    release = shoal.anonymize(people(), policy(), seed=2**64 - 1)
+    assert any("guessable; for tests only" in note for note in release.notes)
+    assert not shoal.anonymize(people(), policy(), seed=2**64).notes
+    release.save(tmp_path / "out")
+    assert "guessable" in (tmp_path / "out.owner" / "report.html").read_text()
+    assert b"guessable" not in b"".join(f.read_bytes() for f in (tmp_path / "out").iterdir())
+
+
+def test_overwriting_a_release_uses_its_secret_again(tmp_path: Path, fresh: None) -> None:
+    shoal.anonymize(people(), policy(), method="kmember").save(tmp_path / "out")
+    seed, table = seed_in(tmp_path / "out.owner"), table_in(tmp_path / "out")
+    second = shoal.anonymize(people(), policy(), method="kmember")
+    before = second.frame
+    assert second.seed != seed
+    second.save(tmp_path / "out", overwrite=True)
+    assert second.seed == seed == seed_in(tmp_path / "out.owner")
+    assert table_in(tmp_path / "out") == table
+    assert not second.frame.equals(before)  # the object is the release that was saved
+    assert second.certificate.fingerprint == shoal.check(second.frame, policy()).fingerprint
+
+
+def test_another_policy_or_a_given_seed_is_a_release_of_its_own(tmp_path: Path, fresh: None) -> None:
+    shoal.anonymize(people(), policy(), method="kmember").save(tmp_path / "out")
+    seed = seed_in(tmp_path / "out.owner")
+    shoal.anonymize(people(), policy(4), method="kmember").save(tmp_path / "out", overwrite=True)
+    assert seed_in(tmp_path / "out.owner") != seed
+    shoal.anonymize(people(), policy(4), method="kmember", seed=2**90).save(tmp_path / "out", overwrite=True)
+    assert seed_in(tmp_path / "out.owner") == 2**90
+
+
+def test_a_secret_is_used_again_for_another_folder(tmp_path: Path, fresh: None) -> None:
+    shoal.anonymize(people(), policy(), method="kmember").save(tmp_path / "one")
+    second = shoal.anonymize(people(), policy(), method="kmember", secret=tmp_path / "one.owner")
+    second.save(tmp_path / "two")
+    assert table_in(tmp_path / "one") == table_in(tmp_path / "two")
+
+
+def test_a_secret_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(shoal.DataError, match="owner's folder of a saved release"):
+        shoal.anonymize(people(), policy(), secret=tmp_path)
+    (tmp_path / "ledger.json").write_text('{"seed": "no"}')
+    with pytest.raises(shoal.ShoalError):
+        shoal.anonymize(people(), policy(), secret=tmp_path)
+    (tmp_path / "ledger.json").write_text("[" * 100_000)
+    with pytest.raises(shoal.DataError, match="holds no secret"):
+        shoal.anonymize(people(), policy(), secret=tmp_path)
+    with pytest.raises(shoal.PolicyError, match="exclude each other"):
+        shoal.anonymize(people(), policy(), secret=tmp_path, seed=1)
+
+
+def test_later_rows_go_on_with_the_secret(tmp_path: Path) -> None:
+    shoal.anonymize(people(), policy(), seed=2**99).save(tmp_path / "one")
+    later = shoal.anonymize(people().assign(ill=7), recoding=tmp_path / "one.owner" / "recoding.json")
+    assert later.seed == 2**99
+
+
+def test_the_command_line_reuses_secrets(tmp_path: Path) -> None:
+    people().to_csv(tmp_path / "people.csv", index=False)
+    policy().save(tmp_path / "policy.yaml")
+    given = (tmp_path / "people.csv", "-p", tmp_path / "policy.yaml", "-m", "kmember")
+    shoal_ = str(Path(sys.executable).with_name("shoal"))
+
+    def anonymize(*more: str | Path) -> str:
+        return subprocess.check_output([shoal_, "anonymize", *map(str, (*given, *more))], text=True)
+
+    said = anonymize("-o", tmp_path / "a")
+    assert "Publish only one release" in said
+    table = table_in(tmp_path / "a")
+    anonymize("-o", tmp_path / "a", "--force")
+    assert table_in(tmp_path / "a") == table
+    anonymize("-o", tmp_path / "b", "--secret", tmp_path / "a.owner")
+    assert table_in(tmp_path / "b") == table
+    assert "guessable; for tests only" in anonymize("-o", tmp_path / "c", "--seed", "5")

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
-from shoal import cli
+from shoal.cli import commands as cli
 from shoal.cli import main
 from shoal.errors import visible
 from shoal.tables import METHODS

@@ -15,7 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.encoding.codes import Attribute, Codes, encode, published
+from shoal.encoding.attributes import Attribute
+from shoal.encoding.codes import Codes, encode
+from shoal.encoding.equivalence_classes import published
 from shoal.engines import open_data
 from shoal.errors import DataError
 from shoal.kernels.boxes import interval_loss

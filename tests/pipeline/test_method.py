@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.encoding.codes import Codes, published
+from shoal.encoding.codes import Codes
+from shoal.encoding.equivalence_classes import published
 from shoal.engines import open_data
 from shoal.pipeline.method import Method, Progress, constructor, make
 from shoal.recoding import Placement

@@ -14,7 +14,8 @@ from scipy.stats import wasserstein_distance
 
 import shoal
 from shoal import kernels
-from shoal.encoding.codes import encode, published
+from shoal.encoding.codes import encode
+from shoal.encoding.equivalence_classes import published
 from shoal.engines import open_data
 from shoal.requirements import Requirement, describe, layout_of, lower
 from shoal.requirements.groups import Groups

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.datasets import papers
-from shoal.encoding.codes import Attribute, Codes, encode
+from shoal.encoding.attributes import Attribute
+from shoal.encoding.codes import Codes, encode
 from shoal.engines import open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.kernels import rules

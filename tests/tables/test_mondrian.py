@@ -14,7 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.encoding.codes import Attribute, Codes, encode
+from shoal.encoding.attributes import Attribute
+from shoal.encoding.codes import Codes, encode
 from shoal.engines import open_data
 from tests.contract.cases import Case, cases
 from tests.reference.mondrian import Record, mondrian

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from shoal.cli.main import app, main
+from shoal.cli.commands import app, main
 
 __all__ = ["app", "main"]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from shoal.encoding.codes import attribute_of
+from shoal.encoding.attributes import attribute_of
 from shoal.engines import Distinct, Reading, open_data
 from shoal.errors import DataError, PolicyError, visible
 from shoal.policy import Policy

@@ -1,9 +1,4 @@
-"""Attributes as ordered integer codes, and tables as counted cells of them.
-
-The one representation every method decides on: a numeric or date value is its rank among the distinct ones, a categorical
-value its leaf's place in depth-first order, a missing value the last code. A number or date under a tree of intervals or
-parts has the place of its leaf too.
-"""
+"""Tables as counted cells of codes: the representation that every method decides on."""
 
 from __future__ import annotations
 
@@ -11,125 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal import kernels
-from shoal.arrays import FloatArray, Int32Array, Int64Array, UInt64Array
-from shoal.engines import Counts, Dictionary, Distinct, Division, Engine, Reading
+from shoal.arrays import Int32Array, Int64Array, UInt64Array
+from shoal.encoding.attributes import Attribute, Geometry, attribute_of
+from shoal.engines import Counts, Dictionary, Division, Engine, Reading
 from shoal.engines.keyed_hash import KeyedHash
-from shoal.errors import DataError, some
-from shoal.formats.dates import parse_date
-from shoal.formats.numbers import format_number, parse_number
-from shoal.policy import Policy, Quasi
+from shoal.policy import Policy
 from shoal.requirements import Layout, layout_of
 from shoal.requirements.groups import Groups
-from shoal.taxonomy import Taxonomy
-
-LARGEST = 1e150  # sums and squares of larger numbers leave what floating point can hold
-NUMBER, TREE, FLAT = 0, 1, 2  # how the kernels measure the loss of an interval
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """A quasi-identifier as the methods see it.
-
-    ``position[code]`` is where a code lies: the value of a number or date (dates in seconds since 1970-01-01), the leaf
-    code of a categorical value, infinity for missing. Codes ascend with their positions. Trees hold the missing leaf.
-    Numbers reach from ``low`` to ``high``: the bounds that the policy gives, or without these the values there are.
-    """
-
-    name: str
-    kind: Literal["numeric", "categorical", "date"]
-    position: FloatArray
-    taxonomy: Taxonomy | None
-    span: float
-    flat: bool = False
-    low: float = 0.0
-    high: float = 0.0
-
-    @property
-    def size(self) -> int:
-        """The number of codes."""
-        return len(self.position)
-
-    @property
-    def missing(self) -> int:
-        """The code of a missing value, or -1."""
-        return self.size - 1 if self.size and np.isinf(self.position[-1]) else -1
-
-    @cached_property
-    def numbers(self) -> FloatArray | None:
-        """The number or moment that each code stands for, infinity for missing; None for categories.
-
-        Under a tree the leaves tell it, unless they are coarser than that, as months are.
-        """
-        if self.taxonomy is None:
-            return self.position
-        if self.kind == "categorical":
-            return None
-        parse = parse_number if self.kind == "numeric" else parse_date
-        found = [np.inf if leaf is None else parse(leaf) for leaf in self.taxonomy.leaves]
-        return None if None in found else np.array(found, np.float64)
-
-    def loss(self, lo: Int32Array, hi: Int32Array) -> FloatArray:
-        """The normalized certainty penalty of intervals of codes: 0 for one value, 1 for everything."""
-        if self.taxonomy is not None:
-            return self.taxonomy.share[self.taxonomy.covers(lo, hi)]
-        with np.errstate(invalid="ignore"):
-            width = (self.position[hi] - self.position[lo]) / self.span
-        return np.where(lo == hi, 0.0, np.where(np.isinf(self.position[hi]), 1.0, width))
-
-    def distance(self, one: Int32Array, other: Int32Array) -> FloatArray:
-        """How far codes lie apart, between 0 and 1; a missing value is at distance 1 from all others.
-
-        Definitions 4 and 5 of Byun, Kamra, Bertino and Li, "Efficient k-anonymization using clustering techniques"
-        (2007): numbers by their difference over the span, categories by the height of the lowest node over both, over
-        the height of the tree.
-        """
-        lo, hi = np.minimum(one, other), np.maximum(one, other)
-        if self.taxonomy is None:
-            return self.loss(lo, hi)
-        height = self.taxonomy.height
-        return np.asarray(height[self.taxonomy.covers(lo, hi)] / max(int(height[0]), 1), np.float64)
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """All attributes as two arrays, for `kernels.boxes.interval_loss`.
-
-    ``ints`` begins with six facts per attribute: its kind, its number of codes, the code of missing, and where its leaves
-    (node by code), its nodes (pairs of last code and parent) and its floats (positions, or shares by node) begin.
-    ``floats`` begins with the span of every attribute.
-    """
-
-    ints: Int32Array
-    floats: FloatArray
-
-    @classmethod
-    def of(cls, attributes: Sequence[Attribute], *, heights: bool = False) -> Geometry:
-        """Lower attributes to arrays; with ``heights`` nodes cost by their height, as in `Attribute.distance`."""
-        head = np.zeros((len(attributes), 6), np.int32)
-        ints: list[NDArray[Any]] = [head.ravel()]
-        floats: list[NDArray[Any]] = [np.array([a.span for a in attributes], np.float64)]
-
-        def put(parts: list[NDArray[Any]], array: NDArray[Any]) -> int:
-            begin = sum(map(len, parts))
-            parts.append(array)
-            return begin
-
-        for j, attribute in enumerate(attributes):
-            tree = attribute.taxonomy
-            if tree is None:
-                head[j] = NUMBER, attribute.size, attribute.missing, 0, 0, put(floats, attribute.position)
-            else:
-                kind = FLAT if attribute.flat and not heights else TREE
-                leaves, nodes = put(ints, tree.leaf), put(ints, np.stack([tree.hi, tree.parent], axis=1).ravel())
-                cost = tree.height / max(int(tree.height[0]), 1) if heights else tree.share
-                head[j] = kind, attribute.size, attribute.missing, leaves, nodes, put(floats, cost)
-        return cls(np.concatenate(ints).astype(np.int32), np.concatenate(floats).astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -344,50 +231,6 @@ def encode(
     return table.count(), table.engine
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A finished table as a stranger reads it: its columns by what stands in them, not yet counted."""
-
-    columns: tuple[str, ...]
-    values: Mapping[str, Secret]
-    engine: Engine
-
-    @property
-    def labels(self) -> dict[str, Sequence[str | None]]:
-        """What the codes of every column stand for."""
-        return {name: secret.labels for name, secret in self.values.items()}
-
-    def parts(self, confidential: Sequence[str]) -> int:
-        """In how many parts the groups are counted with the values of some columns; each group is whole in one of them."""
-        return self.engine.divide(self.columns, confidential).parts
-
-    def groups(self, confidential: Sequence[str], part: int | None = None) -> Groups:
-        """The groups, all or those of a part, with the counts of the values of some columns."""
-        counts = self.engine.count(self.columns, confidential, part=part)
-        return groups_of(counts, self.columns, [self.values[c] for c in confidential])
-
-
-def shown(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> Shown:
-    """A finished table by its quasi-identifiers, by the confidential columns that a requirement names, and those of ``also``.
-
-    A quasi-identifier that was written as two columns, ``age_lo`` and ``age_hi``, counts as both. Where the table has ``age``
-    as well, ``age`` alone counts: the other two have no role.
-    """
-    columns = tuple(part for parts in policy.published_as(engine.schema().names).values() for part in parts)
-    listed = tuple(dict.fromkeys((*columns, *policy.confidential, *also)))
-    readings = {name: policy.counted_as(name) for name in listed}
-    engine.prepare(readings)
-    dictionaries: dict[str, Dictionary] = {}
-    values = {name: secret_of(engine, name, readings[name], dictionaries) for name in listed}
-    return Shown(columns, values, engine.encode(dictionaries))
-
-
-def published(engine: Engine, policy: Policy) -> tuple[Groups, Mapping[str, Sequence[str | None]]]:
-    """The groups of a finished table with the values that requirements look at, and the label of every code."""
-    table = shown(engine, policy)
-    return table.groups(policy.confidential), table.labels
-
-
 def secret_of(engine: Engine, column: str, reading: Reading, dictionaries: dict[str, Dictionary]) -> Secret:
     """A confidential column by its distinct values, in the order of numbers where all of them are; its codes are put aside."""
     distinct = engine.distinct(column, reading)
@@ -400,57 +243,3 @@ def secret_of(engine: Engine, column: str, reading: Reading, dictionaries: dict[
     dictionaries[column] = Dictionary(reading, distinct, codes, len(values))
     labels: list[str | None] = [values[i] for i in order]
     return Secret(column, tuple(labels + [None] * (distinct.missing > 0)))
-
-
-def attribute_of(name: str, quasi: Quasi, distinct: Distinct, reading: Reading) -> tuple[Attribute, Dictionary]:
-    """An attribute and its dictionary, from the distinct values of its column."""
-    absent = distinct.missing > 0
-    if quasi.kind != "categorical" and quasi.maker is None:
-        position = np.append(distinct.values, np.inf) if absent else np.asarray(distinct.values, np.float64)
-        codes = np.arange(len(distinct.values), dtype=np.int32)
-        low, high = _ends(name, quasi, distinct.values)
-        span = high - low if high > low else 1.0
-        attribute = Attribute(name, quasi.kind, position, None, span, low=low, high=high)
-    else:
-        tree, codes, flat = _tree(name, quasi, distinct)
-        position = np.arange(tree.size, dtype=np.float64)
-        if absent:
-            tree, position = tree.with_missing(), np.append(position, np.inf)
-        attribute = Attribute(name, quasi.kind, position, tree, 1.0, flat)
-    return attribute, Dictionary(reading, distinct, codes, attribute.size - 1 if absent else -1)
-
-
-def _ends(name: str, quasi: Quasi, values: FloatArray) -> tuple[float, float]:
-    """Where the numbers begin and end."""
-    if quasi.bounds is not None:
-        low, high = quasi.bounds
-        outside = [format_number(v) for v in values if not low <= v <= high]
-        if outside:
-            raise DataError(
-                f"column {name!r} holds values outside its bounds {low:g} to {high:g}: {some(outside)}; "
-                "mend them or widen the bounds"
-            )
-        return low, high
-    low, high = (float(values[0]), float(values[-1])) if len(values) else (0.0, 0.0)
-    if max(-low, high) > LARGEST:
-        raise DataError(
-            f"column {name!r} holds numbers beyond {LARGEST:g}, such as {format_number(high if high > -low else low)}: too "
-            "large to be measured or averaged; write them in a larger unit, or as missing"
-        )
-    return low, high
-
-
-def _tree(name: str, quasi: Quasi, distinct: Distinct) -> tuple[Taxonomy, Int32Array, bool]:
-    """The tree of an attribute, the code of every distinct value, and whether it is a root and leaves in no order."""
-    if quasi.maker is not None:
-        paths = [quasi.maker.path(value) for value in distinct.values]
-        tree = quasi.shaped(quasi.maker.tree(paths, distinct.counts.tolist(), column=name))
-        return tree, tree.code_of([path[0] for path in paths], column=name), False
-    texts = [str(v) for v in distinct.values]
-    if quasi.taxonomy is not None:
-        tree = quasi.shaped(quasi.taxonomy)
-        return tree, tree.code_of(texts, column=name), False
-    # No tree given: the most frequent value first, so that cuts in the order of codes part what is common from what is rare.
-    order = np.argsort(-distinct.counts, kind="stable")
-    tree = Taxonomy.flat([texts[i] for i in order])
-    return tree, tree.code_of(texts, column=name), True

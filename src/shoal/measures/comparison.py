@@ -9,7 +9,8 @@ import numpy as np
 
 from shoal import kernels
 from shoal.arrays import Int64Array
-from shoal.encoding.codes import Codes, Shown, coded, published, shown
+from shoal.encoding.codes import Codes, coded
+from shoal.encoding.equivalence_classes import Shown, published, shown
 from shoal.engines import AS_SEEN, Engine, Written, open_data
 from shoal.errors import DataError
 from shoal.formats.column_pairs import pair_names

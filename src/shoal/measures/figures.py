@@ -13,7 +13,7 @@ from dataclasses import astuple, dataclass, field
 import numpy as np
 
 from shoal.arrays import Int64Array
-from shoal.encoding.codes import Attribute
+from shoal.encoding.attributes import Attribute
 from shoal.measures.label_extents import extents
 from shoal.policy import Policy
 from shoal.requirements.groups import Groups

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from shoal.arrays import Int64Array
-from shoal.encoding.codes import Attribute
+from shoal.encoding.attributes import Attribute
 from shoal.errors import DataError, some
 from shoal.formats.dates import parse_date
 from shoal.formats.labels import ROOT, is_half_open, masked, read_branch, read_range, read_ranges, read_set

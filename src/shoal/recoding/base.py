@@ -13,7 +13,7 @@ import numpy as np
 
 from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
-from shoal.encoding.codes import Attribute
+from shoal.encoding.attributes import Attribute
 from shoal.engines import Counts, Dictionary, Distinct, Engine, Kept, Plan, Reading, Written, open_data
 from shoal.errors import DataError, PolicyError, choices, some
 from shoal.formats.checked_json import array, array_to_json, member, objects, require, texts

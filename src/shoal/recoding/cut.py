@@ -18,9 +18,9 @@ from shoal.formats.column_pairs import pair_names
 from shoal.formats.dates import format_date
 from shoal.formats.labels import ROOT, cut_text, range_text, set_text
 from shoal.formats.numbers import format_number
+from shoal.kernels.combinations import number_combinations
 from shoal.recoding.base import Field, Later, Output, Placed, apply, check_head, head_from_dict, head_to_dict
 from shoal.recoding.group_labels import Ranges
-from shoal.requirements.groups import dense
 from shoal.taxonomy import Taxonomy
 
 NUMBERS = ("label", "lo-hi", "midpoint")  # how intervals of numbers are written
@@ -229,7 +229,7 @@ class Cut:
         gone = self._gone(parts)
         parts = np.where(gone[:, None], parts, near)  # no label of suppressed records alone is written
         gone |= self._gone(parts)
-        group = dense(list(parts.T), len(parts))
+        group = number_combinations(list(parts.T), len(parts))
         first = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
         first[group] = np.arange(len(group))
         group = np.where(gone, -1, group).astype(np.int32)
@@ -239,7 +239,7 @@ class Cut:
         """Which combinations of intervals are suppressed."""
         if not self.suppressed:
             return np.zeros(len(parts), bool)
-        group = dense(list(parts.T), len(parts))
+        group = number_combinations(list(parts.T), len(parts))
         first = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
         first[group] = np.arange(len(group))
         known = set(self.suppressed)

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
-from shoal.encoding.codes import Attribute
+from shoal.encoding.attributes import Attribute
 from shoal.engines import Written
 from shoal.errors import PolicyError, choices
 from shoal.formats.column_pairs import pair_names
 from shoal.formats.dates import format_date
 from shoal.formats.labels import DAY, ROOT, cut_text, range_text, set_text
 from shoal.formats.numbers import format_number
-from shoal.requirements.groups import dense, listed
+from shoal.kernels.combinations import compact_codes, number_combinations
 
 Style = Literal["label", "lo-hi", "midpoint", "set", "mean", "median"]
 STYLES: tuple[str, ...] = get_args(Style)
@@ -140,9 +140,9 @@ def write_boxes(
 def _labels(attribute: Attribute, lo: Int32Array, hi: Int32Array) -> Written:
     if attribute.taxonomy is not None:
         node = attribute.taxonomy.covers(lo, hi)
-        kept, index = listed(node, len(attribute.taxonomy.label))
+        kept, index = compact_codes(node, len(attribute.taxonomy.label))
         return _texts(attribute.name, [attribute.taxonomy.text(int(n)) for n in kept], index)
-    pair = dense([lo, hi], len(lo))
+    pair = number_combinations([lo, hi], len(lo))
     first = np.zeros(int(pair.max(initial=-1)) + 1, np.int64)
     first[pair] = np.arange(len(lo))
     return _texts(attribute.name, [_range(attribute, int(lo[g]), int(hi[g])) for g in first], pair)

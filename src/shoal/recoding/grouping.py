@@ -13,10 +13,11 @@ from shoal import kernels, threads
 from shoal.arrays import BoolArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.engines import Written
+from shoal.kernels.combinations import number_combinations, sort_matrix
 from shoal.policy import Policy
 from shoal.recoding import Placement
 from shoal.recoding.search_path import Path
-from shoal.requirements.groups import Groups, dense, packed, taken
+from shoal.requirements.groups import Groups, taken
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def _grouped(codes: Codes, slices: Sequence[Slices]) -> Int32Array:
     """The group of every combination."""
     cut = [j for j, s in enumerate(slices) if len(s.first) > 1]
     tables = [slices[j].table(codes.attributes[j].size) for j in cut]
-    return packed(codes.quasi, cut, [len(slices[j].first) for j in cut], tables)[0]
+    return sort_matrix(codes.quasi, cut, [len(slices[j].first) for j in cut], tables).number
 
 
 def intervals(decision: Decision, codes: Int32Array) -> Int32Array:
@@ -183,7 +184,10 @@ def as_published(codes: Codes, decision: Decision, written: tuple[tuple[str, Wri
     names = tuple(policy.quasi)
     if len(sources) > len(names):  # two columns for one attribute: number their pairs
         quasi = np.stack(
-            [dense([quasi[:, c] for c, s in enumerate(sources) if s == name], len(quasi)) for name in names],
+            [
+                number_combinations([quasi[:, c] for c, s in enumerate(sources) if s == name], len(quasi))
+                for name in names
+            ],
             axis=1,
         )
     return Groups(

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shoal.arrays import FloatArray, Int32Array
-from shoal.encoding.codes import Attribute, Codes
+from shoal.encoding.attributes import Attribute
+from shoal.encoding.codes import Codes
 from shoal.engines import Division, Written
+from shoal.kernels.combinations import compact_codes, number_combinations
 from shoal.policy import Policy
 from shoal.recoding import Assignment, Boxes, Cut, Field, FieldCut, Output, Parts, Recoding, Style, write_boxes
 from shoal.recoding.group_labels import Ends, Ranges
 from shoal.recoding.grouping import Decision, Slices, intervals, members_of
 from shoal.recoding.nearest_box import Sets
-from shoal.requirements.groups import dense, listed
 from shoal.taxonomy import Balanced, Taxonomy, narrow_branches
 
 Columns = tuple[tuple[str, Written], ...]  # what is written per group, each with the column it comes from
@@ -75,7 +76,7 @@ class Publication:
             return 0
         place = decision.placement
         held = place.group >= 0
-        number = dense([column.index + 1 for _, column in written], len(decision.lo))
+        number = number_combinations([column.index + 1 for _, column in written], len(decision.lo))
         first = np.zeros(int(number.max(initial=-1)) + 1, np.int64)
         first[number] = np.arange(len(number))
         group, weight = number[place.group[held]], place.weight[held]
@@ -197,7 +198,7 @@ class Publication:
                 lo[:, j], hi[:, j] = ranges[j].extents(hi[:, j])
             elif attribute.taxonomy is not None and self.style != "set":
                 covers = attribute.taxonomy.covers(decision.lo[:, j], decision.hi[:, j])
-                nodes, index = listed(covers, len(attribute.taxonomy.label))
+                nodes, index = compact_codes(covers, len(attribute.taxonomy.label))
                 ends = np.array([known.extent(int(n)) for n in nodes], np.float64)
                 if narrowed[j] is not attribute:  # the label ends where released values do
                     low, high = _reach(attribute.taxonomy, nodes, released[j])

@@ -14,7 +14,8 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
-from shoal.encoding.codes import Attribute, Codes
+from shoal.encoding.attributes import Attribute
+from shoal.encoding.codes import Codes
 from shoal.engines import Written
 from shoal.errors import DataError
 from shoal.formats.checked_json import array, member, objects, require, texts_or_null

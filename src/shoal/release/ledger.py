@@ -29,8 +29,9 @@ from shoal.formats.checked_json import (
     texts,
     texts_or_null,
 )
+from shoal.kernels.combinations import sort_combinations
 from shoal.policy import Policy
-from shoal.requirements.groups import Groups, distinct
+from shoal.requirements.groups import Groups
 
 Labels = tuple[str | None, ...]
 
@@ -255,7 +256,7 @@ def _summed(groups: Groups) -> Groups:
     """Groups with the same labels made one, and in each the records with the same confidential values."""
     merged, _ = groups.merged()
     group = merged.group_of_cell
-    _, order, begin = distinct([group, *merged.secret.T], len(group))
+    _, order, begin = sort_combinations([group, *merged.secret.T], len(group))
     first = order[begin]
     weight = np.add.reduceat(merged.weight[order], begin) if len(begin) else merged.weight
     start = np.searchsorted(group[first], np.arange(len(merged.start))).astype(np.int64)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import shoal.recoding.search_path
-from shoal.encoding.codes import published, shown
+from shoal.encoding.equivalence_classes import published, shown
 from shoal.engines import Engine, Format, digest_of, open_data
 from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet, some
 from shoal.formats.checked_json import member, read_object, report_damage

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal import kernels
-from shoal.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
+from shoal.arrays import BoolArray, Int32Array, Int64Array
+from shoal.kernels.combinations import sort_combinations
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Groups:
 
     def _by(self, names: Sequence[str]) -> tuple[Groups, Int32Array]:
         columns = [self.names.index(n) for n in names]
-        whole, order, begin = distinct([self.quasi[:, c] for c in columns], len(self.quasi))
+        whole, order, begin = sort_combinations([self.quasi[:, c] for c in columns], len(self.quasi))
         cells, start = kernels.order.runs(self.start, order)
         merged = Groups(
             tuple(names),
@@ -110,60 +110,3 @@ class Groups:
 def taken(secret: Int32Array, place: NDArray[np.integer]) -> Int32Array:
     """The confidential codes at these places; where none are counted, no place is looked at."""
     return secret[place] if secret.shape[1] else np.empty((len(place), 0), secret.dtype)
-
-
-def listed(values: NDArray[np.integer], size: int) -> tuple[Int32Array, Int32Array]:
-    """The distinct values below ``size``, ascending, and the place of every value among them: `numpy.unique` without a sort.
-
-    >>> [found.tolist() for found in listed(np.array([7, 2, 7]), 9)]
-    [[2, 7], [1, 0, 1]]
-    """
-    there = np.zeros(size, bool)
-    there[values] = True
-    place = np.cumsum(there, dtype=np.int32) - 1
-    return np.flatnonzero(there).astype(np.int32), place[values]
-
-
-def dense(columns: Sequence[NDArray[np.integer]], rows: int) -> Int32Array:
-    """Number the distinct combinations of the columns' codes, in their order, never past 2^63."""
-    return distinct(columns, rows)[0]
-
-
-def distinct(columns: Sequence[NDArray[np.integer]], rows: int) -> tuple[Int32Array, Int32Array, Int64Array]:
-    """Number the distinct combinations; the rows in the order of these numbers, and where each begins in that order."""
-    keys = np.zeros(rows, np.uint64)
-    rank = np.zeros(rows, np.int32)
-    bound = 1
-    for column in columns:
-        size = int(column.max(initial=0)) + 1
-        if bound * size >= 2**63:
-            bound = len(kernels.order.number(keys, kernels.order.argsort(keys), rank))
-            keys = rank.astype(np.uint64)
-        kernels.order.extend(keys, np.ascontiguousarray(column, np.int32), size)
-        bound *= size
-    return numbered(keys, rank)
-
-
-def packed(
-    codes: Int32Array, columns: Sequence[int] | Int64Array, sizes: Sequence[int], tables: Sequence[Int32Array] = ()
-) -> tuple[Int32Array, Int32Array, Int64Array]:
-    """`distinct` for columns of a matrix of codes below ``sizes``; ``tables`` says for each what its codes stand for."""
-    if math.prod(sizes) >= 2**63:
-        listed = [codes[:, c] for c in columns]
-        return distinct([t[c] for t, c in zip(tables, listed, strict=True)] if tables else listed, len(codes))
-    return numbered(keys_of(codes, columns, sizes, tables), np.zeros(len(codes), np.int32))
-
-
-def keys_of(
-    codes: Int32Array, columns: Sequence[int] | Int64Array, sizes: Sequence[int], tables: Sequence[Int32Array] = ()
-) -> UInt64Array:
-    """A key below the product of ``sizes`` for every row; see `packed`."""
-    offset = np.cumsum([0, *map(len, tables)], dtype=np.int64)
-    table = np.concatenate(tables) if tables else np.zeros(0, np.int32)
-    return kernels.order.pack(codes, np.array(columns, np.int64), np.array(sizes, np.uint64), table, offset)
-
-
-def numbered(keys: UInt64Array, rank: Int32Array) -> tuple[Int32Array, Int32Array, Int64Array]:
-    """Number the distinct keys; see `distinct`."""
-    order = kernels.order.argsort(keys)
-    return rank, order, kernels.order.number(keys, order, rank)

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from shoal import threads
 from shoal.arrays import Int32Array, Int64Array
 from shoal.encoding.codes import Codes
+from shoal.kernels.combinations import pack_keys, sort_matrix
 from shoal.policy import Policy
 from shoal.recoding.grouping import Decision, Slices
 from shoal.requirements import KAnonymity, Limits, Requirement, describe, lower, settle
-from shoal.requirements.groups import Groups, keys_of, packed
+from shoal.requirements.groups import Groups
 
 MOST_GROUPS = 2**22  # numbers that need not follow each other
 SAMPLE, MOSTLY = 4096, 0.98  # rows that are looked at, and the share of them that may differ, before all are sorted
@@ -83,9 +84,9 @@ def _collapsed(codes: Codes, columns: Int64Array) -> tuple[Int32Array, Int64Arra
     """Combinations that differ in some columns, with their records; as they are where few repeat."""
     quasi, sizes = codes.quasi, [codes.attributes[c].size for c in columns]
     sample = quasi[:: max(1, len(quasi) // SAMPLE)]
-    if len(packed(sample, columns, sizes)[2]) > MOSTLY * len(sample):
+    if len(sort_matrix(sample, columns, sizes).start) > MOSTLY * len(sample):
         return quasi, codes.weight
-    _, order, begin = packed(quasi, columns, sizes)
+    _, order, begin = sort_matrix(quasi, columns, sizes)
     return quasi[order[begin]], np.add.reduceat(codes.weight[order], begin)
 
 
@@ -150,8 +151,8 @@ def _numbered(codes: Codes, slices: Sequence[Slices], columns: Sequence[int]) ->
     sizes = [len(slices[j].first) for j in cut]
     tables = [slices[j].table(codes.attributes[j].size) for j in cut]
     if math.prod(sizes) > MOST_GROUPS:
-        return packed(codes.quasi, cut, sizes, tables)[0]
-    return keys_of(codes.quasi, cut, sizes, tables).astype(np.int64)
+        return sort_matrix(codes.quasi, cut, sizes, tables).number
+    return pack_keys(codes.quasi, cut, sizes, tables).astype(np.int64)
 
 
 def _groups(codes: Codes, decision: Decision) -> Groups:

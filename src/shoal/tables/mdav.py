@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from shoal import kernels, threads
 from shoal.arrays import FloatArray, Int32Array, Int64Array
-from shoal.encoding.codes import Attribute, Codes
+from shoal.encoding.attributes import Attribute
+from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError
 from shoal.pipeline.clustering import meet
 from shoal.pipeline.method import LEAST_AVERAGED, Method, Progress

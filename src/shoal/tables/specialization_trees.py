@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from shoal import kernels, threads
 from shoal.arrays import BoolArray, Int32Array, Int64Array
-from shoal.encoding.codes import Attribute, Codes
+from shoal.encoding.attributes import Attribute
+from shoal.encoding.codes import Codes
 from shoal.formats.dates import format_date
 from shoal.formats.labels import ROOT, cut_text, range_text
 from shoal.formats.numbers import format_number

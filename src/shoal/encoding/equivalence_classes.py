@@ -1,0 +1,55 @@
+"""Equivalence classes: the groups of a published table, read from its published values alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from shoal.encoding.codes import Secret, groups_of, secret_of
+from shoal.engines import Dictionary, Engine
+from shoal.policy import Policy
+from shoal.requirements.groups import Groups
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A finished table as a stranger reads it: its columns by what stands in them, not yet counted."""
+
+    columns: tuple[str, ...]
+    values: Mapping[str, Secret]
+    engine: Engine
+
+    @property
+    def labels(self) -> dict[str, Sequence[str | None]]:
+        """What the codes of every column stand for."""
+        return {name: secret.labels for name, secret in self.values.items()}
+
+    def parts(self, confidential: Sequence[str]) -> int:
+        """In how many parts the groups are counted with the values of some columns; each group is whole in one of them."""
+        return self.engine.divide(self.columns, confidential).parts
+
+    def groups(self, confidential: Sequence[str], part: int | None = None) -> Groups:
+        """The groups, all or those of a part, with the counts of the values of some columns."""
+        counts = self.engine.count(self.columns, confidential, part=part)
+        return groups_of(counts, self.columns, [self.values[c] for c in confidential])
+
+
+def shown(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> Shown:
+    """A finished table by its quasi-identifiers, by the confidential columns that a requirement names, and those of ``also``.
+
+    A quasi-identifier that was written as two columns, ``age_lo`` and ``age_hi``, counts as both. Where the table has ``age``
+    as well, ``age`` alone counts: the other two have no role.
+    """
+    columns = tuple(part for parts in policy.published_as(engine.schema().names).values() for part in parts)
+    listed = tuple(dict.fromkeys((*columns, *policy.confidential, *also)))
+    readings = {name: policy.counted_as(name) for name in listed}
+    engine.prepare(readings)
+    dictionaries: dict[str, Dictionary] = {}
+    values = {name: secret_of(engine, name, readings[name], dictionaries) for name in listed}
+    return Shown(columns, values, engine.encode(dictionaries))
+
+
+def published(engine: Engine, policy: Policy) -> tuple[Groups, Mapping[str, Sequence[str | None]]]:
+    """The groups of a finished table with the values that requirements look at, and the label of every code."""
+    table = shown(engine, policy)
+    return table.groups(policy.confidential), table.labels

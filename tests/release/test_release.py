@@ -499,7 +499,7 @@ STEPS = {
     "arrow writes": "shoal.engines.table_files.write_table",
     "read it back": "shoal.release.View.of",
     "hash": "hashlib.file_digest",
-    "page": "shoal.release.release.html",
+    "page": "shoal.release.store.html",
     "policy": "shoal.policy.Policy.to_yaml",
     "recoding": "shoal.recoding.Boxes.to_json",
     "text": "pathlib.Path.write_text",

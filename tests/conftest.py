@@ -26,5 +26,5 @@ SECRET = 0x5EC2E7_0F_7E575_0123456789ABCDEF
 def secret() -> Iterator[None]:
     """Releases without a seed are the same on every run; what comes from the operating system is tested in other processes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("shoal.pipeline.method.new_seed", lambda: SECRET)
+        patch.setattr("shoal.pipeline.run.new_seed", lambda: SECRET)
         yield

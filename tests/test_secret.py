@@ -20,7 +20,7 @@ from shoal.tables import METHODS
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Secrets that differ from release to release, as they do outside of tests."""
     numbers = iter(range(2**100, 2**100 + 10_000))
-    monkeypatch.setattr("shoal.pipeline.method.new_seed", lambda: next(numbers))
+    monkeypatch.setattr("shoal.pipeline.run.new_seed", lambda: next(numbers))
 
 
 def people(rows: int = 60) -> pd.DataFrame:

@@ -11,8 +11,9 @@ from shoal.errors import PolicyError
 from shoal.measures import THRESHOLD, Measures
 from shoal.measures.comparison import measured
 from shoal.pipeline.incremental import release_later
-from shoal.pipeline.method import Progress, make
+from shoal.pipeline.method import make
 from shoal.policy import Policy, policy_of
+from shoal.progress import Progress
 from shoal.release import Release, examine
 from shoal.requirements import Certificate
 from shoal.secret import load_seed

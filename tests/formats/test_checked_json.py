@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.formats import checked_json
-from shoal.recoding import base
+from shoal.recoding import serialization
 from shoal.release.ledger import Ledger
 
 FRAME = pd.DataFrame(
@@ -393,13 +393,13 @@ def test_a_cut_off_cycle_is_found_in_a_large_tree() -> None:
     left[inner], right[inner] = inner + 1, inner + 2
     leaf = np.where(field < 0, 0, -1).astype(np.int32)
     at = np.zeros(nodes)
-    base.check_tree(1, field, at, left, right, leaf, leaves=1)
+    serialization.check_tree(1, field, at, left, right, leaf, leaves=1)
     new = np.append(0, 1 + np.random.default_rng(1).permutation(nodes - 1)).astype(
         np.int32
     )  # any order of the nodes does
     old = np.argsort(new)
     moved = [np.append(new, -1)[child].astype(np.int32)[old] for child in (left, right)]
-    base.check_tree(1, field[old], at, *moved, leaf[old], leaves=1)
+    serialization.check_tree(1, field[old], at, *moved, leaf[old], leaves=1)
     right[inner[5]], right[inner[9]] = right[inner[9]], right[inner[5]]
     with pytest.raises(shoal.DataError, match="does not reach every node"):
-        base.check_tree(1, field, at, left, right, leaf, leaves=1)
+        serialization.check_tree(1, field, at, left, right, leaf, leaves=1)

@@ -10,8 +10,9 @@ from typing import ClassVar
 import numpy as np
 
 from shoal.encoding.codes import Codes
-from shoal.pipeline.method import Method, Progress
+from shoal.pipeline.method import Method
 from shoal.policy import Policy
+from shoal.progress import Progress
 from shoal.recoding import Placement
 from shoal.recoding.grouping import Cuts, Decision
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal import cli, kernels
-from shoal.pipeline.method import Made
+from shoal.pipeline.run import Applied
 from shoal.requirements import Layout, OwnK, lower
 from shoal.requirements.groups import Groups
 from shoal.tables import Condensation
@@ -31,8 +31,8 @@ class Watched(Condensation):
 
     counted: pd.DataFrame
 
-    def _make(self, *given: Any) -> Made:
-        made = super()._make(*given)
+    def apply_groups(self, *given: Any) -> Applied:
+        made = super().apply_groups(*given)
         self.counted = made.counted.frame()
         return made
 

@@ -27,9 +27,9 @@ from typer.core import TyperGroup
 import shoal
 from shoal.cli import taxonomy_commands
 from shoal.errors import RequirementNotMet, ShoalError, visible
-from shoal.pipeline.method import Progress as Tell
 from shoal.pipeline.method import constructor
 from shoal.policy import Policy
+from shoal.progress import Progress as Tell
 from shoal.recoding import STYLES
 from shoal.recoding.group_labels import ENDS
 from shoal.release import Release, earlier_seed

@@ -6,7 +6,7 @@ together, fails a requirement, and those that fail for want of these, until noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from shoal.errors import DataError, PolicyError, RequirementNotMet
 from shoal.formats.numbers import format_number, parse_number
 from shoal.measures import measures_of
 from shoal.policy import Policy
+from shoal.progress import Progress, silent
 from shoal.recoding import (
     Columns,
     Later,
@@ -39,7 +40,6 @@ from shoal.requirements import Requirement, certify, describe
 from shoal.requirements.groups import Groups
 from shoal.secret import LEDGER, load_seed, new_seed
 
-Tell = Callable[[str, int, int], None]
 UNTRUE = (
     "{} records have labels that are not true of them: no box of the recoding held these records, so that they got the labels "
     "of the nearest one."
@@ -197,10 +197,10 @@ class New:
 
 
 def release_later(
-    data: Any, recoding: str | Path, policy: Policy | None, *, nearest: bool = False, tell: Tell | None = None
+    data: Any, recoding: str | Path, policy: Policy | None, *, nearest: bool = False, tell: Progress | None = None
 ) -> Release:
     """Release new records by the recoding of an earlier release; see `shoal.anonymize`."""
-    tell = tell or (lambda stage, done, total: None)
+    tell = tell or silent
     if not isinstance(nearest, bool):
         raise PolicyError(f"nearest must be true or false, not {nearest!r}")
     before = Before.load(Path(recoding), policy)

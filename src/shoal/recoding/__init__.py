@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from shoal.recoding.assignment import Assignment
-from shoal.recoding.base import Columns, Field, Later, Located, Output, Placed, Placement, Recoding, locate
 from shoal.recoding.cut import Cut, FieldCut
+from shoal.recoding.field import Field
 from shoal.recoding.group_labels import STYLES, Style, style_of, write_boxes
 from shoal.recoding.partitioned import Parts, load_recoding, read_recoding, refuse_other_policy
+from shoal.recoding.protocol import Columns, Later, Located, Output, Placed, Placement, Recoding, locate
 from shoal.recoding.split_tree import Boxes
 from shoal.recoding.synthesis import Synthesis, one_by_one
 

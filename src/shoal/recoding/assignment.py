@@ -12,18 +12,10 @@ import numpy as np
 from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.engines import Written
 from shoal.formats.checked_json import array, array_to_json, require
-from shoal.recoding.base import (
-    Field,
-    Later,
-    Output,
-    Placed,
-    apply,
-    head_from_dict,
-    head_to_dict,
-    written_from_dict,
-    written_to_dict,
-)
+from shoal.recoding.field import Field
 from shoal.recoding.nearest_box import Sets, check_groups, nearest_boxes, points_of, sets_from_dict, sets_to_dict
+from shoal.recoding.protocol import Later, Output, Placed, apply
+from shoal.recoding.serialization import head_from_dict, head_to_dict, written_from_dict, written_to_dict
 
 
 @dataclass(frozen=True)

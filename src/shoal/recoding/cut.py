@@ -19,8 +19,10 @@ from shoal.formats.dates import format_date
 from shoal.formats.labels import ROOT, cut_text, range_text, set_text
 from shoal.formats.numbers import format_number
 from shoal.kernels.combinations import number_combinations
-from shoal.recoding.base import Field, Later, Output, Placed, apply, check_head, head_from_dict, head_to_dict
+from shoal.recoding.field import Field
 from shoal.recoding.group_labels import Ranges
+from shoal.recoding.protocol import Later, Output, Placed, apply
+from shoal.recoding.serialization import check_head, head_from_dict, head_to_dict
 from shoal.taxonomy import Taxonomy
 
 NUMBERS = ("label", "lo-hi", "midpoint")  # how intervals of numbers are written

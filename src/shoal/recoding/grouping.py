@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -127,6 +127,23 @@ class Decision:
         lo, hi = kernels.boxes.bounds(codes.quasi, codes.combination[cells], group, groups)
         ordered = None if regions is None else regions.of(by_first[:groups])
         return cls(Placement(cells, group, weight.astype(np.int64)), lo, hi, regions=ordered)
+
+    def keep_groups(self, kept: BoolArray) -> Decision:
+        """The same groups without those that are suppressed."""
+        number = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+
+        def renumber(group: Int32Array) -> Int32Array:
+            return np.where(group >= 0, number[group], -1).astype(np.int32)
+
+        return replace(
+            self,
+            placement=replace(self.placement, group=renumber(self.placement.group)),
+            lo=self.lo[kept],
+            hi=self.hi[kept],
+            cuts=None if self.cuts is None else replace(self.cuts, group=renumber(self.cuts.group)),
+            gone=self.lo[~kept],
+            regions=None if self.regions is None else self.regions.of(kept),
+        )
 
     @cached_property
     def suppressed(self) -> bool:

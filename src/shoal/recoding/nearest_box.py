@@ -11,7 +11,9 @@ import numpy as np
 from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.formats.checked_json import array, array_to_json, member, objects, require
-from shoal.recoding.base import Columns, Field, Later, Output, check_boxes, check_head, check_written
+from shoal.recoding.field import Field
+from shoal.recoding.protocol import Columns, Later, Output
+from shoal.recoding.serialization import check_boxes, check_head, check_written
 
 
 @dataclass(frozen=True)

@@ -17,22 +17,10 @@ from shoal.errors import DataError, PolicyError, choices
 from shoal.formats.checked_json import array_to_json, read_object, report_damage, require, texts
 from shoal.policy import Policy
 from shoal.recoding.assignment import Assignment
-from shoal.recoding.base import (
-    Columns,
-    Field,
-    Later,
-    Output,
-    Placed,
-    Recoding,
-    apply,
-    check_head,
-    check_tree,
-    descended,
-    head_from_dict,
-    head_to_dict,
-    tree_from_dict,
-)
 from shoal.recoding.cut import Cut
+from shoal.recoding.field import Field
+from shoal.recoding.protocol import Columns, Later, Output, Placed, Recoding, apply, descended
+from shoal.recoding.serialization import check_head, check_tree, head_from_dict, head_to_dict, tree_from_dict
 from shoal.recoding.split_tree import Boxes
 from shoal.recoding.synthesis import Synthesis
 

@@ -13,20 +13,7 @@ from shoal import kernels
 from shoal.arrays import FloatArray, Int32Array
 from shoal.engines import Written
 from shoal.formats.checked_json import array, array_to_json, member
-from shoal.recoding.base import (
-    Field,
-    Later,
-    Output,
-    Placed,
-    apply,
-    check_tree,
-    descended,
-    head_from_dict,
-    head_to_dict,
-    tree_from_dict,
-    written_from_dict,
-    written_to_dict,
-)
+from shoal.recoding.field import Field
 from shoal.recoding.nearest_box import (
     Sets,
     are_listed,
@@ -35,6 +22,15 @@ from shoal.recoding.nearest_box import (
     points_of,
     sets_from_dict,
     sets_to_dict,
+)
+from shoal.recoding.protocol import Later, Output, Placed, apply, descended
+from shoal.recoding.serialization import (
+    check_tree,
+    head_from_dict,
+    head_to_dict,
+    tree_from_dict,
+    written_from_dict,
+    written_to_dict,
 )
 
 

@@ -20,8 +20,10 @@ from shoal.engines import Written
 from shoal.errors import DataError
 from shoal.formats.checked_json import array, member, objects, require, texts_or_null
 from shoal.formats.dates import format_date
-from shoal.recoding.base import Field, Later, Output, Placement, check_head, head_from_dict, head_to_dict
+from shoal.recoding.field import Field
 from shoal.recoding.group_labels import PLACES, decimal_places
+from shoal.recoding.protocol import Later, Output, Placement
+from shoal.recoding.serialization import check_head, head_from_dict, head_to_dict
 
 DAY = 86400.0
 PART = 65_536  # records that are drawn at once

@@ -15,8 +15,9 @@ from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, choices
-from shoal.pipeline.method import Common, Method, Progress
+from shoal.pipeline.method import Common, Method
 from shoal.policy import Policy
+from shoal.progress import Progress
 from shoal.recoding.grouping import Decision, Slices
 from shoal.recoding.search_path import Path, Step
 from shoal.tables.attribute_sets import Allowance, Combinations, IdentifierSet, identifier_sets

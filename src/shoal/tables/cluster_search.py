@@ -15,8 +15,8 @@ from shoal import kernels, threads
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.pipeline.clustering import Records, meet, settled
-from shoal.pipeline.method import Progress
 from shoal.policy import Policy
+from shoal.progress import Progress
 from shoal.recoding.grouping import Decision
 from shoal.requirements import KAnonymity
 from shoal.requirements.requirement import whole

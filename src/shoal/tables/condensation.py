@@ -14,9 +14,11 @@ from shoal.arrays import Int32Array
 from shoal.encoding.codes import Codes
 from shoal.engines import Engine, Written
 from shoal.errors import PolicyError, RequirementNotMet
-from shoal.pipeline.method import Common, Found, Made, Progress
+from shoal.pipeline.method import Common
+from shoal.pipeline.run import Applied, Labelled, plan_of
 from shoal.policy import Policy
-from shoal.recoding import Field, Output, Placement, Style, Synthesis, one_by_one
+from shoal.progress import Progress
+from shoal.recoding import Field, Output, Placement, Synthesis, one_by_one
 from shoal.recoding.grouping import Decision
 from shoal.recoding.publishing import Columns
 from shoal.requirements import OwnK
@@ -120,12 +122,14 @@ class Condensation(KNearest):
                 )
         return super().decide(codes, rng=rng, progress=progress)
 
-    def _shown(self, codes: Codes, decision: Decision, style: Style) -> Columns:
-        """Groups are told apart by their numbers: none hides in another's box."""
+    def label_groups(self, codes: Codes, decision: Decision) -> Columns:
+        """The audited table shows groups by their numbers, so no group hides in the box of another."""
         return _numbered(self.policy, np.arange(len(decision.lo), dtype=np.int32))
 
-    def _make(self, codes: Codes, engine: Engine, found: Found, output: Output, rng: np.random.Generator) -> Made:
-        """Draw the records; beside them the same rows with their groups, to be counted."""
+    def apply_groups(
+        self, codes: Codes, engine: Engine, found: Labelled, output: Output, rng: np.random.Generator
+    ) -> Applied:
+        """Generate synthetic records; beside them the same rows with their groups, to be counted."""
         decision = found.decision
         names = engine.schema().names
         fields = tuple(Field.of(a, self.policy) for a in codes.attributes)
@@ -136,9 +140,9 @@ class Condensation(KNearest):
 
         def table(columns: Columns) -> Engine:
             listed = output.columns(names, columns)
-            return engine.apply([self.plan(codes, each, listed)])
+            return engine.apply([plan_of(codes, each, listed, self.policy)])
 
-        return Made(synthesis, table((*_numbered(self.policy, group), *own)), table(synthesis.draw(rng)))
+        return Applied(synthesis, table((*_numbered(self.policy, group), *own)), table(synthesis.draw(rng)))
 
 
 def _numbered(policy: Policy, group: Int32Array) -> Columns:

@@ -16,8 +16,9 @@ from shoal.arrays import Int32Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, choices
 from shoal.pipeline.clustering import Records
-from shoal.pipeline.method import Common, Method, Progress
+from shoal.pipeline.method import Common, Method
 from shoal.policy import Policy
+from shoal.progress import Progress
 from shoal.recoding.grouping import Decision
 from shoal.requirements.requirement import real
 from shoal.tables.cluster_search import LAST, SEED, Aims, Search, clustered

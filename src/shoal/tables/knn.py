@@ -12,8 +12,9 @@ import numpy as np
 
 from shoal.encoding.codes import Codes
 from shoal.pipeline.clustering import Records
-from shoal.pipeline.method import Common, Method, Progress
+from shoal.pipeline.method import Common, Method
 from shoal.policy import Policy
+from shoal.progress import Progress
 from shoal.recoding.grouping import Decision
 from shoal.tables.cluster_search import RANDOM, Aims, Search, clustered
 

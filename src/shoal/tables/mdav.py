@@ -20,8 +20,9 @@ from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError
 from shoal.pipeline.clustering import meet
-from shoal.pipeline.method import LEAST_AVERAGED, Method, Progress
+from shoal.pipeline.method import LEAST_AVERAGED, Method
 from shoal.policy import Policy
+from shoal.progress import Progress
 from shoal.recoding import Style
 from shoal.recoding.grouping import Decision
 from shoal.requirements import lower

@@ -19,8 +19,9 @@ from shoal import kernels, threads
 from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, choices
-from shoal.pipeline.method import Common, Method, Progress
+from shoal.pipeline.method import Common, Method
 from shoal.policy import Policy
+from shoal.progress import Progress
 from shoal.recoding import Placement
 from shoal.recoding.grouping import Cuts, Decision, Regions
 from shoal.requirements import lower

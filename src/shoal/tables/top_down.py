@@ -17,8 +17,9 @@ from shoal import threads
 from shoal.arrays import BoolArray, FloatArray, Int32Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, choices
-from shoal.pipeline.method import Common, Method, Progress
+from shoal.pipeline.method import Common, Method
 from shoal.policy import Policy
+from shoal.progress import Progress
 from shoal.recoding.grouping import Decision, Slices
 from shoal.recoding.search_path import Path, Refusal, Step
 from shoal.requirements.requirement import real, whole

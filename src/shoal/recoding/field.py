@@ -1,0 +1,133 @@
+"""Fields: what a recoding remembers of a quasi-identifier, enough to place a value that it has never seen."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from shoal.arrays import FloatArray
+from shoal.encoding.attributes import Attribute
+from shoal.engines import Distinct
+from shoal.errors import choices
+from shoal.formats.checked_json import member, require
+from shoal.policy import READ_AS, Policy
+from shoal.policy.columns import FITTING
+from shoal.taxonomy import Balanced, Maker, Taxonomy, maker_of
+
+
+@dataclass(frozen=True)
+class Field:
+    """One quasi-identifier as a recoding remembers it: enough to place a value that it has never seen.
+
+    A place is a value's position (see `codes.Attribute`): a number, or the leaf code in the remembered tree; infinity for
+    missing, NaN for a category that cannot be placed.
+    """
+
+    name: str
+    kind: Literal["numeric", "categorical", "date"]
+    span: float
+    taxonomy: Taxonomy | None = None
+    maker: Maker | None = None
+
+    def __post_init__(self) -> None:
+        where = f"the field {self.name!r}"
+        require(self.kind in READ_AS, f"{where} has an unknown kind; {choices(self.kind, list(READ_AS))}")
+        require(math.isfinite(self.span) and self.span > 0, f"{where} must have a finite span above 0")
+        if self.kind == "categorical" or self.maker is not None:
+            require(self.taxonomy is not None, f"{where} has no taxonomy")
+        else:
+            require(self.taxonomy is None, f"{where} has a taxonomy, but no rule that places its values")
+        if self.maker is not None:
+            fits = self.kind in FITTING[self.maker.word]
+            if isinstance(self.maker, Balanced):
+                fits &= self.maker.numeric == (self.kind == "numeric")
+            require(fits, f"{where} is {self.kind}, which {self.maker.word!r} does not place")
+
+    @classmethod
+    def of(cls, attribute: Attribute, policy: Policy) -> Field:
+        """What to remember of an attribute."""
+        maker = policy.quasi[attribute.name].maker
+        return cls(attribute.name, attribute.kind, attribute.span, attribute.taxonomy, maker)
+
+    def locate(self, distinct: Distinct) -> FloatArray:
+        """The position of each distinct value of later data."""
+        tree, maker = self.taxonomy, self.maker
+        if tree is None:
+            return np.asarray(distinct.values, np.float64)
+        if maker is None:
+            return np.array([tree.code.get(str(v), np.nan) for v in distinct.values], np.float64)
+        paths = [maker.path(v) for v in distinct.values]
+        return np.array([tree.code[p[0]] if p[0] in tree.code else self._between(p) for p in paths], np.float64)
+
+    def _between(self, path: list[str]) -> float:
+        """A value that was never seen stands between its neighbours, inside the node that holds it."""
+        tree, maker = self.taxonomy, self.maker
+        assert tree is not None and maker is not None  # noqa: S101
+        position = bisect_left(self._keys, maker.key(path[0])) - 0.5
+        node = next((self._nodes[label] for label in path if label in self._nodes), 0)
+        if node:
+            beside = (_slack(int(tree.height[node])) + _slack(int(tree.height[node]) - 1)) / 2
+            position = float(min(max(position, tree.lo[node] - beside), tree.hi[node] + beside))
+        return position
+
+    @cached_property
+    def _keys(self) -> list[Any]:
+        assert self.taxonomy is not None and self.maker is not None  # noqa: S101
+        return [self.maker.key(label) for label in self.taxonomy.leaves if label is not None]
+
+    @cached_property
+    def _nodes(self) -> dict[str, int]:
+        """The branches by their labels."""
+        assert self.taxonomy is not None  # noqa: S101
+        tree = self.taxonomy
+        return {str(tree.label[n]): n for n in np.flatnonzero(tree.height > 0)[::-1].tolist()}
+
+    def extent(self, node: int) -> tuple[float, float]:
+        """The positions that a published node holds: a leaf itself alone, the root everything."""
+        tree = self.taxonomy
+        assert tree is not None  # noqa: S101
+        if node == 0:
+            return -np.inf, np.inf
+        if tree.label[node] is None:
+            return np.inf, np.inf
+        slack = _slack(int(tree.height[node]))
+        return float(tree.lo[node]) - slack, float(tree.hi[node]) + slack
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        found: dict[str, Any] = {"name": self.name, "kind": self.kind, "span": self.span}
+        if self.taxonomy is not None:
+            found["taxonomy"] = self.taxonomy.to_nested() if len(self.taxonomy.label) > 1 else {"*": []}
+            found["missing"] = self.taxonomy.label[-1] is None
+            found["made"] = self.taxonomy.made
+        if self.maker is not None:
+            found["maker"] = self.maker.to_dict()
+        return found
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Field:
+        """Back from JSON."""
+        tree = None
+        if "taxonomy" in found:
+            nested, missing, made = (
+                member(found, key, kind) for key, kind in (("taxonomy", dict), ("missing", bool), ("made", bool))
+            )
+            tree = Taxonomy.flat([]) if list(nested.values()) == [[]] else Taxonomy.from_nested(nested, made=made)
+            tree = tree.with_missing() if missing else tree
+        name, kind, span = member(found, "name", str), member(found, "kind", str), member(found, "span", float)
+        maker = maker_of(member(found, "maker", dict)) if "maker" in found else None
+        field = cls(name, kind, span, tree, maker)
+        if maker is not None:
+            field._keys  # noqa: B018  leaves that the rule cannot read are an error here, not when a new value comes
+        return field
+
+
+def _slack(height: int) -> float:
+    """How far a node reaches beyond its codes: more than the nodes below it, so that a new value can stand in between."""
+    return float(0.5 - 0.5 * 2.0**-height)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.engines import open_data
-from shoal.recoding import base
+from shoal.formats import checked_json
 from shoal.release import View
 from shoal.release.ledger import Ledger, digest
 
@@ -74,7 +74,7 @@ def test_json_keeps_everything(rows: list[tuple[str | None, ...]]) -> None:
 def test_long_arrays_are_packed_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = ledger_of([("3", "f", "flu", "9"), ("3", "m", "flu", "10"), ("*", "m", None, "9")])
     plain = tally(ledger)
-    monkeypatch.setattr(base, "LISTED", 2)
+    monkeypatch.setattr(checked_json, "LISTED", 2)
     text = ledger.to_json()
     assert "packed" in text and tally(Ledger.from_json(text)) == plain
 

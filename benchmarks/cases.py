@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 import shoal
 from benchmarks.blowup import blow_up
-from shoal.encoding.codes import Codes, encode
+from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 
 QUASI = ("age", "workclass", "education-num", "marital-status", "occupation", "race", "sex", "native-country")
@@ -99,7 +99,7 @@ def mondrian_adult(k: int, cut: str) -> dict[str, float]:
     """30,162 rows of Adult."""
     warm()
     frame, policy = adult_rows(), adult_policy(k)
-    (codes, _), encoding, _ = timed(lambda: encode(open_data(frame), policy))
+    (codes, _), encoding, _ = timed(lambda: encode_and_count(open_data(frame), policy))
     decision, wall, cpu = decided(codes, policy, cut, runs=5)
     group = decision.placement.group[codes.counts.row]
     sizes = np.bincount(group)
@@ -117,7 +117,7 @@ def mondrian_million(cut: str) -> dict[str, float]:
     """994,884 rows of the blow-up, k = 10."""
     warm()
     frame, policy = million(), adult_policy(10)
-    (codes, _), encoding, _ = timed(lambda: encode(open_data(frame), policy))
+    (codes, _), encoding, _ = timed(lambda: encode_and_count(open_data(frame), policy))
     _, wall, cpu = decided(codes, policy, cut, runs=3)
     return {"wall": wall, "cpu": cpu, "encode": encoding, "rows": len(frame)}
 
@@ -145,7 +145,7 @@ def mondrian_hospital(rows: int) -> dict[str, float]:
     warm()
     path, policy = hospital_file(rows), shoal.datasets.hospital_policy(10)
     _, bare, _ = timed(lambda: pyarrow_codes(path, list(policy.quasi)), runs=2)
-    (codes, _), encoding, _ = timed(lambda: encode(open_data(path), policy))
+    (codes, _), encoding, _ = timed(lambda: encode_and_count(open_data(path), policy))
     found: dict[str, float] = {"pyarrow": bare, "encode": encoding, "rows": rows, "cells": len(codes.quasi)}
     for cut in ("median", "gain"):
         forget_peak()
@@ -172,7 +172,7 @@ def check_million(out: Path) -> dict[str, float]:
     _, k_text, _ = timed(lambda: shoal.check(table, policy), runs=3)
     codes = pd.DataFrame({name: pd.factorize(table[name])[0] for name in (*names, "occupation")})
     number = shoal.Policy(quasi=dict.fromkeys(names, "numeric"), sensitive="occupation", require=together)
-    (made, _), counting, _ = timed(lambda: encode(open_data(codes), number), runs=3)
+    (made, _), counting, _ = timed(lambda: encode_and_count(open_data(codes), number), runs=3)
     _, all_coded, _ = timed(lambda: [r.test(made.table) for r in both.require], runs=3)
     table.assign(income="").to_csv(out / "text.csv", index=False)
     codes.assign(income=0).to_csv(out / "codes.csv", index=False)

@@ -12,7 +12,7 @@ import pandas as pd
 import shoal
 from benchmarks.blowup import blow_up
 from benchmarks.cases import QUASI, adult_policy, adult_rows, forget_peak, peak_mb, tight_ncp, timed
-from shoal.encoding.codes import Codes, encode
+from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 from shoal.engines.keyed_hash import KeyedHash
 
@@ -46,13 +46,13 @@ def blown(scale: int) -> Codes:
     """The codes of a blow-up of the clean rows."""
     rows = adult_rows()
     frame = pd.DataFrame(blow_up({name: rows[name].to_numpy() for name in QUASI}, scale, 0))
-    return encode(open_data(frame), policy(), hash=SECRET)[0]
+    return encode_and_count(open_data(frame), policy(), hash=SECRET)[0]
 
 
 def clusters(scale: int, exact: bool) -> dict[str, Any]:
     """K-member on a blow-up: exact, and in parts."""
     codes, asked = blown(scale), policy()
-    few = encode(open_data(adult_rows().head(500)), asked, hash=SECRET)[0]
+    few = encode_and_count(open_data(adult_rows().head(500)), asked, hash=SECRET)[0]
     for given in ({}, {"part": 100}):  # compiles
         decided(few, shoal.tables.KMember(asked, **given))
     found: dict[str, Any] = {"rows": codes.records, "cells": len(codes.quasi)}
@@ -80,7 +80,7 @@ def microaggregation() -> dict[str, Any]:
     """MDAV on the six numbers of the clean rows."""
     frame = adult_rows()
     asked = shoal.Policy(quasi=dict.fromkeys(NUMERIC, "numeric"), require=[shoal.KAnonymity(K)])
-    codes = encode(open_data(frame), asked, hash=SECRET)[0]
+    codes = encode_and_count(open_data(frame), asked, hash=SECRET)[0]
     decision, wall, cpu = decided(codes, shoal.tables.MDAV(asked), 5)
     return {"wall": wall, "cpu": cpu, "groups": len(decision.lo), "rows": codes.records}
 
@@ -89,7 +89,7 @@ def small(out: Path) -> dict[str, Any]:
     """A few rows without trees, as the peers take them; leaves ``few.csv`` in ``out``."""
     frame, asked = adult_rows().head(FEW), adult_policy(K)
     frame.to_csv(out / "few.csv", index=False)
-    codes = encode(open_data(frame), asked, hash=SECRET)[0]
+    codes = encode_and_count(open_data(frame), asked, hash=SECRET)[0]
     found: dict[str, Any] = {}
     for name, method in (
         ("kmember", shoal.tables.KMember),

@@ -11,7 +11,7 @@ import pandas as pd
 import shoal
 from benchmarks.blowup import blow_up
 from benchmarks.cases import forget_peak, peak_mb, timed
-from shoal.encoding.codes import Codes, encode
+from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 
 TARGET = "income"
@@ -58,7 +58,7 @@ def specialization(out: Path) -> dict[str, Any]:
     asked = policy(names, [shoal.KAnonymity(K)])
     csv = out / "blowup.csv"
     frame.to_csv(csv, index=False)
-    codes, few = (encode(open_data(table), asked, also=(TARGET,))[0] for table in (frame, small))
+    codes, few = (encode_and_count(open_data(table), asked, also=(TARGET,))[0] for table in (frame, small))
     decided(few, asked)  # compiles
     forget_peak()
     before = peak_mb()

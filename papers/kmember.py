@@ -20,9 +20,9 @@ import shoal
 from papers import adult, page, plots
 from papers.lab import QUASI, Lab, Run, Way, asked
 from shoal import kernels
-from shoal.encoding.codes import encode
+from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
-from shoal.pipeline.clustering import Records
+from shoal.pipeline.clustering import ClusteringInput
 from shoal.tables.cluster_search import LAST, Aims, Search
 
 KS = (2, 5, 10, 25, 50, 75, 100, 150, 200, 300, 500)
@@ -218,8 +218,8 @@ class Quarter:
 def in_order(frame: pd.DataFrame, k: int, pieces: int = 4) -> list[Quarter]:
     """k-member's clusters by quarters, in the order in which they are made."""
     policy = asked(k)
-    codes = encode(open_data(frame), policy)[0]
-    records = Records.of(codes, policy, np.ones(len(QUASI)))
+    codes = encode_and_count(open_data(frame), policy)[0]
+    records = ClusteringInput.of(codes, policy, np.ones(len(QUASI)))
     cell, group = Search(LAST, True, Aims.none()).run(records, np.random.default_rng(0), lambda done: None)
     groups = int(group.max()) + 1
     piece = group * pieces // groups

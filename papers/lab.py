@@ -12,11 +12,11 @@ import pandas as pd
 
 import shoal
 from papers import adult
-from shoal.encoding.codes import Codes, encode
+from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 from shoal.measures import Measures
-from shoal.pipeline.method import make
-from shoal.recoding.grouping import Decision
+from shoal.pipeline.method import make_method
+from shoal.recoding.grouping import Grouping
 from shoal.tables import find_method
 
 QUASI = ("age", "workclass", "education-num", "marital-status", "occupation", "race", "sex", "native-country")
@@ -79,10 +79,10 @@ class Lab:
         return self.run(way, k)["il"]
 
     def _run(self, way: Way, k: int, seed: int | None, times: int) -> Run:
-        method = make(find_method(way.method), asked(k, *way.more, order=way.order), way.how)
+        method = make_method(find_method(way.method), asked(k, *way.more, order=way.order), way.how)
         decide, spent, at, mixed = method.decide, list[float](), dict[str, float](), list[int]()
 
-        def timed(codes: Codes, **rest: Any) -> Decision:
+        def timed(codes: Codes, **rest: Any) -> Grouping:
             begun = time.perf_counter()
             decision = decide(codes, **rest)
             spent.append(time.perf_counter() - begun)
@@ -95,13 +95,13 @@ class Lab:
         vars(method)["decide"] = timed
         release = method.release(self.frame, seed=seed, progress=tell)
         if times > 1:
-            codes = encode(open_data(self.frame), method.policy, also=method.watched())[0]
+            codes = encode_and_count(open_data(self.frame), method.policy, also=method.watched())[0]
             for _ in range(times - 1):
                 timed(codes, rng=np.random.default_rng(seed or 0), progress=tell)
         return Run(release.measures, min(spent), at["writing"] - at.get("improving", at["writing"]), mixed[0])
 
 
-def _mixed(codes: Codes, decision: Decision) -> int:
+def _mixed(codes: Codes, decision: Grouping) -> int:
     """The records that are not of the most frequent class of their cluster; 0 where the method does not look at the class."""
     names = [s.name for s in codes.secrets]
     if adult.CLASS not in names:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from shoal.recoding.search_path import Identifiers, Path, Refusal, Step
+from shoal.recoding.search_path import AttributeNames, Refusal, SearchPath, Step
 
-ONE: Identifiers = ("age", "sex")
-TWO: Identifiers = ("age", "zip")
+ONE: AttributeNames = ("age", "sex")
+TWO: AttributeNames = ("age", "zip")
 WHY = "the smallest group would have 3 records, fewer than 10"
 
 
@@ -16,19 +16,19 @@ def walk(
     *,
     chosen: int | None = None,
     direction: Literal["open", "close"] = "open",
-    sets: tuple[Identifiers, ...] = (ONE,),
+    sets: tuple[AttributeNames, ...] = (ONE,),
     bits: bool = True,
     refused: tuple[Refusal, ...] = (),
     records: int = 30_162,
     texts: tuple[str | None, ...] = ("Any-job", "Inside", "Outside"),
-) -> Path:
+) -> SearchPath:
     """Every step opens the first text into the others, halves the groups and tells as much as the one before."""
 
     def table(done: float) -> dict[str, float]:
         figures = {"ncp": 1 - done, "suppressed": 0.0}
         return figures | {"information": 2 * done} if bits else figures
 
-    def smallest(done: int) -> dict[Identifiers, int]:
+    def smallest(done: int) -> dict[AttributeNames, int]:
         return {found: max(records >> done * (place + 1), 1) for place, found in enumerate(sets)}
 
     places = list(range(steps + 1)) if direction == "open" else list(range(steps, -1, -1))
@@ -38,7 +38,7 @@ def walk(
     )
     at = steps if chosen is None else chosen
     start = smallest(places[0]), table(places[0] / max(steps, 1))
-    return Path(direction, made, at, *start, refused, "no value that is left can be opened")
+    return SearchPath(direction, made, at, *start, refused, "no value that is left can be opened")
 
 
 def refusals(attribute: str, number: int, reason: str = WHY) -> tuple[Refusal, ...]:

@@ -12,7 +12,7 @@ import pytest
 
 import shoal
 import shoal.recoding.search_path
-from shoal.encoding.codes import encode
+from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
 from shoal.pipeline.method import Method
 from tests.reference.tds import Run
@@ -26,14 +26,14 @@ needs_data = pytest.mark.skipif(
 
 def released(
     method: type[Method], frame: pd.DataFrame, policy: shoal.Policy, **parameters: object
-) -> tuple[shoal.Release, shoal.recoding.search_path.Path]:
+) -> tuple[shoal.Release, shoal.recoding.search_path.SearchPath]:
     made = method(policy, **parameters)
     release = made.release(frame)
     return release, made.path_
 
 
 def reference(way: Callable[..., Run], frame: pd.DataFrame, policy: shoal.Policy, **given: object) -> Run:
-    codes, _ = encode(open_data(frame), policy, also=[policy.target] if policy.target else [])
+    codes, _ = encode_and_count(open_data(frame), policy, also=[policy.target] if policy.target else [])
     return way(codes, policy, **given)
 
 
@@ -44,7 +44,7 @@ def published(release: shoal.Release) -> Counter[tuple[str | None, ...]]:
     return Counter(tuple(None if pd.isna(v) else str(v) for v in row) for row in rows)
 
 
-def assert_same_steps(path: shoal.recoding.search_path.Path, run: Run) -> None:
+def assert_same_steps(path: shoal.recoding.search_path.SearchPath, run: Run) -> None:
     assert dict(path.smallest) == run.smallest
     for fast, slow in zip(path, run.steps, strict=False):
         assert (fast.attribute, fast.value, fast.children) == (slow.attribute, slow.label, slow.labels)

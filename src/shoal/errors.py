@@ -22,7 +22,7 @@ class ShoalError(Exception):
     """Everything Shoal raises on purpose. Its text is harmless to a terminal, whatever names and values it quotes."""
 
     def __str__(self) -> str:
-        return visible(super().__str__(), keep="\n")
+        return escape_invisible(super().__str__(), keep="\n")
 
 
 class PolicyError(ShoalError, ValueError):
@@ -55,7 +55,7 @@ class RequirementNotMet(ShoalError):
         return self
 
 
-def visible(text: str, *, keep: str = "") -> str:
+def escape_invisible(text: str, *, keep: str = "") -> str:
     r"""A text in which control characters, bidi overrides and other characters that cannot be seen are escapes.
 
     Parameters
@@ -63,7 +63,7 @@ def visible(text: str, *, keep: str = "") -> str:
     text : what may hold names and values of any origin
     keep : characters to leave as they are, such as the newlines of a text of several lines
 
-    >>> print(visible("a\x1b[31mb\nc\u202ed"), visible("a\nb", keep="\n"))
+    >>> print(escape_invisible("a\x1b[31mb\nc\u202ed"), escape_invisible("a\nb", keep="\n"))
     a\x1b[31mb\nc\u202ed a
     b
     """
@@ -79,12 +79,12 @@ def _escape(sign: str) -> str:
     return sign.encode("unicode_escape").decode()
 
 
-def some(values: Iterable[object], total: int | None = None) -> str:
+def list_some(values: Iterable[object], total: int | None = None) -> str:
     """The first five values, each cut where it is long, and how many more there are.
 
-    >>> some(["a", "b"])
+    >>> list_some(["a", "b"])
     "'a', 'b'"
-    >>> some(range(9))
+    >>> list_some(range(9))
     '0, 1, 2, 3, 4 and 4 more'
     """
     shown = list(values)
@@ -95,10 +95,10 @@ def some(values: Iterable[object], total: int | None = None) -> str:
     return f"{text} and {more} more" if more > 0 else text
 
 
-def choices(wrong: object, allowed: Sequence[str]) -> str:
+def list_choices(wrong: object, allowed: Sequence[str]) -> str:
     """What may be said instead, with a guess at what was meant.
 
-    >>> choices("agee", ["age", "sex"])
+    >>> list_choices("agee", ["age", "sex"])
     "choose from 'age', 'sex' (did you mean 'age'?)"
     """
     word = str(wrong)

@@ -29,7 +29,7 @@ def new_seed() -> int:
     return secrets.randbits(BITS)
 
 
-def seed_of(given: Any) -> int:
+def parse_seed(given: Any) -> int:
     """A seed that a user gives: a whole number of at least 0."""
     try:
         number = -1 if isinstance(given, bool) else operator.index(given)
@@ -46,7 +46,7 @@ def load_seed(path: str | Path) -> int:
     file = file if file.name == LEDGER else file / LEDGER
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-        return seed_of(found["seed"])
+        return parse_seed(found["seed"])
     except OSError as error:
         raise DataError(
             f"cannot read the secret in {str(path)!r}: {error.strerror or error}. Name the owner's folder of a saved release, "

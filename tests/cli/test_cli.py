@@ -18,7 +18,7 @@ import pytest
 import shoal
 from shoal.cli import commands as cli
 from shoal.cli import main
-from shoal.errors import visible
+from shoal.errors import escape_invisible
 from shoal.tables import METHODS
 from tests.paths import refusals, walk
 
@@ -455,7 +455,7 @@ HOSTILE = ["\x1b[31mred", "a\x9b1mb", "a\u202eb", "a\u200bb", "\x07\x7f", "two\n
 def refuse_invisible(ran: Ran) -> None:
     """Nothing but visible characters and our own newlines reached the terminal, and tables kept one line per name."""
     for text in (ran.out, ran.err):
-        assert visible(text, keep="\n") == text, text
+        assert escape_invisible(text, keep="\n") == text, text
         assert not [line for line in text.splitlines() if line.startswith("lines")], text
 
 

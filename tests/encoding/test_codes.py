@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.encoding.attributes import Attribute
-from shoal.encoding.codes import Codes, encode
-from shoal.encoding.equivalence_classes import published
+from shoal.encoding.codes import Codes, encode_and_count
+from shoal.encoding.equivalence_classes import read_published_groups
 from shoal.engines import open_data
 from shoal.errors import DataError
 from shoal.kernels.boxes import interval_loss
@@ -34,7 +34,7 @@ def encoded(values: Sequence[Any], quasi: Any, **more: Any) -> tuple[Attribute, 
 
 def encoded_table(columns: dict[str, Any], quasi: dict[str, Any], **more: Any) -> Codes:
     table = pa.table({name: pa.array(values) for name, values in columns.items()})
-    return encode(open_data(table), shoal.Policy(quasi=quasi, **more))[0]
+    return encode_and_count(open_data(table), shoal.Policy(quasi=quasi, **more))[0]
 
 
 def of_records(codes: Codes) -> np.ndarray:
@@ -221,7 +221,7 @@ def test_weeks_nest_in_their_own_years() -> None:
     attribute, codes = encoded(["2020-12-01", "2021-01-01"], {"date": ["day", "week", "year"]})
     assert label(attribute, 0, 1) == "2020-W*"  # the calendar says 2021 of the second
     with pytest.raises(DataError, match="beyond 1 to 9999"):
-        encode(
+        encode_and_count(
             open_data(pa.table({"x": pa.array([4_000_000], pa.date32())})),
             shoal.Policy(quasi={"x": {"date": ["day", "year"]}}, require=[shoal.KAnonymity(1)]),
         )
@@ -322,7 +322,7 @@ def test_counted_cells_against_pandas(rows: list[tuple[Any, ...]]) -> None:
         sensitive=["disease"],
         require=[shoal.LDiversity(1, of="disease")],
     )
-    codes, _ = encode(open_data(frame), policy)
+    codes, _ = encode_and_count(open_data(frame), policy)
     assert codes.records == len(rows)
     sizes = frame.groupby(["age", "job"], dropna=False).size()
     assert sorted(codes.weight) == sorted(sizes)
@@ -352,7 +352,7 @@ def test_seventy_columns_of_a_hundred_values(quasi: str) -> None:
     pool = np.vstack([pool, np.repeat(np.arange(101), 70).reshape(101, 70)])  # every value in every column
     chosen = np.concatenate((np.arange(251), rng.integers(0, 251, 749)))
     frame = pd.DataFrame(pool[rng.permutation(chosen)], columns=names, dtype=object).replace({100: None})
-    codes, _ = encode(open_data(frame), shoal.Policy(quasi=dict.fromkeys(names, quasi)))
+    codes, _ = encode_and_count(open_data(frame), shoal.Policy(quasi=dict.fromkeys(names, quasi)))
     assert all(a.size == 101 and a.missing == 100 for a in codes.attributes)
     expected = frame.astype("Float64").groupby(names, dropna=False)["c00"].transform("size")
     assert codes.counts.row is not None
@@ -371,7 +371,7 @@ def test_secrets_stand_in_the_order_of_numbers_where_all_are() -> None:
         require=[shoal.TCloseness(0.5, of="cost", distance="ordered"), shoal.LDiversity(1, of="disease")],
     )
     frame = pd.DataFrame({"age": [1, 1, 1], "cost": ["10", "9", "100"], "disease": ["b", None, "10"]})
-    codes, _ = encode(open_data(frame), policy.model_copy(update={"missing": ("?",)}))
+    codes, _ = encode_and_count(open_data(frame), policy.model_copy(update={"missing": ("?",)}))
     assert [s.labels for s in codes.secrets] == [("9", "10", "100"), ("10", "b", None)]
     assert sorted(map(tuple, codes.counts.secret.tolist())) == [(0, 2), (1, 1), (2, 0)]
 
@@ -390,7 +390,7 @@ def test_a_stranger_sees_labels_and_two_columns_for_a_range() -> None:
             "disease": ["flu", None, "flu", "flu"],
         }
     )
-    groups, labels = published(open_data(frame), policy)
+    groups, labels = read_published_groups(open_data(frame), policy)
     assert groups.names == ("age_lo", "age_hi", "sex")
     assert sorted(groups.size) == [1, 1, 2]
     assert groups.secrets == ("disease",)

@@ -27,7 +27,7 @@ import pytest
 
 import shoal
 from shoal.engines import Engine, Reading, open_data, resources_of
-from shoal.engines.duckdb.session import Home, told
+from shoal.engines.duckdb.session import Session, explain_error
 from shoal.recoding import load_recoding
 from tests.test_faults import everything
 
@@ -820,7 +820,7 @@ def test_a_place_that_cannot_be_worked_in(tmp_path: Path) -> None:
 )
 def test_a_query_that_is_stopped_is_no_fault(error: Exception) -> None:
     """DuckDB notices Ctrl-C and requests to end itself, and has words of its own for them."""
-    with pytest.raises(KeyboardInterrupt), told():
+    with pytest.raises(KeyboardInterrupt), explain_error():
         raise error
 
 
@@ -1025,6 +1025,6 @@ def test_a_folder_that_is_swept_before_it_is_locked_is_made_under_another_name(
         return open_folder(path, *flags)
 
     monkeypatch.setattr(os, "open", sweep_first)
-    home = Home(resources_of(temp=tmp_path))
+    home = Session(resources_of(temp=tmp_path))
     assert home.folder.is_dir() and home.folder not in opened_first
     home.close()

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.engines import Dealing, Dictionary, Format, Kept, Plan, Reading, Written, open_data
+from shoal.engines import Dictionary, Format, GroupColumn, KeptColumn, KeyedOrder, Plan, Reading, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.engines.memory import MemoryEngine
 from shoal.errors import DataError, EngineError, PolicyError
@@ -370,7 +370,7 @@ def test_strange_names(kind: str, tmp_path: Path) -> None:
         assert again.schema() == engine.schema()
         assert again.fingerprint() == engine.fingerprint()
     group = np.zeros(len(counts.weight), np.int32)
-    plan = Plan(counts, np.arange(len(group)), group, counts.weight, tuple(Kept(n) for n in STRANGE))
+    plan = Plan(counts, np.arange(len(group)), group, counts.weight, tuple(KeptColumn(n) for n in STRANGE))
     assert plain(encoded(engine, dict.fromkeys(STRANGE, Reading())).apply([plan]).frame()) == plain(engine.frame())
 
 
@@ -381,8 +381,8 @@ def test_a_name_that_looks_like_a_pattern_is_a_name(kind: str, pattern: str) -> 
     frame = FRAMES[kind]({"name": ["Jo", "Al"], "q": ["a", "a"], pattern: ["1", "2"]})
     engine = encoded(open_data(frame), {"q": Reading()})
     counts = engine.count(["q"])
-    star = Written("q", np.array(["*"], dtype=object), np.array([0], np.int32))
-    plan = Plan(counts, np.arange(1), np.zeros(1, np.int32), counts.weight, (star, Kept(pattern)))
+    star = GroupColumn("q", np.array(["*"], dtype=object), np.array([0], np.int32))
+    plan = Plan(counts, np.arange(1), np.zeros(1, np.int32), counts.weight, (star, KeptColumn(pattern)))
     assert plain(engine.apply([plan]).frame()) == [{"q": "*", pattern: "1"}, {"q": "*", pattern: "2"}]
 
 
@@ -625,8 +625,8 @@ def test_frames_come_back_as_they_came(kind: str) -> None:
     frame = TYPED[kind]()
     engine = encoded(open_data(frame), {"q": Reading()})
     counts = engine.count(["q"])  # cells: a, b, missing
-    others = tuple(Kept(name) for name in dtypes(frame) if name != "q")
-    published = Written("q", np.array(["{a, b}", "gone"], dtype=object), np.array([0, -1], np.int32))
+    others = tuple(KeptColumn(name) for name in dtypes(frame) if name != "q")
+    published = GroupColumn("q", np.array(["{a, b}", "gone"], dtype=object), np.array([0, -1], np.int32))
     plan = Plan(counts, np.arange(3), np.array([0, 0, 1], np.int32), counts.weight, (published, *others))
     released = engine.apply([plan]).frame()
     assert type(released) is type(frame)
@@ -647,8 +647,8 @@ def test_left_out_records_are_gone_and_the_rest_stays_in_order(kind: str) -> Non
     frame = TYPED[kind]()
     engine = encoded(open_data(frame), {"q": Reading()})
     counts = engine.count(["q"])
-    published = Written("band", np.array([1.5, 2.5]), np.array([1, -1], np.int32))
-    columns = (Kept("whole"), published, Kept("category"))
+    published = GroupColumn("band", np.array([1.5, 2.5]), np.array([1, -1], np.int32))
+    columns = (KeptColumn("whole"), published, KeptColumn("category"))
     plan = Plan(counts, np.arange(3), np.array([0, -1, 1], np.int32), counts.weight, columns)
     released = engine.apply([plan])
     assert released.schema().names == ("whole", "band", "category")
@@ -692,9 +692,9 @@ def keeps(frame: Any, groups: list[int]) -> Any:
     """The released frame, where a record with q = 0 is left out or not, and a record with q = 1."""
     engine = encoded(open_data(frame), {"q": Reading()})
     counts = engine.count(["q"])
-    star = Written("q", np.array(["*"], dtype=object), np.array([0], np.int32))
+    star = GroupColumn("q", np.array(["*"], dtype=object), np.array([0], np.int32))
     group = np.array(groups[: len(counts.weight)], np.int32)
-    return engine.apply([Plan(counts, np.arange(len(group)), group, counts.weight, (star, Kept("c")))]).frame()
+    return engine.apply([Plan(counts, np.arange(len(group)), group, counts.weight, (star, KeptColumn("c")))]).frame()
 
 
 @pytest.mark.parametrize("kind", LISTED)
@@ -753,9 +753,9 @@ def test_only_written_and_only_kept_columns(kind: str) -> None:
     engine = encoded(open_data(FRAMES[kind]({"q": ["a", "b"]})), {"q": Reading()})
     counts = engine.count(["q"])
     group = np.array([0, 0], np.int32)
-    star = Written("q", np.array(["*"], dtype=object), np.array([0], np.int32))
+    star = GroupColumn("q", np.array(["*"], dtype=object), np.array([0], np.int32))
     assert plain(engine.apply([Plan(counts, np.arange(2), group, counts.weight, (star,))]).frame()) == [{"q": "*"}] * 2
-    kept = engine.apply([Plan(counts, np.arange(2), group, counts.weight, (Kept("q"),))])
+    kept = engine.apply([Plan(counts, np.arange(2), group, counts.weight, (KeptColumn("q"),))])
     assert plain(kept.frame()) == [{"q": "a"}, {"q": "b"}]
     nobody = engine.apply([Plan(counts, np.arange(2), group - 1, counts.weight, (star,))])
     assert nobody.schema() == type(nobody.schema())(("q",), 0)
@@ -764,8 +764,8 @@ def test_only_written_and_only_kept_columns(kind: str) -> None:
 def test_a_file_comes_back_as_a_frame(tmp_path: Path) -> None:
     engine = encoded(open_data(text(tmp_path, "q,zip\na,01234\nb,\n")), {"q": Reading()})
     counts = engine.count(["q"])
-    star = Written("q", np.array(["*"], dtype=object), np.array([0], np.int32))
-    plan = Plan(counts, np.arange(2), np.zeros(2, np.int32), counts.weight, (star, Kept("zip")))
+    star = GroupColumn("q", np.array(["*"], dtype=object), np.array([0], np.int32))
+    plan = Plan(counts, np.arange(2), np.zeros(2, np.int32), counts.weight, (star, KeptColumn("zip")))
     frame = engine.apply([plan]).frame()
     assert isinstance(frame, pd.DataFrame)
     assert plain(frame) == [{"q": "*", "zip": "01234"}, {"q": "*", "zip": None}]
@@ -786,10 +786,10 @@ def test_divided_cells_do_not_follow_the_order_of_the_rows(
     def released(table: Columns) -> MemoryEngine:
         engine = encoded(open_data(FRAMES[kind](table)), {"q": Reading()})
         counts = engine.count(["q"])
-        published = Written("q", np.array(["p", "r", "s"], dtype=object), np.array([0, 1, 2], np.int32))
+        published = GroupColumn("q", np.array(["p", "r", "s"], dtype=object), np.array([0, 1, 2], np.int32))
         cell, group, weight = np.array([0, 0, 0, 1]), np.array([1, -1, 0, 2], np.int32), np.array([2, 1, 2, 2])
-        dealing = Dealing(KeyedHash.of(secret), np.array([5, 9], np.uint64), ("ward",))
-        return engine.apply([Plan(counts, cell, group, weight, (published, Kept("ward")), dealing)])
+        dealing = KeyedOrder(KeyedHash.of(secret), np.array([5, 9], np.uint64), ("ward",))
+        return engine.apply([Plan(counts, cell, group, weight, (published, KeptColumn("ward")), dealing)])
 
     first = released(table)
     assert Counter(row["q"] for row in plain(first.frame())) == {"r": 2, "p": 2, "s": 2}

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shoal
-from shoal.engines import Dealing, Dictionary, Kept, Plan, Reading, Written, open_data, resources_of
+from shoal.engines import Dictionary, GroupColumn, KeptColumn, KeyedOrder, Plan, Reading, open_data, resources_of
 from shoal.engines.keyed_hash import KeyedHash
 
 ROWS = 8
@@ -133,12 +133,12 @@ def test_equal_records_that_are_divided_are_written_alike(turn: int, format: Any
         source = open_data(table, resources_of(engine))
         distinct = source.distinct("q", Reading())
         code = {"q": Dictionary(Reading(), distinct, np.zeros(1, np.int32), -1)}
-        columns = tuple(map(Kept, ("note", "sign", "sum")))
+        columns = tuple(map(KeptColumn, ("note", "sign", "sum")))
         coded = source.encode(code, carry=[c.name for c in columns])
         coded.divide(["q"])
         counts = coded.count(["q"], part=0)
-        labels = Written("q", np.array(["p", "r"], dtype=object), np.array([0, 1], np.int32))
-        dealing = Dealing(KeyedHash.of(1), np.array([7], np.uint64), tuple(c.name for c in columns))
+        labels = GroupColumn("q", np.array(["p", "r"], dtype=object), np.array([0, 1], np.int32))
+        dealing = KeyedOrder(KeyedHash.of(1), np.array([7], np.uint64), tuple(c.name for c in columns))
         cell, group = np.array([0, 0]), np.array([0, 1], np.int32)
         plan = Plan(counts, cell, group, np.array([2, 2]), (labels, *columns), dealing)
         file = tmp_path / f"{turn}.{format}"

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal import kernels
-from shoal.encoding.codes import Codes, encode
+from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.kernels.boxes import weighted_loss
-from shoal.pipeline.clustering import Records, meet, settled
+from shoal.pipeline.clustering import ClusteringInput, meet_requirements, suppress_or_merge
 from tests.contract.cases import Case, cases
 
 DIVERSE = shoal.LDiversity(2, of="ill")
@@ -44,25 +44,25 @@ class Line:
         policy = shoal.Policy(
             quasi={"x": "numeric"}, sensitive="ill", require=[shoal.KAnonymity(k), *require], suppress=suppress
         )
-        codes = encode(open_data(frame), policy)[0]
+        codes = encode_and_count(open_data(frame), policy)[0]
         assert codes.counts.row is not None
         assert sorted(codes.counts.row) == codes.counts.row.tolist()
         return cls(codes, policy, codes.counts.row.astype(np.int32))
 
     @property
-    def records(self) -> Records:
-        return Records.of(self.codes, self.policy, np.ones(1))
+    def records(self) -> ClusteringInput:
+        return ClusteringInput.of(self.codes, self.policy, np.ones(1))
 
     def merged(self, *group: int) -> list[int]:
         found = np.array(group, np.int32)
         self.records.merge(self.cell, found)
         return found.tolist()
 
-    def settled(self, *group: int) -> list[int]:
+    def suppress_or_merge(self, *group: int) -> list[int]:
         given = np.array(group, np.int32)
-        found = settled(self.records, self.policy, self.cell, given)
+        found = suppress_or_merge(self.records, self.policy, self.cell, given)
         assert given.tolist() == list(group)  # it is left as it was
-        assert meet(self.codes, self.policy, self.cell, given, np.ones(1)).tolist() == found.tolist()
+        assert meet_requirements(self.codes, self.policy, self.cell, given, np.ones(1)).tolist() == found.tolist()
         return found.tolist()
 
 
@@ -88,10 +88,10 @@ def test_columns_that_nothing_asks_for_do_not_count() -> None:
 def test_one_more_column_stands_behind_the_others() -> None:
     line = Line.of([1, 2, 3], "aba", DIVERSE)
     beside = np.array([2, 0, 2], np.int32)
-    records = Records.of(line.codes, line.policy, np.ones(1), beside=beside)
+    records = ClusteringInput.of(line.codes, line.policy, np.ones(1), beside=beside)
     assert records.secret[records.label].tolist() == [[0, 2], [1, 0], [0, 2]]
     assert records.offset.tolist() == [0, 2, 5]
-    alone = Records.of(
+    alone = ClusteringInput.of(
         Line.of([1, 2, 3]).codes, line.policy.model_copy(update={"require": ()}), np.ones(1), beside=beside
     )
     assert alone.secret[alone.label].tolist() == [[2], [0], [2]] and alone.offset.tolist() == [0, 3]
@@ -239,11 +239,11 @@ def test_nothing_is_suppressed_where_groups_are_compared_with_the_whole(relative
 
 @given(case=cases(least=2, most=25), data=st.data())
 def test_settled_groups_hold_or_are_one(case: Case, data: st.DataObject) -> None:
-    codes = encode(open_data(case.frame), case.policy)[0]
+    codes = encode_and_count(open_data(case.frame), case.policy)[0]
     cell = np.repeat(np.arange(len(codes.counts.weight), dtype=np.int32), codes.counts.weight)
     group = np.array(data.draw(st.lists(st.integers(-1, 6), min_size=len(cell), max_size=len(cell))), np.int32)
-    records = Records.of(codes, case.policy, np.ones(len(codes.attributes)))
-    found = settled(records, case.policy, cell, group)
+    records = ClusteringInput.of(codes, case.policy, np.ones(len(codes.attributes)))
+    found = suppress_or_merge(records, case.policy, cell, group)
     out = int((found < 0).sum())
     assert out <= case.policy.suppress * len(cell) + 1e-9 and out < len(cell)
     assert out == 0 or not any(r.relative for r in case.policy.require)
@@ -259,7 +259,7 @@ def test_settled_groups_hold_or_are_one(case: Case, data: st.DataObject) -> None
 class Forest:
     """Cells in a forest, of which records are taken one by one, and a box; asked as `kernels.kmember` asks."""
 
-    records: Records
+    records: ClusteringInput
     count: np.ndarray
 
     def __post_init__(self) -> None:
@@ -352,9 +352,9 @@ def forests(draw: st.DrawFn) -> Forest:
         quasi={n: values[n][0] for n in names}, sensitive="ill", require=[shoal.LDiversity(1, of="ill")]
     )
     secret = draw(st.none() | st.integers(0, 9))
-    codes = encode(open_data(frame), policy, hash=None if secret is None else KeyedHash.of(secret))[0]
+    codes = encode_and_count(open_data(frame), policy, hash=None if secret is None else KeyedHash.of(secret))[0]
     weights = np.array([draw(st.sampled_from([0.0, 0.25, 1 / 3, 1.0, 3.0])) for _ in names])
-    records = Records.of(codes, policy, weights)
+    records = ClusteringInput.of(codes, policy, weights)
     count = records.count.copy()
     count[rng.random(len(count)) < draw(st.sampled_from([0.0, 0.3]))] = 0  # were taken before it was planted
     count[-1] = max(count[-1], 1)
@@ -438,8 +438,8 @@ def test_many_equal_rows_of_no_weight_are_divided_all_the_same() -> None:
     """Nothing tells them apart, so nodes are halved; of equals the earliest is the furthest and the nearest."""
     frame = pd.DataFrame({"x": range(50)})
     policy = shoal.Policy(quasi={"x": "numeric"}, require=[shoal.KAnonymity(2)])
-    codes = encode(open_data(frame), policy)[0]
-    records = Records.of(codes, policy, np.zeros(1))
+    codes = encode_and_count(open_data(frame), policy)[0]
+    records = ClusteringInput.of(codes, policy, np.zeros(1))
     forest = Forest(records, records.count.copy())
     forest.start(30)
     assert forest.furthest() == 0 and forest.nearest(0) == (0.0, 0)
@@ -455,9 +455,9 @@ def test_of_corners_that_are_equally_far_the_earlier_is_found(scale: float) -> N
     policy = shoal.Policy(
         quasi=dict.fromkeys(names, "numeric"), sensitive="ill", require=[shoal.LDiversity(1, of="ill")]
     )
-    codes = encode(open_data(frame), policy)[0]
+    codes = encode_and_count(open_data(frame), policy)[0]
     for seed in range(20):
-        records = Records.of(codes, policy, scale * np.random.default_rng(seed).random(5))
+        records = ClusteringInput.of(codes, policy, scale * np.random.default_rng(seed).random(5))
         forest = Forest(records, records.count.copy())
         forest.surround(1)
         assert forest.joined(0) == forest.joined(2)

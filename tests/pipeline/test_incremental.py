@@ -16,7 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.pipeline.incremental import settle_new
+from shoal.pipeline.incremental import select_new_groups
 from shoal.recoding import STYLES
 from shoal.release.ledger import Ledger
 from shoal.requirements.groups import Groups
@@ -212,8 +212,8 @@ def test_leaving_out_goes_on_until_nothing_changes() -> None:
     new = [("90", "f", "flu", 3), ("90", "m", "flu", 2), ("20", "f", "flu", 1)]
     require = [shoal.KAnonymity(3), shoal.KAnonymity(5, on=["age"])]
     fixed = np.arange(7) < 4
-    assert settle_new(grouped([*old, *new]), require, fixed).tolist() == [True] * 4 + [False, False, True]
-    assert settle_new(grouped([*old, *new]), require[1:], fixed).all()
+    assert select_new_groups(grouped([*old, *new]), require, fixed).tolist() == [True] * 4 + [False, False, True]
+    assert select_new_groups(grouped([*old, *new]), require[1:], fixed).all()
 
 
 # ---- every requirement, on the union
@@ -416,7 +416,7 @@ def test_the_fixed_point_is_that_of_plain_pandas(
     require = [REQUIRED[i] for i in sorted(chosen)]
     rows = [*old, *new]
     fixed = np.arange(len(rows)) < len(old)
-    kept = settle_new(grouped(rows), require, fixed)
+    kept = select_new_groups(grouped(rows), require, fixed)
     assert kept[fixed].all()
     stay = frame_of(rows, kept, fixed)
     for requirement in require:

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.encoding.attributes import Attribute
-from shoal.encoding.codes import Codes, encode
+from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.pipeline import local_search
-from shoal.pipeline.clustering import Records
-from shoal.pipeline.local_search import Polished, polished
-from shoal.requirements import lower
+from shoal.pipeline.clustering import ClusteringInput
+from shoal.pipeline.local_search import Improvement, improve_groups
+from shoal.requirements import lower_requirements
 from tests.conftest import SECRET
 from tests.contract.cases import Case, as_rows, cases, covers, holds, recount, released, stayed, suited
 from tests.reference.requirements import passes
@@ -73,7 +73,7 @@ class Ruler:
 
     @classmethod
     def of(cls, case: Case, weights: Mapping[str, float] | None = None) -> Ruler:
-        codes = encode(open_data(case.frame), case.policy)[0]
+        codes = encode_and_count(open_data(case.frame), case.policy)[0]
         rows = codes.quasi[codes.combination[codes.counts.row]].tolist()
         return cls(codes.attributes, dict(zip(case.frame["note"], rows, strict=True)), weights or {})
 
@@ -169,8 +169,8 @@ def test_the_order_of_rows_does_not_matter(case: Case, method: str, parameters: 
 def test_no_group_grows_beyond_the_most(data: st.DataObject, case: Case, method: str, parameters: Given) -> None:
     case = suited(case, method)
     made = shoal.tables.find_method(method)(case.policy, **parameters)
-    codes = encode(open_data(case.frame), case.policy, also=made.watched(), hash=KeyedHash.of(SECRET))[0]
-    k = lower(case.policy.require, codes.layout).least
+    codes = encode_and_count(open_data(case.frame), case.policy, also=made.watched(), hash=KeyedHash.of(SECRET))[0]
+    k = lower_requirements(case.policy.require, codes.layout).least
     most = data.draw(st.none() | st.integers(k, 3 * k))
     release = released(case, method, {**parameters, "improve": True, "max_size": most})
     if release is None or release.measures["improved"] == 0.0:
@@ -216,11 +216,11 @@ class Start:
     most: int
 
     @property
-    def records(self) -> Records:
-        return Records.of(self.codes, self.policy, self.weights)
+    def records(self) -> ClusteringInput:
+        return ClusteringInput.of(self.codes, self.policy, self.weights)
 
-    def run(self) -> Polished:
-        return polished(self.records, self.cell, self.group, self.most, lambda done: None)
+    def run(self) -> Improvement:
+        return improve_groups(self.records, self.cell, self.group, self.most, lambda done: None)
 
     def groups(self, group: np.ndarray) -> list[list[int]]:
         return [np.flatnonzero(group == g).tolist() for g in np.unique(group[group >= 0])]
@@ -255,13 +255,13 @@ class Start:
 def starts(draw: st.DrawFn, *, least: int = 2, most: int = 30, out: bool = True) -> Start:
     """Groups by chance, merged until each meets the requirement; some records may be in none of them."""
     case = draw(cases(least=least, most=most))
-    codes = encode(open_data(case.frame), case.policy)[0]
+    codes = encode_and_count(open_data(case.frame), case.policy)[0]
     weights = np.array([draw(st.sampled_from([0.0, 0.5, 1.0, 1.0, 3.0])) for _ in codes.attributes])
     cell = np.repeat(np.arange(len(codes.counts.weight), dtype=np.int32), codes.counts.weight)
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     parts = draw(st.integers(1, len(cell)))
     group = rng.integers(0, parts, len(cell)).astype(np.int32)
-    records = Records.of(codes, case.policy, weights)
+    records = ClusteringInput.of(codes, case.policy, weights)
     if out and draw(st.booleans()):
         group[rng.random(len(cell)) < 0.2] = -1
     records.merge(cell, group)
@@ -328,14 +328,14 @@ def on_a_line(groups: Sequence[Sequence[float]], most: int, *more: object, **sec
     frame = pd.DataFrame({"x": numbers, **secrets})
     wide = max(numbers) - min(numbers)
     policy = shoal.Policy(quasi={"x": "numeric"}, sensitive=list(secrets), require=[shoal.KAnonymity(2), *more])
-    codes = encode(open_data(frame), policy)[0]
+    codes = encode_and_count(open_data(frame), policy)[0]
     row = codes.counts.row
     order = np.argsort(row, kind="stable")
     group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(g) for g in groups])[order]
     return Start(codes, policy, np.array([float(wide)]), row[order].astype(np.int32), group, most)
 
 
-def shown(start: Start, found: Polished) -> list[list[float]]:
+def shown(start: Start, found: Improvement) -> list[list[float]]:
     position = start.codes.attributes[0].position[start.codes.quasi[start.codes.combination[start.cell], 0]]
     return sorted(sorted(position[g].tolist()) for g in start.groups(found.group))
 
@@ -388,14 +388,14 @@ def test_groups_stay_where_one_relies_on_another_that_looks_the_same() -> None:
 def test_records_in_no_group_stay_there() -> None:
     start = on_a_line([[0, 10], [1, 11], [5, 5]], 2)
     group = np.where(start.group == 2, -1, start.group).astype(np.int32)
-    found = polished(start.records, start.cell, group, 2, lambda done: None)
+    found = improve_groups(start.records, start.cell, group, 2, lambda done: None)
     assert np.array_equal(found.group < 0, group < 0)
     assert found.after == pytest.approx(4)
 
 
 def test_no_groups_at_all() -> None:
     start = on_a_line([[0, 10]], 2)
-    found = polished(start.records, start.cell, np.full(2, -1, np.int32), 2, lambda done: None)
+    found = improve_groups(start.records, start.cell, np.full(2, -1, np.int32), 2, lambda done: None)
     assert found.group.tolist() == [-1, -1] and (found.before, found.after, found.gained) == (0.0, 0.0, 0.0)
 
 
@@ -403,7 +403,7 @@ def test_the_progress_reaches_all_records(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(local_search, "PIECE", 2)
     start = on_a_line([[x, x + 10] for x in range(9)], 3)
     told: list[int] = []
-    polished(start.records, start.cell, start.group, 3, told.append)
+    improve_groups(start.records, start.cell, start.group, 3, told.append)
     assert len(told) >= 5 and told == sorted(told) and told[-1] == 18
 
 

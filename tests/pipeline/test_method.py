@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.encoding.codes import Codes
-from shoal.encoding.equivalence_classes import published
+from shoal.encoding.equivalence_classes import read_published_groups
 from shoal.engines import open_data
-from shoal.pipeline.method import Method, constructor, make
+from shoal.pipeline.method import Method, constructor_parameters, make_method
 from shoal.progress import Progress
 from shoal.recoding import Placement
-from shoal.recoding.grouping import Decision
-from shoal.requirements import settle
+from shoal.recoding.grouping import Grouping
+from shoal.requirements import select_passing_groups
 from shoal.tables import Mondrian
 from tests.reference.each import Each
 
@@ -93,8 +93,8 @@ def policy_of(require: list[object], suppress: float = 1.0) -> shoal.Policy:
 @given(frame=tables(), require=requirements())
 def test_settle_is_the_plain_loop(frame: pd.DataFrame, require: list[object]) -> None:
     policy = policy_of(require)
-    groups, labels = published(open_data(frame), policy)
-    kept = settle(groups, policy.require)
+    groups, labels = read_published_groups(open_data(frame), policy)
+    kept = select_passing_groups(groups, policy.require)
     found = {tuple(labels[n][c] for n, c in zip(NAMES, codes, strict=True)) for codes in groups.quasi[kept]}
     assert found == set(rows(left_over(frame, policy)[list(NAMES)]))
 
@@ -168,9 +168,9 @@ class Lavish(Method):
     name: ClassVar[str] = "lavish"
     summary: ClassVar[str] = "leaves out whom it likes"
 
-    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         group = np.where(np.arange(len(codes.quasi)) == 0, 0, -1).astype(np.int32)
-        return Decision(Placement.whole(codes.counts, group), codes.quasi[:1].copy(), codes.quasi[:1].copy())
+        return Grouping(Placement.whole(codes.counts, group), codes.quasi[:1].copy(), codes.quasi[:1].copy())
 
 
 def test_what_a_method_leaves_out_itself_counts_against_the_allowance() -> None:
@@ -186,11 +186,11 @@ class Veil(Method):
     name: ClassVar[str] = "veil"
     summary: ClassVar[str] = "publishes nothing"
 
-    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         group = np.arange(len(codes.quasi), dtype=np.int32)
         lo = np.zeros_like(codes.quasi)
         hi = np.tile(np.array([a.size - 1 for a in codes.attributes], np.int32), (len(lo), 1))
-        return Decision(Placement.whole(codes.counts, group), lo, hi)
+        return Grouping(Placement.whole(codes.counts, group), lo, hi)
 
 
 def test_groups_that_are_published_alike_are_one_group() -> None:
@@ -219,7 +219,7 @@ def test_an_unknown_parameter_lists_the_parameters() -> None:
     with pytest.raises(shoal.PolicyError, match=r"mondrian has no parameter 'cuts'.*'write'.*did you mean 'cut'"):
         shoal.anonymize(FRAME, POLICY, cuts="gain")
     with pytest.raises(shoal.PolicyError, match="has no parameter 'policy'"):
-        make(Mondrian, POLICY, {"policy": POLICY})
+        make_method(Mondrian, POLICY, {"policy": POLICY})
 
 
 @pytest.mark.parametrize("given", [{"cut": "medium"}, {"cut": 5}, {"cut": None}, {"write": "box"}, {"write": None}])
@@ -241,7 +241,7 @@ def test_relaxed_goes_with_the_median() -> None:
 
 
 def test_parameters_are_known_by_name_and_kept() -> None:
-    assert list(constructor(Mondrian)) == [
+    assert list(constructor_parameters(Mondrian)) == [
         "policy",
         "write",
         "ends",

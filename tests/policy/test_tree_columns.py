@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal import KAnonymity, Policy, PolicyError
-from shoal.encoding.codes import encode
+from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
 from shoal.taxonomy import Balanced, Boundaries, Taxonomy, Widths
 from tests.policy.test_policy import fits
@@ -175,7 +175,7 @@ def test_levels_that_are_skipped_are_not_released() -> None:
 
 
 def test_balanced_trees_are_made_from_the_counts() -> None:
-    codes, _ = encode(
+    codes, _ = encode_and_count(
         open_data(FRAME), Policy(quasi={"job": {"balanced": 2}, "age": {"kind": "numeric", "balanced": 4}})
     )
     job, age = (attribute.taxonomy for attribute in codes.attributes)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.encoding.codes import encode
+from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
-from shoal.recoding import Field, Output, Placement, Synthesis, load_recoding, one_by_one
-from shoal.recoding.grouping import Decision
+from shoal.recoding import Field, Output, Placement, Synthesis, expand_placement, load_recoding
+from shoal.recoding.grouping import Grouping
 from shoal.recoding.synthesis import Scale
 
 SIGMAS = 5.0  # a sound draw strays further once in two million
@@ -22,8 +22,8 @@ SIGMAS = 5.0  # a sound draw strays further once in two million
 
 def learned(frame: pd.DataFrame, group: list[int], quasi: dict[str, object]) -> Synthesis:
     policy = shoal.Policy(quasi=quasi, require=[shoal.KAnonymity(1)])
-    codes, _ = encode(open_data(frame), policy)
-    place = Decision.of_records(codes, codes.counts.row, np.array(group, np.int32)).placement
+    codes, _ = encode_and_count(open_data(frame), policy)
+    place = Grouping.of_records(codes, codes.counts.row, np.array(group, np.int32)).placement
     fields = tuple(Field.of(a, policy) for a in codes.attributes)
     bounds = {name: q.bounds for name, q in policy.quasi.items()}
     return Synthesis.of(codes, place, fields, Output((), ("",)), bounds)
@@ -207,7 +207,7 @@ def test_records_one_by_one(entries: list[tuple[int, int, int]]) -> None:
     numbered = {g: i for i, g in enumerate(sorted({g for _, g, _ in entries if g >= 0}))} | {-1: -1}
     cell, group, weight = (np.array(column) for column in zip(*entries, strict=True))
     group = np.array([numbered[int(g)] for g in group], np.int32)
-    each, of = one_by_one(Placement(cell, group, weight))
+    each, of = expand_placement(Placement(cell, group, weight))
     assert (np.diff(each.cell) >= 0).all()
     assert sorted(each.group[each.group >= 0]) == list(range(len(of)))
     assert (np.diff(of) >= 0).all()

@@ -14,7 +14,7 @@ from shoal.pipeline.method import Method
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding import Placement
-from shoal.recoding.grouping import Cuts, Decision
+from shoal.recoding.grouping import Grouping, SplitTree
 
 
 class Each(Method):
@@ -31,7 +31,7 @@ class Each(Method):
         self.by = by
         self.tree = tree
 
-    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """One group per combination or value."""
         names = [a.name for a in codes.attributes]
         mine = [names.index(self.by)] if self.by else list(range(len(names)))
@@ -39,12 +39,12 @@ class Each(Method):
         group = group.reshape(-1).astype(np.int32)
         lo = np.array([codes.quasi[group == g].min(axis=0) for g in range(len(values))], np.int32)
         hi = np.array([codes.quasi[group == g].max(axis=0) for g in range(len(values))], np.int32)
-        return Decision(
+        return Grouping(
             Placement.whole(codes.counts, group), lo, hi, _chain(mine[0], values[:, 0]) if self.tree else None
         )
 
 
-def _chain(attribute: int, codes: np.ndarray) -> Cuts:
+def _chain(attribute: int, codes: np.ndarray) -> SplitTree:
     """Node 2i asks whether a code is the i-th; its left child is that group."""
     size = 2 * len(codes) - 1
     inner = np.arange(0, size - 1, 2)
@@ -52,4 +52,4 @@ def _chain(attribute: int, codes: np.ndarray) -> Cuts:
     field[inner], at[inner], left[inner], right[inner] = attribute, codes[:-1], inner + 1, inner + 2
     group[inner + 1] = np.arange(len(inner))
     group[size - 1] = len(inner)
-    return Cuts(field, at, left, right, group)
+    return SplitTree(field, at, left, right, group)

@@ -20,7 +20,7 @@ from shoal.encoding.codes import Codes
 from shoal.formats.dates import format_date
 from shoal.formats.numbers import format_number
 from shoal.policy import Policy
-from shoal.requirements import Requirement, settle
+from shoal.requirements import Requirement, select_passing_groups
 from shoal.requirements.groups import Groups
 
 Names = tuple[str, ...]
@@ -285,7 +285,7 @@ class Table:
         return merged.size, ok
 
     def kept(self, groups: Groups) -> BoolArray:
-        return settle(groups, self.policy.require)
+        return select_passing_groups(groups, self.policy.require)
 
     def allowed(self, groups: Groups) -> bool:
         """Whether what must be suppressed is no more than may be."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import shoal
 from shoal.engines import open_data
 from shoal.formats import checked_json
-from shoal.release import View
+from shoal.release import AuditedTable
 from shoal.release.ledger import Ledger, digest
 
 POLICY = shoal.Policy(
@@ -35,7 +35,7 @@ def table(rows: list[tuple[str | None, ...]]) -> pd.DataFrame:
 
 
 def ledger_of(rows: list[tuple[str | None, ...]], name: str = "one") -> Ledger:
-    view = View.of(open_data(table(rows)), POLICY)
+    view = AuditedTable.of(open_data(table(rows)), POLICY)
     return Ledger.of(view.groups, view.labels, name)
 
 
@@ -94,7 +94,7 @@ def test_what_was_not_counted_cannot_be_asked_for() -> None:
 def test_tables_with_other_columns_are_not_put_together() -> None:
     mine = ledger_of([("3", "f", "flu", "9")])
     policy = POLICY.model_copy(update={"quasi": {"age": POLICY.quasi["age"]}})
-    view = View.of(open_data(table([("3", "f", "flu", "9")])), policy)
+    view = AuditedTable.of(open_data(table([("3", "f", "flu", "9")])), policy)
     with pytest.raises(shoal.DataError, match="column 'sex' is published in one"):
         mine.union(Ledger.of(view.groups, view.labels, "other"))
 
@@ -102,7 +102,7 @@ def test_tables_with_other_columns_are_not_put_together() -> None:
 def test_columns_in_another_order_are_put_together() -> None:
     rows = [("3", "f", "flu", "9"), ("10", "m", "cold", "9")]
     turned = POLICY.model_copy(update={"quasi": dict(reversed(POLICY.quasi.items()))})
-    view = View.of(open_data(table(rows)), turned)
+    view = AuditedTable.of(open_data(table(rows)), turned)
     assert tally(ledger_of(rows).union(Ledger.of(view.groups, view.labels, "b"))) == tally(ledger_of([*rows, *rows]))
 
 

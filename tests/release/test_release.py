@@ -497,9 +497,9 @@ def test_a_table_written_otherwise_is_refused(
 STEPS = {
     "write the table": "shoal.engines.memory.MemoryEngine.write",
     "arrow writes": "shoal.engines.table_files.write_table",
-    "read it back": "shoal.release.View.of",
+    "read it back": "shoal.release.AuditedTable.of",
     "hash": "hashlib.file_digest",
-    "page": "shoal.release.store.html",
+    "page": "shoal.release.store.render_report",
     "policy": "shoal.policy.Policy.to_yaml",
     "recoding": "shoal.recoding.Boxes.to_json",
     "text": "pathlib.Path.write_text",

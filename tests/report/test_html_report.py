@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import shoal
-from shoal.errors import visible
+from shoal.errors import escape_invisible
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -71,13 +71,13 @@ def test_hostile_names_are_text_on_every_page(tmp_path: Path, name: str) -> None
     release = save(name, tmp_path / "hostile")
     for file in ("hostile/report.html", "hostile.owner/report.html", "hostile.owner/path.html"):
         text = (tmp_path / file).read_text(encoding="utf-8")
-        assert visible(text, keep="\n") == text
+        assert escape_invisible(text, keep="\n") == text
         page, plain = Page(text), Page((tmp_path / file.replace("hostile", "plain")).read_text(encoding="utf-8"))
         assert page.elements <= plain.elements
-        assert visible(f"{name} q") in page.text
+        assert escape_invisible(f"{name} q") in page.text
     picture = release.plot_path().svg
-    assert visible(picture, keep="\n") == picture
-    assert visible(f"{name} q") in "".join(ElementTree.fromstring(picture).itertext())  # noqa: S314
+    assert escape_invisible(picture, keep="\n") == picture
+    assert escape_invisible(f"{name} q") in "".join(ElementTree.fromstring(picture).itertext())  # noqa: S314
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -88,9 +88,9 @@ def test_certificates_and_errors_in_a_notebook_hold_no_control_characters(name: 
     )
     certificate = shoal.check(frame, policy)
     shown = str(certificate)
-    assert visible(shown, keep="\n") == shown and visible(f"{name} id") in shown
-    assert visible(certificate.findings[0].text) == certificate.findings[0].text
+    assert escape_invisible(shown, keep="\n") == shown and escape_invisible(f"{name} id") in shown
+    assert escape_invisible(certificate.findings[0].text) == certificate.findings[0].text
     with pytest.raises(shoal.PolicyError) as caught:
         shoal.check(frame[["id"]], policy)
     for error in (caught.value, shoal.DataError(name)):
-        assert visible(str(error), keep="\n") == str(error)
+        assert escape_invisible(str(error), keep="\n") == str(error)

@@ -7,7 +7,7 @@ import stat
 from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
-from pathlib import Path as File
+from pathlib import SearchPath as File
 from xml.etree import ElementTree
 
 import pytest
@@ -15,9 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.recoding.search_path import Path, Refusal, Step
-from shoal.report import Picture, explain
-from shoal.report.formatting import figure, label
+from shoal.recoding.search_path import Refusal, SearchPath, Step
+from shoal.report import PathPlot, explain
+from shoal.report.formatting import format_figure, format_label
 from tests.paths import ONE, TWO, WHY, refusals, walk
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -61,8 +61,8 @@ def read(page: str) -> str:
     return "\n".join(reader.text)
 
 
-def drawn(path: Path) -> ElementTree.Element:
-    return ElementTree.fromstring(Picture(path).svg)  # noqa: S314
+def drawn(path: SearchPath) -> ElementTree.Element:
+    return ElementTree.fromstring(PathPlot(path).svg)  # noqa: S314
 
 
 def dots(picture: ElementTree.Element) -> list[ElementTree.Element]:
@@ -102,7 +102,7 @@ anything = st.floats(allow_nan=True, allow_infinity=True)
 
 
 @st.composite
-def paths(draw: st.DrawFn) -> Path:
+def paths(draw: st.DrawFn) -> SearchPath:
     sets = draw(st.lists(st.lists(names, min_size=1, max_size=3).map(tuple), min_size=1, max_size=3, unique=True))
     bits = draw(st.booleans())
 
@@ -120,7 +120,7 @@ def paths(draw: st.DrawFn) -> Path:
 
     steps = tuple(step() for _ in range(draw(st.integers(0, 4))))
     refused = st.builds(Refusal, names, texts, st.lists(texts, max_size=8).map(tuple), names)
-    return Path(
+    return SearchPath(
         draw(st.sampled_from(["open", "close"])),
         steps,
         draw(st.integers(0, len(steps))),
@@ -136,7 +136,7 @@ def paths(draw: st.DrawFn) -> Path:
 
 @given(texts)
 def test_a_label_is_one_line_that_can_be_shown(text: str | None) -> None:
-    shown = label(text)
+    shown = format_label(text)
     assert shown and len(shown.splitlines()) == 1
     assert not [c for c in shown if not (c.isprintable() or c.isspace() or c in "\u200c\u200d")]
     shown.encode("utf-8")
@@ -144,9 +144,9 @@ def test_a_label_is_one_line_that_can_be_shown(text: str | None) -> None:
 
 
 def test_labels_that_are_long_are_shortened_and_short_ones_are_not() -> None:
-    assert label("x" * 60) == "x" * 60
-    assert label("x" * 61) == "x" * 59 + "…"
-    assert label("[17, 40)") == "[17, 40)" and label("日本\u3000語") == "日本\u3000語"
+    assert format_label("x" * 60) == "x" * 60
+    assert format_label("x" * 61) == "x" * 59 + "…"
+    assert format_label("[17, 40)") == "[17, 40)" and format_label("日本\u3000語") == "日本\u3000語"
 
 
 @pytest.mark.parametrize(
@@ -154,25 +154,27 @@ def test_labels_that_are_long_are_shortened_and_short_ones_are_not() -> None:
     [(0.0, "0"), (12.0, "12"), (26150.0, "26,150"), (2.5e-05, "2.5e-05"), (1e300, "1e+300"), (float("inf"), "inf")],
 )
 def test_figures(value: float, text: str) -> None:
-    assert figure(value) == text
+    assert format_figure(value) == text
 
 
 # ---- words
 
 
 @given(paths())
-def test_every_step_is_explained(path: Path) -> None:
+def test_every_step_is_explained(path: SearchPath) -> None:
     lines = explain(path).splitlines()
     for number, step in enumerate(path, 1):
-        where = [n for n, line in enumerate(lines) if line.lstrip().startswith(f"{number}. {label(step.attribute)}: ")]
+        where = [
+            n for n, line in enumerate(lines) if line.lstrip().startswith(f"{number}. {format_label(step.attribute)}: ")
+        ]
         assert where
-        assert any(f"score {figure(step.score)}" in lines[n + 1] for n in where)
+        assert any(f"score {format_figure(step.score)}" in lines[n + 1] for n in where)
         for child in step.children[:5]:
-            assert any(label(child) in lines[n] for n in where)
+            assert any(format_label(child) in lines[n] for n in where)
 
 
 @given(paths())
-def test_the_words_hold_nothing_that_a_terminal_obeys(path: Path) -> None:
+def test_the_words_hold_nothing_that_a_terminal_obeys(path: SearchPath) -> None:
     text = explain(path)
     assert not [c for c in text if ord(c) < 32 and c != "\n"] and "\x1b" not in text and "\u202e" not in text
     text.encode("utf-8")
@@ -234,7 +236,7 @@ def test_where_the_release_stands(steps: int, chosen: int, words: str) -> None:
 
 @given(paths())
 @example(replace(walk(3), measures={"ncp": float("nan"), "suppressed": 0.0}))
-def test_the_picture_is_sound_whatever_the_labels_are(path: Path) -> None:
+def test_the_picture_is_sound_whatever_the_labels_are(path: SearchPath) -> None:
     picture = drawn(path)
     tags = {element.tag.removeprefix(SVG) for element in picture.iter()}
     assert tags <= {"svg", "style", "rect", "line", "text", "circle", "polyline", "title"}
@@ -278,7 +280,7 @@ def test_groups_are_drawn_on_a_logarithmic_scale() -> None:
         (walk(1, records=1), ["1", "2"]),
     ],
 )
-def test_ticks(path: Path, ticks: list[str]) -> None:
+def test_ticks(path: SearchPath, ticks: list[str]) -> None:
     words = said(drawn(path))
     assert [tick for tick in ticks if tick not in words] == [], words
     assert len(words) < 25
@@ -301,7 +303,7 @@ def test_several_sets_have_a_line_each_and_a_legend() -> None:
 def test_thousands_of_steps_stay_small_and_keep_their_line() -> None:
     path = walk(5000, chosen=4000, sets=(ONE, TWO))
     path = replace(path, steps=tuple(replace(s, smallest={ONE: 6000 - n, TWO: 5001 - n}) for n, s in enumerate(path)))
-    picture = Picture(path)
+    picture = PathPlot(path)
     assert len(picture.svg) < 150_000
     found = drawn(path)
     assert 50 < len(dots(found)) < 400
@@ -315,16 +317,16 @@ def test_thousands_of_steps_stay_small_and_keep_their_line() -> None:
 
 
 @given(paths())
-def test_the_page_is_sound_whatever_the_labels_are(path: Path) -> None:
-    page = Picture(path).html
+def test_the_page_is_sound_whatever_the_labels_are(path: SearchPath) -> None:
+    page = PathPlot(path).html
     page.encode("utf-8")
     text = read(page)
     for step in path:
-        assert label(step.attribute) in text and label(step.value) in text
+        assert format_label(step.attribute) in text and format_label(step.value) in text
 
 
 def test_the_page_has_all_steps_and_what_was_left() -> None:
-    page = Picture(walk(700, chosen=5, refused=refusals("zip", 300))).html
+    page = PathPlot(walk(700, chosen=5, refused=refusals("zip", 300))).html
     text = read(page)
     assert page.count("<tr>") + page.count('<tr class="here">') == 1 + 701 + 1 + 200 + 1
     assert "5 (release)" in text and page.count('class="here"') == 1
@@ -334,7 +336,7 @@ def test_the_page_has_all_steps_and_what_was_left() -> None:
 
 
 def test_the_page_needs_nothing_from_outside() -> None:
-    page = Picture(walk(3, refused=refusals("zip", 3))).html
+    page = PathPlot(walk(3, refused=refusals("zip", 3))).html
     assert "<script" not in page and "url(" not in page and "@import" not in page
     assert page.replace("http://www.w3.org/2000/svg", "").count("://") == 0
     assert "prefers-color-scheme: dark" in page
@@ -344,7 +346,7 @@ def test_the_page_needs_nothing_from_outside() -> None:
 
 
 def test_a_picture_is_saved_by_its_suffix(tmp_path: File) -> None:
-    picture = Picture(walk(3))
+    picture = PathPlot(walk(3))
     assert picture.save(tmp_path / "path.svg").read_text(encoding="utf-8") == picture.svg
     assert picture.save(str(tmp_path / "path.HTML")).read_text(encoding="utf-8") == picture.html
     assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}
@@ -354,7 +356,7 @@ def test_a_picture_is_saved_by_its_suffix(tmp_path: File) -> None:
 @pytest.mark.parametrize("name", ["path.png", "path", "svg", ".svg"])
 def test_other_suffixes_are_refused(tmp_path: File, name: str) -> None:
     with pytest.raises(shoal.PolicyError, match=r"'\.svg' or '\.html'"):
-        Picture(walk(3)).save(tmp_path / name)
+        PathPlot(walk(3)).save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
@@ -363,11 +365,11 @@ def test_a_place_that_cannot_be_written_is_an_error(tmp_path: File, name: str) -
     (tmp_path / "folder.svg").mkdir()
     (tmp_path / "file").write_text("mine")
     with pytest.raises(shoal.EngineError, match="cannot write the path to"):
-        Picture(walk(3)).save(tmp_path / name)
+        PathPlot(walk(3)).save(tmp_path / name)
     assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_a_notebook_shows_the_picture() -> None:
-    picture = Picture(walk(15, chosen=12))
+    picture = PathPlot(walk(15, chosen=12))
     assert picture.svg in picture._repr_html_()
     assert repr(picture) == "Picture(15 steps, the release after 12)"

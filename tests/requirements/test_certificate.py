@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import shoal
-from shoal.report import html
+from shoal.report import render_report
 
 ROLES: dict[str, object] = {
     "identifiers": ["name"],
@@ -92,9 +92,9 @@ def test_a_release_has_no_identifiers_and_no_column_without_a_role(write: str, e
 def test_the_report_says_what_the_certificate_says() -> None:
     release = shoal.anonymize(showing(age=1, risk=1, ward=1, number=1, name="x"), ROLES)
     facts = release.facts()
-    assert "Every requirement holds." in html(facts, release.policy, owner=False)
+    assert "Every requirement holds." in render_report(facts, release.policy, owner=False)
     odd = replace(facts.certificate, identifiers=("name",), unassigned=("<town>",), notes=("Beware of it.",))
-    page = html(replace(facts, certificate=odd), release.policy, owner=False)
+    page = render_report(replace(facts, certificate=odd), release.policy, owner=False)
     assert "Every requirement holds, but identifiers are present." in page
     for text in ("which no requirement hides: name", "nothing was tested: &lt;town&gt;", "Beware of it."):
         assert f"{text}</li>" in page

@@ -14,10 +14,10 @@ from scipy.stats import wasserstein_distance
 
 import shoal
 from shoal import kernels
-from shoal.encoding.codes import encode
-from shoal.encoding.equivalence_classes import published
+from shoal.encoding.codes import encode_and_count
+from shoal.encoding.equivalence_classes import read_published_groups
 from shoal.engines import open_data
-from shoal.requirements import Requirement, describe, layout_of, lower
+from shoal.requirements import Requirement, describe, distribution_of, lower_requirements
 from shoal.requirements.groups import Groups
 from tests.reference.requirements import earth_movers_distance, ground, passes, value_of
 
@@ -71,7 +71,7 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
 def groups_of(frame: pd.DataFrame) -> Groups:
     quasi = {"a": "categorical", "b": "categorical"}
     require = [shoal.KAnonymity(1), shoal.LDiversity(1, of="s")]
-    return published(open_data(frame), shoal.Policy(quasi=quasi, sensitive="s", require=require))[0]
+    return read_published_groups(open_data(frame), shoal.Policy(quasi=quasi, sensitive="s", require=require))[0]
 
 
 def secrets_of(frame: pd.DataFrame) -> list[list[str | None]]:
@@ -129,8 +129,8 @@ def test_the_ordered_distance_is_the_definition(frame: pd.DataFrame, requirement
 @given(frame=tables(), requirements=st.lists(st.one_of(REQUIREMENTS, ORDERED), min_size=1, max_size=3))
 def test_the_kernel_agrees_with_the_test(frame: pd.DataFrame, requirements: list[Requirement]) -> None:
     groups = groups_of(frame)
-    layout = layout_of(groups)
-    limits = lower(requirements, layout)
+    layout = distribution_of(groups)
+    limits = lower_requirements(requirements, layout)
     expected = np.all([r.test(groups).ok for r in requirements], axis=0)
     group, code, weight = groups.histogram("s")
     for g, size in enumerate(groups.size):
@@ -192,7 +192,7 @@ def test_the_second_group_of_the_t_closeness_paper() -> None:
     frame = salaries()
     requirement = shoal.TCloseness(1, of="salary", distance="ordered")
     policy = shoal.Policy(quasi={"group": "categorical"}, sensitive="salary", require=[requirement])
-    groups = published(open_data(frame), policy)[0]
+    groups = read_published_groups(open_data(frame), policy)[0]
     assert requirement.test(groups).value[1] == pytest.approx(1 / 6)
 
 
@@ -407,7 +407,7 @@ def test_a_value_that_nobody_has_any_more_is_no_step_of_an_ordered_distance(ill:
     frame = pd.DataFrame({"a": list("xxyyz"), "ill": ill})
     closeness = shoal.TCloseness(0.5, of="ill", distance="ordered")
     policy = shoal.Policy(quasi={"a": "categorical"}, sensitive="ill", require=closeness)
-    whole = encode(open_data(frame), policy)[0].table
-    alone = encode(open_data(frame[frame.a != "z"]), policy)[0].table
+    whole = encode_and_count(open_data(frame), policy)[0].table
+    alone = encode_and_count(open_data(frame[frame.a != "z"]), policy)[0].table
     assert closeness.test(whole.keep(whole.size > 1)).value.tolist() == [reached] * 2
     assert closeness.test(alone).value.tolist() == [reached] * 2

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import shoal
 import shoal.recoding.search_path
 from shoal.datasets import papers
-from shoal.encoding.codes import encode
+from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
-from shoal.policy import Quasi
+from shoal.policy import QuasiIdentifier
 from shoal.tables import BottomUpGeneralization
 from tests.contract.cases import TREES, Case, cases, holds, recount
 from tests.contract.test_methods import suited
@@ -120,7 +120,9 @@ def test_it_ends_as_soon_as_the_requirements_hold(case: Case, anonymity: str) ->
 @given(case=cases(most=30))
 def test_deciding_leaves_the_codes_as_they_were(case: Case) -> None:
     case = suited(case, "bottom-up")
-    codes, _ = encode(open_data(case.frame), case.policy, also=[case.policy.target] if case.policy.target else [])
+    codes, _ = encode_and_count(
+        open_data(case.frame), case.policy, also=[case.policy.target] if case.policy.target else []
+    )
     before = [array.copy() for array in (codes.quasi, codes.weight, codes.counts.secret, codes.counts.weight)]
     if not holds(case.frame.assign(**dict.fromkeys(case.policy.quasi, "*")), case.policy):
         return
@@ -170,7 +172,9 @@ def test_same_steps_on_adult(k: int, anonymity: str) -> None:
 )
 def test_same_steps_on_adult_with_other_requirements(require: list[object], more: dict[str, object]) -> None:
     frame, policy = adult().head(4000), adult_policy(*require, **more)
-    policy = policy.model_copy(update={"quasi": {**policy.quasi, "age": Quasi(kind="numeric", widths=(5, 10, 20))}})
+    policy = policy.model_copy(
+        update={"quasi": {**policy.quasi, "age": QuasiIdentifier(kind="numeric", widths=(5, 10, 20))}}
+    )
     release, path = generalized(frame, policy)
     run = twin(frame, policy)
     assert_same_steps(path, run)

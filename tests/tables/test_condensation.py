@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import shoal
 from shoal import cli, kernels
 from shoal.pipeline.run import Applied
-from shoal.requirements import Layout, OwnK, lower
+from shoal.requirements import PersonalizedK, TableDistribution, lower_requirements
 from shoal.requirements.groups import Groups
 from shoal.tables import Condensation
 from tests.contract.cases import Case, cases, holds
@@ -304,7 +304,7 @@ def test_own_k_holds_whatever_is_asked(case: Case, data: st.DataObject) -> None:
 @given(st.lists(st.integers(0, 6), min_size=4, max_size=4))
 def test_own_k_is_asked_alike_inside_and_outside(count: list[int]) -> None:
     """Values 2, 5, 9 and missing: the kernel in the search, `test` on finished groups."""
-    own, labels = OwnK("wish"), ("2", "5", "9", None)
+    own, labels = PersonalizedK("wish"), ("2", "5", "9", None)
     cells = np.flatnonzero(count)
     groups = Groups(
         ("a",),
@@ -316,7 +316,7 @@ def test_own_k_is_asked_alike_inside_and_outside(count: list[int]) -> None:
         (4,),
         (labels,),
     )
-    arrays = lower([own], Layout(("wish",), (4,), np.zeros(4), (labels,))).arrays()
+    arrays = lower_requirements([own], TableDistribution(("wish",), (4,), np.zeros(4), (labels,))).arrays()
     total, histogram = sum(count), np.array(count, np.int64)
     asked = max([k for k, n in zip((2, 5, 9, 0), count, strict=True) if n], default=0)
     if total:

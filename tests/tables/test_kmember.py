@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 import shoal
 from shoal.datasets import papers
 from shoal.encoding.attributes import Attribute
-from shoal.encoding.codes import Codes, encode
+from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.kernels import rules
 from shoal.pipeline.method import Method
-from shoal.requirements import Term, lower
+from shoal.requirements import Term, lower_requirements
 from tests.contract.cases import Case, cases, holds
 from tests.reference.kmember import Clusters, Record, Table, kmember, nearest
 from tests.reference.requirements import passes
@@ -142,7 +142,7 @@ def table_of(codes: Codes, policy: shoal.Policy, way: Given) -> Table:
     return Table(
         everyone,
         [plain_loss(a, weights.get(a.name, 1.0)) for a in codes.attributes],
-        lower(policy.require, codes.layout).least,
+        lower_requirements(policy.require, codes.layout).least,
         fits_of(policy, everyone, codes),
         shortfall_of(policy, codes),
         target=target,
@@ -162,7 +162,7 @@ def made(method: str, policy: shoal.Policy, way: Given) -> Method:
 
 
 def coded(method: Method, frame: pd.DataFrame) -> Codes:
-    return encode(open_data(frame), method.policy, also=method.watched())[0]
+    return encode_and_count(open_data(frame), method.policy, also=method.watched())[0]
 
 
 def decided(method: Method, codes: Codes, seed: int) -> tuple[list[list[Record]], list[Record]]:

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.encoding.codes import Codes, encode
+from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
-from shoal.recoding.grouping import Decision
+from shoal.recoding.grouping import Grouping
 from shoal.tables import mdav as module
 from shoal.tables.mdav import Space
 from tests.contract.cases import Case, averaged, cases, holds, recount
@@ -48,15 +48,15 @@ def tables(draw: st.DrawFn) -> tuple[pd.DataFrame, dict[str, object], dict[str, 
 
 
 def coded(frame: pd.DataFrame, policy: shoal.Policy) -> Codes:
-    return encode(open_data(frame), policy, also=[c for c in ("ill",) if c in frame])[0]
+    return encode_and_count(open_data(frame), policy, also=[c for c in ("ill",) if c in frame])[0]
 
 
-def decided(codes: Codes, policy: shoal.Policy, **parameters: object) -> Decision:
+def decided(codes: Codes, policy: shoal.Policy, **parameters: object) -> Grouping:
     method = shoal.tables.MDAV(policy, **parameters)
     return method.decide(codes, rng=np.random.default_rng(0), progress=lambda *_: None)
 
 
-def groups_of(decision: Decision) -> list[list[int]]:
+def groups_of(decision: Grouping) -> list[list[int]]:
     """The cells of the records of every group."""
     groups: list[list[int]] = [[] for _ in range(len(decision.lo))]
     place = decision.placement

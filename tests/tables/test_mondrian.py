@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.encoding.attributes import Attribute
-from shoal.encoding.codes import Codes, encode
+from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 from tests.contract.cases import Case, cases
 from tests.reference.mondrian import Record, mondrian
@@ -92,7 +92,7 @@ def fast_groups(
 @pytest.mark.parametrize("cut", ["gain", "median", "relaxed"])
 @given(case=cases(least=2, most=60))
 def test_same_groups_as_the_slow_twin(case: Case, cut: str) -> None:
-    codes, _ = encode(open_data(case.frame), case.policy)
+    codes, _ = encode_and_count(open_data(case.frame), case.policy)
     everyone = records_of(codes)
     fits = fits_of(case.policy, everyone, codes)
     if not fits(everyone):
@@ -107,7 +107,7 @@ def test_same_groups_as_the_slow_twin(case: Case, cut: str) -> None:
 def test_same_groups_as_the_slow_twin_for_a_target(case: Case) -> None:
     target = case.policy.target
     assume(target is not None)
-    codes, _ = encode(open_data(case.frame), case.policy, also=(target,))
+    codes, _ = encode_and_count(open_data(case.frame), case.policy, also=(target,))
     everyone = records_of(codes)
     fits = fits_of(case.policy, everyone, codes)
     assume(fits(everyone))
@@ -121,7 +121,7 @@ weights = st.lists(st.sampled_from([0.0, 0.25, 1.0, 3.0, 1e-3, 1 / 3]) | st.floa
 @pytest.mark.parametrize("cut", ["gain", "median", "relaxed"])
 @given(case=cases(least=2, most=40), weights=weights)
 def test_same_groups_as_the_slow_twin_with_weights(case: Case, weights: list[float], cut: str) -> None:
-    codes, _ = encode(open_data(case.frame), case.policy)
+    codes, _ = encode_and_count(open_data(case.frame), case.policy)
     everyone = records_of(codes)
     fits = fits_of(case.policy, everyone, codes)
     assume(fits(everyone))
@@ -139,7 +139,7 @@ def test_many_rows_are_cut_in_parts_with_the_same_result(cut: str, monkeypatch: 
     frame = shoal.datasets.hospital(4_000, seed=3)
     policy = shoal.datasets.hospital_policy(5)
     policy = policy.model_copy(update={"target": "diagnosis"})
-    codes, _ = encode(open_data(frame), policy, also=("diagnosis",))
+    codes, _ = encode_and_count(open_data(frame), policy, also=("diagnosis",))
     whole = fast_groups(codes, policy, cut)
     monkeypatch.setattr(module, "PIECE", 50)
     assert fast_groups(codes, policy, cut) == whole
@@ -150,7 +150,7 @@ def test_wide_domains_are_sorted_not_tabled(cut: str) -> None:
     rng = np.random.default_rng(5)
     frame = pd.DataFrame({"x": rng.normal(size=300), "y": rng.integers(0, 10, 300)})
     policy = shoal.Policy(quasi={"x": "numeric", "y": "numeric"}, require=[shoal.KAnonymity(7)])
-    codes, _ = encode(open_data(frame), policy)
+    codes, _ = encode_and_count(open_data(frame), policy)
     everyone = records_of(codes)
     slow = mondrian(everyone, [plain_loss(a) for a in codes.attributes], lambda g: len(g) >= 7, cut)
     assert fast_groups(codes, policy, cut) == sorted(slow)
@@ -164,7 +164,7 @@ def test_classes_are_counted_by_code_or_in_order_with_the_same_result(classes: i
     frame["grade"] = (3 * frame["x"] + frame["y"] + rng.normal(size=250)).rank(pct=True).mul(classes).astype(int)
     quasi = {"x": "numeric", "y": "numeric"}
     policy = shoal.Policy(quasi=quasi, sensitive=["grade"], target="grade", require=[shoal.KAnonymity(4), *require])
-    codes, _ = encode(open_data(frame), policy, also=("grade",))
+    codes, _ = encode_and_count(open_data(frame), policy, also=("grade",))
     everyone = records_of(codes)
     fits = fits_of(policy, everyone, codes)
     slow = mondrian(everyone, [plain_loss(a) for a in codes.attributes], fits, "target", class_of(codes, "grade"))
@@ -206,7 +206,7 @@ def patients() -> pd.DataFrame:
 @pytest.mark.parametrize("cut", ["gain", "median"])
 def test_equal_weights_are_no_weights(patients: pd.DataFrame, cut: str) -> None:
     policy = shoal.datasets.hospital_policy(5)
-    codes, _ = encode(open_data(patients), policy)
+    codes, _ = encode_and_count(open_data(patients), policy)
     plain = fast_groups(codes, policy, cut)
     for weight in (1, 2, 1e-12, 1e200):
         assert fast_groups(codes, policy, cut, dict.fromkeys(policy.quasi, weight)) == plain
@@ -233,7 +233,7 @@ def test_weights_of_zero_leave_one_group(patients: pd.DataFrame) -> None:
 
 def test_weights_as_the_command_line_gives_them(patients: pd.DataFrame) -> None:
     policy = shoal.datasets.hospital_policy(5)
-    codes, _ = encode(open_data(patients), policy)
+    codes, _ = encode_and_count(open_data(patients), policy)
     named = fast_groups(codes, policy, "gain", {"birth": 3, "zip": 0.5})
     assert fast_groups(codes, policy, "gain", "birth=3,zip=0.5") == named
     assert fast_groups(codes, policy, "gain", " birth : 3, zip : 0.5 ") == named

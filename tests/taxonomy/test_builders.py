@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import PolicyError
-from shoal.taxonomy import Balanced, Boundaries, DateParts, Maker, Mask, Taxonomy, Widths, maker_of
+from shoal.taxonomy import Balanced, Boundaries, DateParts, Mask, Taxonomy, TreeBuilder, Widths, parse_tree_builder
 
 numbers = st.one_of(st.integers(-1000, 1000), st.integers(-(10**6), 10**6).map(lambda n: n / 100))
 MAKERS = [
@@ -48,7 +48,7 @@ def boundaries(draw: st.DrawFn) -> Boundaries:
 
 
 @given(maker=st.one_of(widths(), boundaries()), value=numbers)
-def test_intervals_hold_the_number_and_nest(maker: Maker, value: float) -> None:
+def test_intervals_hold_the_number_and_nest(maker: TreeBuilder, value: float) -> None:
     leaf, *above = maker.path(value)
     assert float(leaf) == value == maker.key(leaf)
     assert above
@@ -70,7 +70,7 @@ def test_intervals_are_as_wide_as_asked_and_stand_where_asked(maker: Widths, val
 
 
 @given(maker=st.one_of(widths(), boundaries()), values=st.lists(numbers, min_size=1, max_size=20))
-def test_a_tree_of_intervals_has_every_number_once_in_order(maker: Maker, values: list[float]) -> None:
+def test_a_tree_of_intervals_has_every_number_once_in_order(maker: TreeBuilder, values: list[float]) -> None:
     paths = [maker.path(v) for v in values]
     tree = maker.tree(paths, [1] * len(paths), column="x")
     assert [float(str(leaf)) for leaf in tree.leaves] == sorted(set(values))
@@ -98,7 +98,7 @@ def test_a_tree_of_intervals_has_every_number_once_in_order(maker: Maker, values
     ],
     ids=str,
 )
-def test_paths_of_numbers(maker: Maker, value: float, path: list[str]) -> None:
+def test_paths_of_numbers(maker: TreeBuilder, value: float, path: list[str]) -> None:
     assert maker.path(value) == path
 
 
@@ -133,17 +133,20 @@ def test_masks_of_long_texts_have_no_way_up() -> None:
     ],
     ids=str,
 )
-def test_what_does_not_nest_is_refused(kind: type[Maker], given_values: tuple[Any, ...], text: str) -> None:
+def test_what_does_not_nest_is_refused(kind: type[TreeBuilder], given_values: tuple[Any, ...], text: str) -> None:
     with pytest.raises(PolicyError, match=text):
         kind(*given_values)
 
 
 @pytest.mark.parametrize("maker", MAKERS, ids=str)
-def test_plain_values_read_back(maker: Maker) -> None:
-    assert maker_of(maker.to_dict()) == maker
-    assert maker_of({**dict.fromkeys(("mask", "date", "widths", "boundaries", "balanced")), **maker.to_dict()}) == maker
+def test_plain_values_read_back(maker: TreeBuilder) -> None:
+    assert parse_tree_builder(maker.to_dict()) == maker
+    assert (
+        parse_tree_builder({**dict.fromkeys(("mask", "date", "widths", "boundaries", "balanced")), **maker.to_dict()})
+        == maker
+    )
 
 
 @pytest.mark.parametrize("maker", MAKERS, ids=str)
-def test_no_values_make_a_root(maker: Maker) -> None:
+def test_no_values_make_a_root(maker: TreeBuilder) -> None:
     assert maker.tree([], [], column="x") == Taxonomy.flat([])

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import shoal
-from shoal.encoding.codes import Codes, encode
+from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 from shoal.taxonomy import Taxonomy
 
@@ -35,7 +35,7 @@ RECORDS = [
 def codes() -> Codes:
     frame = pd.DataFrame(RECORDS, columns=["age", "country", "occupation"])
     policy = shoal.Policy(quasi={"age": "numeric", "country": {"taxonomy": COUNTRY}, "occupation": "categorical"})
-    return encode(open_data(frame), policy)[0]
+    return encode_and_count(open_data(frame), policy)[0]
 
 
 def of(codes: Codes, record: int) -> int:
@@ -75,7 +75,7 @@ def test_example_3_records(codes: Codes) -> None:
 def test_a_missing_value_is_far_from_all_others() -> None:
     frame = pd.DataFrame({"age": [1.0, 2.0, None], "country": ["USA", "Canada", None]})
     quasi = {"age": "numeric", "country": {"taxonomy": COUNTRY}}
-    age, country = encode(open_data(frame), shoal.Policy(quasi=quasi))[0].attributes
+    age, country = encode_and_count(open_data(frame), shoal.Policy(quasi=quasi))[0].attributes
     assert age.distance(np.array([0, 2, 2]), np.array([2, 1, 2])).tolist() == [1, 1, 0]
     last = country.missing
     assert country.distance(np.array([0, last]), np.array([last, last])).tolist() == [1, 0]

@@ -26,14 +26,14 @@ from typer.core import TyperGroup
 
 import shoal
 from shoal.cli import taxonomy_commands
-from shoal.errors import RequirementNotMet, ShoalError, visible
-from shoal.pipeline.method import constructor
+from shoal.errors import RequirementNotMet, ShoalError, escape_invisible
+from shoal.pipeline.method import constructor_parameters
 from shoal.policy import Policy
 from shoal.progress import Progress as Tell
 from shoal.recoding import STYLES
 from shoal.recoding.group_labels import ENDS
-from shoal.release import Release, earlier_seed
-from shoal.report.formatting import count
+from shoal.release import Release, read_earlier_seed
+from shoal.report.formatting import format_count
 from shoal.requirements import DRAWN, PARTS, UNION, Certificate
 from shoal.secret import ONE
 from shoal.tables import METHODS
@@ -47,7 +47,7 @@ def _escape_arguments() -> Iterator[None]:
     except Exception as error:
         message = getattr(error, "message", None)
         if isinstance(message, str):
-            error.message = visible(message)  # type: ignore[attr-defined]
+            error.message = escape_invisible(message)  # type: ignore[attr-defined]
         raise
 
 
@@ -128,7 +128,7 @@ class _Console(Console):
 
     def render_str(self, text: str, **options: Any) -> Text:
         """All texts and cells of tables come through here; the newlines of texts of several lines stay."""
-        return super().render_str(visible(text, keep="\n"), **options)
+        return super().render_str(escape_invisible(text, keep="\n"), **options)
 
 
 def _console(*, stderr: bool = False) -> Console:
@@ -205,7 +205,7 @@ def anonymize(
         }
         given = None if policy is None else Policy.load(policy)
         if force and given is not None and seed is None and secret is None and recoding is None:
-            parameters["seed"] = earlier_seed(out_folder, given)
+            parameters["seed"] = read_earlier_seed(out_folder, given)
         release = shoal.anonymize(table, given, method=method, progress=tell, **parameters)
         story = release.explain() if explain else ""  # a method without a path is told before anything is written
         release.save(out_folder, format=format, overwrite=force, escape_formulas=escape_formulas)  # type: ignore[arg-type]
@@ -276,7 +276,7 @@ def methods() -> None:
     for column in ("method", "what it does", "parameters"):
         listed.add_column(column)
     for name, method in METHODS.items():
-        given = [f"{n}={p.default}" for n, p in constructor(method).items() if n != "policy"]
+        given = [f"{n}={p.default}" for n, p in constructor_parameters(method).items() if n != "policy"]
         listed.add_row(name, method.summary, ", ".join(given))
     _console().print(listed)
 
@@ -294,7 +294,7 @@ def demo(
     policy = shoal.datasets.hospital_policy(k)
     with _progress(False) as tell:
         raw = shoal.datasets.hospital(rows)
-        release = shoal.anonymize(raw, policy, seed=earlier_seed(out_folder, policy), progress=tell)
+        release = shoal.anonymize(raw, policy, seed=read_earlier_seed(out_folder, policy), progress=tell)
         release.save(out_folder, overwrite=True)
     before = shoal.check(raw, policy)
     finding = before.findings[0]
@@ -317,7 +317,7 @@ def _write(path: Path, text: str) -> None:
 
 def _echo_json(text: str) -> None:
     """Print JSON in which characters that cannot be seen are JSON's own escapes, so that it says the same."""
-    typer.echo("".join(s if s == "\n" or visible(s) == s else json.dumps(s)[1:-1] for s in text))
+    typer.echo("".join(s if s == "\n" or escape_invisible(s) == s else json.dumps(s)[1:-1] for s in text))
 
 
 @contextlib.contextmanager
@@ -329,7 +329,7 @@ def _progress(quiet: bool) -> Iterator[Tell]:
 
         def tell(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
-                tasks[stage] = bar.add_task(visible(stage), total=total)
+                tasks[stage] = bar.add_task(escape_invisible(stage), total=total)
             bar.update(tasks[stage], completed=done, total=total)
 
         yield tell
@@ -374,20 +374,20 @@ def _pairs(head: tuple[str, str], rows: list[tuple[str, str]]) -> None:
     shown.add_column(head[0])
     shown.add_column(head[1], justify="right")
     for row in rows:
-        shown.add_row(*map(visible, row))
+        shown.add_row(*map(escape_invisible, row))
     _console().print()
     _console().print(shown)
 
 
 def _where(folder: Path, release: Release) -> None:
     _console().print()
-    shown = visible(str(folder))
+    shown = escape_invisible(str(folder))
     for note in release.notes:
         _console().print(f"Note: {note}", style="yellow", soft_wrap=True)
     if release.dropped:
-        _console().print(f"Dropped columns: {', '.join(map(visible, release.dropped))}", soft_wrap=True)
+        _console().print(f"Dropped columns: {', '.join(map(escape_invisible, release.dropped))}", soft_wrap=True)
     if release.path is not None:
-        _console().print(f"Path: {count(len(release.path), 'step')}, {shown}.owner/path.html", soft_wrap=True)
+        _console().print(f"Path: {format_count(len(release.path), 'step')}, {shown}.owner/path.html", soft_wrap=True)
     _console().print(f"May leave: {shown}   Must stay: {shown}.owner", soft_wrap=True)
     if release.method != "recoding":
         _console().print(ONE.replace("OUT", shown), soft_wrap=True)
@@ -408,14 +408,16 @@ def _show_certificate(certificate: Certificate) -> None:
     for f in certificate.findings:
         if not f.holds:
             worst = ", ".join(f"{k}={'(missing)' if v is None else v}" for k, v in f.worst.items())
-            _console().print(f"worst group of {f.text}: {visible(worst)} ({f.worst_size} records)", soft_wrap=True)
+            _console().print(
+                f"worst group of {f.text}: {escape_invisible(worst)} ({f.worst_size} records)", soft_wrap=True
+            )
     if certificate.parts > 1:
         _console().print(PARTS.format(certificate.parts), soft_wrap=True)
     if certificate.evidence != "table":
         note = DRAWN if certificate.evidence == "groups" else UNION
         _console().print(note, style="yellow", soft_wrap=True)
     for remark in certificate.remarks:
-        _console().print(visible(remark), style="yellow", soft_wrap=True)
+        _console().print(escape_invisible(remark), style="yellow", soft_wrap=True)
     _console().print(f"fingerprint {certificate.fingerprint}", soft_wrap=True)
 
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from shoal.encoding.attributes import attribute_of
+from shoal.encoding.attributes import encode_attribute
 from shoal.engines import Distinct, Reading, open_data
-from shoal.errors import DataError, PolicyError, visible
+from shoal.errors import DataError, PolicyError, escape_invisible
 from shoal.policy import Policy
 from shoal.taxonomy import Taxonomy
 
@@ -28,7 +28,7 @@ def show(file: Annotated[Path, typer.Argument(help="A tree, nested YAML or CSV w
     """Print the tree in FILE, how many leaves it has and how high it is."""
     tree = Taxonomy.load(file)
     for label, level in zip(tree.label, tree.level.tolist(), strict=True):
-        typer.echo(f"{'  ' * level}{visible(str(label))}")
+        typer.echo(f"{'  ' * level}{escape_invisible(str(label))}")
     typer.echo(f"\n{_count(tree.size, 'leaf', 'leaves')}, height {int(tree.height[0])}")
 
 
@@ -79,7 +79,7 @@ def make(
     more |= {"kind": "numeric"} if numeric else {}
     policy = Policy(quasi={column: {ways[0]: given[ways[0]], **more}}, missing=_missing(missing))
     reading = policy.reading(column)
-    attribute, _ = attribute_of(column, policy.quasi[column], _distinct(table, column, reading), reading)
+    attribute, _ = encode_attribute(column, policy.quasi[column], _distinct(table, column, reading), reading)
     tree = attribute.taxonomy
     assert tree is not None  # noqa: S101
     if out is None:
@@ -87,7 +87,7 @@ def make(
         return
     tree.save(out)
     leaves = tree.size - (attribute.missing >= 0)
-    typer.echo(f"{visible(str(out))}: {_count(leaves, 'leaf', 'leaves')}, height {int(tree.height[0])}")
+    typer.echo(f"{escape_invisible(str(out))}: {_count(leaves, 'leaf', 'leaves')}, height {int(tree.height[0])}")
 
 
 @app.command()
@@ -135,6 +135,6 @@ def _count(number: int, one: str, many: str | None = None) -> str:
 def _list(head: str, lines: list[str]) -> None:
     typer.echo(head + (":" if lines else ""))
     for line in lines[:SHOWN]:
-        typer.echo(f"  {visible(line)}")
+        typer.echo(f"  {escape_invisible(line)}")
     if len(lines) > SHOWN:
         typer.echo(f"  and {len(lines) - SHOWN} more")

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from shoal.engines import Column, frame_of
-from shoal.errors import DataError, EngineError, choices
+from shoal.errors import DataError, EngineError, list_choices
 
 Tree: TypeAlias = "dict[str, Tree] | list[str]"
 
@@ -188,7 +188,7 @@ def adult(
         The part is unknown, or a file in the folder is absent or not laid out as expected.
     """
     if part not in PARTS:
-        raise DataError(f"Adult has no part {part!r}; {choices(part, list(PARTS))}")
+        raise DataError(f"Adult has no part {part!r}; {list_choices(part, list(PARTS))}")
     rows = [row for one in PARTS[part] for row in _rows(_find(one, folder))]
     if drop_missing:
         rows = [row for row in rows if MISSING not in row]

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from shoal.arrays import FloatArray, Int32Array
 from shoal.engines import Dictionary, Distinct, Reading
-from shoal.errors import DataError, some
+from shoal.errors import DataError, list_some
 from shoal.formats.dates import parse_date
 from shoal.formats.numbers import format_number, parse_number
-from shoal.policy import Quasi
+from shoal.policy import QuasiIdentifier
 from shoal.taxonomy import Taxonomy
 
 LARGEST = 1e150  # sums and squares of larger numbers leave what floating point can hold
@@ -91,7 +91,7 @@ class Attribute:
 
 
 @dataclass(frozen=True)
-class Geometry:
+class LossTables:
     """All attributes as two arrays, for `kernels.boxes.interval_loss`.
 
     ``ints`` begins with six facts per attribute: its kind, its number of codes, the code of missing, and where its leaves
@@ -103,7 +103,7 @@ class Geometry:
     floats: FloatArray
 
     @classmethod
-    def of(cls, attributes: Sequence[Attribute], *, heights: bool = False) -> Geometry:
+    def of(cls, attributes: Sequence[Attribute], *, heights: bool = False) -> LossTables:
         """Lower attributes to arrays; with ``heights`` nodes cost by their height, as in `Attribute.distance`."""
         head = np.zeros((len(attributes), 6), np.int32)
         ints: list[NDArray[Any]] = [head.ravel()]
@@ -126,7 +126,9 @@ class Geometry:
         return cls(np.concatenate(ints).astype(np.int32), np.concatenate(floats).astype(np.float64))
 
 
-def attribute_of(name: str, quasi: Quasi, distinct: Distinct, reading: Reading) -> tuple[Attribute, Dictionary]:
+def encode_attribute(
+    name: str, quasi: QuasiIdentifier, distinct: Distinct, reading: Reading
+) -> tuple[Attribute, Dictionary]:
     """An attribute and its dictionary, from the distinct values of its column."""
     absent = distinct.missing > 0
     if quasi.kind != "categorical" and quasi.maker is None:
@@ -144,14 +146,14 @@ def attribute_of(name: str, quasi: Quasi, distinct: Distinct, reading: Reading) 
     return attribute, Dictionary(reading, distinct, codes, attribute.size - 1 if absent else -1)
 
 
-def _ends(name: str, quasi: Quasi, values: FloatArray) -> tuple[float, float]:
+def _ends(name: str, quasi: QuasiIdentifier, values: FloatArray) -> tuple[float, float]:
     """Where the numbers begin and end."""
     if quasi.bounds is not None:
         low, high = quasi.bounds
         outside = [format_number(v) for v in values if not low <= v <= high]
         if outside:
             raise DataError(
-                f"column {name!r} holds values outside its bounds {low:g} to {high:g}: {some(outside)}; "
+                f"column {name!r} holds values outside its bounds {low:g} to {high:g}: {list_some(outside)}; "
                 "mend them or widen the bounds"
             )
         return low, high
@@ -164,7 +166,7 @@ def _ends(name: str, quasi: Quasi, values: FloatArray) -> tuple[float, float]:
     return low, high
 
 
-def _tree(name: str, quasi: Quasi, distinct: Distinct) -> tuple[Taxonomy, Int32Array, bool]:
+def _tree(name: str, quasi: QuasiIdentifier, distinct: Distinct) -> tuple[Taxonomy, Int32Array, bool]:
     """The tree of an attribute, the code of every distinct value, and whether it is a root and leaves in no order."""
     if quasi.maker is not None:
         paths = [quasi.maker.path(value) for value in distinct.values]

@@ -11,16 +11,16 @@ import numpy as np
 
 from shoal import kernels
 from shoal.arrays import Int32Array, Int64Array, UInt64Array
-from shoal.encoding.attributes import Attribute, Geometry, attribute_of
-from shoal.engines import Counts, Dictionary, Division, Engine, Reading
+from shoal.encoding.attributes import Attribute, LossTables, encode_attribute
+from shoal.engines import Counts, Dictionary, Engine, Partitioning, Reading
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.policy import Policy
-from shoal.requirements import Layout, layout_of
+from shoal.requirements import TableDistribution, distribution_of
 from shoal.requirements.groups import Groups
 
 
 @dataclass(frozen=True)
-class Secret:
+class CodedColumn:
     """A confidential attribute: its values in ascending order; a missing one, where there is any, is the last code."""
 
     name: str
@@ -32,7 +32,7 @@ class Codes:
     """A table as counted cells of codes; ``counts.quasi[u, j]`` is combination u's code of attribute j."""
 
     attributes: tuple[Attribute, ...]
-    secrets: tuple[Secret, ...]
+    secrets: tuple[CodedColumn, ...]
     counts: Counts
     hash: KeyedHash | None = None
 
@@ -113,14 +113,14 @@ class Codes:
         return int(self.counts.weight.sum())
 
     @cached_property
-    def geometry(self) -> Geometry:
+    def geometry(self) -> LossTables:
         """The attributes as arrays."""
-        return Geometry.of(self.attributes)
+        return LossTables.of(self.attributes)
 
     @cached_property
-    def heights(self) -> Geometry:
+    def heights(self) -> LossTables:
         """The attributes as arrays, nodes by their heights: the loss of Byun, Kamra, Bertino and Li, Definition 7."""
-        return Geometry.of(self.attributes, heights=True)
+        return LossTables.of(self.attributes, heights=True)
 
     def distance(self, one: int, other: int) -> float:
         """How far two combinations lie apart: the sum over the attributes, as Definition 6 of the k-member paper has it."""
@@ -130,12 +130,12 @@ class Codes:
     @cached_property
     def table(self) -> Groups:
         """The whole table as groups by its raw codes."""
-        return groups_of(self.counts, [a.name for a in self.attributes], self.secrets)
+        return cells_as_groups(self.counts, [a.name for a in self.attributes], self.secrets)
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> TableDistribution:
         """How the confidential values are distributed in the whole table."""
-        return layout_of(self.table)
+        return distribution_of(self.table)
 
 
 def _value_hashes(keyed: KeyedHash, attribute: Attribute) -> UInt64Array:
@@ -145,7 +145,7 @@ def _value_hashes(keyed: KeyedHash, attribute: Attribute) -> UInt64Array:
     return keyed.texts(attribute.name, ["" if leaf is None else leaf for leaf in attribute.taxonomy.leaves])
 
 
-def groups_of(counts: Counts, names: Sequence[str], secrets: Sequence[Secret]) -> Groups:
+def cells_as_groups(counts: Counts, names: Sequence[str], secrets: Sequence[CodedColumn]) -> Groups:
     """Counted cells seen as groups."""
     return Groups(
         tuple(names),
@@ -160,18 +160,18 @@ def groups_of(counts: Counts, names: Sequence[str], secrets: Sequence[Secret]) -
 
 
 @dataclass(frozen=True)
-class Coded:
+class EncodedTable:
     """A table whose columns have codes, not yet counted: the engine that holds it can apply what is decided on them."""
 
     attributes: tuple[Attribute, ...]
-    secrets: tuple[Secret, ...]
+    secrets: tuple[CodedColumn, ...]
     engine: Engine
     dictionaries: Mapping[str, Dictionary]
     least: int = 1
     hash: KeyedHash | None = None
 
     @cached_property
-    def division(self) -> Division:
+    def division(self) -> Partitioning:
         """The parts to be worked on one after another; one, where all cells can be held at once."""
         return self.engine.divide(*self._names, least=self.least)
 
@@ -194,7 +194,7 @@ class Coded:
         return [a.name for a in self.attributes], [s.name for s in self.secrets]
 
 
-def coded(
+def encode_table(
     engine: Engine,
     policy: Policy,
     *,
@@ -202,7 +202,7 @@ def coded(
     carry: Sequence[str] | None = None,
     hash: KeyedHash | None = None,
     tell: Callable[[int, int], None] = lambda done, total: None,
-) -> Coded:
+) -> EncodedTable:
     """A table with codes for its quasi-identifiers, for the columns that a requirement names, and for those of ``also``.
 
     ``carry`` names the other columns that a release of it needs; see `Engine.encode`. ``hash`` breaks ties among cells.
@@ -215,23 +215,25 @@ def coded(
     attributes = []
     for number, (name, quasi) in enumerate(policy.quasi.items()):
         tell(number, len(readings) + 1)
-        attribute, dictionaries[name] = attribute_of(name, quasi, engine.distinct(name, readings[name]), readings[name])
+        attribute, dictionaries[name] = encode_attribute(
+            name, quasi, engine.distinct(name, readings[name]), readings[name]
+        )
         attributes.append(attribute)
-    secrets = [secret_of(engine, c, readings[c], dictionaries) for c in confidential]
+    secrets = [encode_column(engine, c, readings[c], dictionaries) for c in confidential]
     tell(len(readings), len(readings) + 1)
     encoded = engine.encode(dictionaries, carry=carry)
-    return Coded(tuple(attributes), tuple(secrets), encoded, dictionaries, policy.least, hash)
+    return EncodedTable(tuple(attributes), tuple(secrets), encoded, dictionaries, policy.least, hash)
 
 
-def encode(
+def encode_and_count(
     engine: Engine, policy: Policy, *, also: Sequence[str] = (), hash: KeyedHash | None = None
 ) -> tuple[Codes, Engine]:
-    """The codes of a whole table, and the engine that has them; see `coded`."""
-    table = coded(engine, policy, also=also, hash=hash)
+    """The codes of a whole table, and the engine that has them; see `encode_table`."""
+    table = encode_table(engine, policy, also=also, hash=hash)
     return table.count(), table.engine
 
 
-def secret_of(engine: Engine, column: str, reading: Reading, dictionaries: dict[str, Dictionary]) -> Secret:
+def encode_column(engine: Engine, column: str, reading: Reading, dictionaries: dict[str, Dictionary]) -> CodedColumn:
     """A confidential column by its distinct values, in the order of numbers where all of them are; its codes are put aside."""
     distinct = engine.distinct(column, reading)
     values = [str(v) for v in distinct.values]
@@ -242,4 +244,4 @@ def secret_of(engine: Engine, column: str, reading: Reading, dictionaries: dict[
     codes[order] = np.arange(len(values), dtype=np.int32)
     dictionaries[column] = Dictionary(reading, distinct, codes, len(values))
     labels: list[str | None] = [values[i] for i in order]
-    return Secret(column, tuple(labels + [None] * (distinct.missing > 0)))
+    return CodedColumn(column, tuple(labels + [None] * (distinct.missing > 0)))

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from shoal.encoding.codes import Secret, groups_of, secret_of
+from shoal.encoding.codes import CodedColumn, cells_as_groups, encode_column
 from shoal.engines import Dictionary, Engine
 from shoal.policy import Policy
 from shoal.requirements.groups import Groups
 
 
 @dataclass(frozen=True)
-class Shown:
+class PublishedTable:
     """A finished table as a stranger reads it: its columns by what stands in them, not yet counted."""
 
     columns: tuple[str, ...]
-    values: Mapping[str, Secret]
+    values: Mapping[str, CodedColumn]
     engine: Engine
 
     @property
@@ -31,10 +31,10 @@ class Shown:
     def groups(self, confidential: Sequence[str], part: int | None = None) -> Groups:
         """The groups, all or those of a part, with the counts of the values of some columns."""
         counts = self.engine.count(self.columns, confidential, part=part)
-        return groups_of(counts, self.columns, [self.values[c] for c in confidential])
+        return cells_as_groups(counts, self.columns, [self.values[c] for c in confidential])
 
 
-def shown(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> Shown:
+def read_published_table(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> PublishedTable:
     """A finished table by its quasi-identifiers, by the confidential columns that a requirement names, and those of ``also``.
 
     A quasi-identifier that was written as two columns, ``age_lo`` and ``age_hi``, counts as both. Where the table has ``age``
@@ -45,11 +45,11 @@ def shown(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> Shown:
     readings = {name: policy.counted_as(name) for name in listed}
     engine.prepare(readings)
     dictionaries: dict[str, Dictionary] = {}
-    values = {name: secret_of(engine, name, readings[name], dictionaries) for name in listed}
-    return Shown(columns, values, engine.encode(dictionaries))
+    values = {name: encode_column(engine, name, readings[name], dictionaries) for name in listed}
+    return PublishedTable(columns, values, engine.encode(dictionaries))
 
 
-def published(engine: Engine, policy: Policy) -> tuple[Groups, Mapping[str, Sequence[str | None]]]:
+def read_published_groups(engine: Engine, policy: Policy) -> tuple[Groups, Mapping[str, Sequence[str | None]]]:
     """The groups of a finished table with the values that requirements look at, and the label of every code."""
-    table = shown(engine, policy)
+    table = read_published_table(engine, policy)
     return table.groups(policy.confidential), table.labels

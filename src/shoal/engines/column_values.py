@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array, UInt64Array
 from shoal.engines.protocol import Distinct, Reading
-from shoal.errors import DataError, some
+from shoal.errors import DataError, list_some
 from shoal.formats.dates import parse_date
 from shoal.formats.normalize import Normalizer
 from shoal.formats.numbers import EXACT, parse_number
@@ -31,14 +31,14 @@ Settled = tuple[NDArray[Any], BoolArray]
 
 
 @dataclass(frozen=True)
-class Coded:
+class CodedValues:
     """A column as its distinct values and, per record, the place of its value among them (-1: missing)."""
 
     distinct: Distinct
     index: Int32Array
 
 
-def read(array: pa.ChunkedArray, column: str, reading: Reading) -> Coded:
+def read(array: pa.ChunkedArray, column: str, reading: Reading) -> CodedValues:
     """Settle a column by the kind the policy gives it.
 
     >>> coded = read(pa.chunked_array([["3", "?", "12"]]), "age", Reading("number", ("?",)))
@@ -46,13 +46,13 @@ def read(array: pa.ChunkedArray, column: str, reading: Reading) -> Coded:
     ([3.0, 12.0], [0, -1, 1], 1)
     """
     raw, place = dictionary(array, column)
-    kept, target = settled(raw, column, reading)
+    kept, target = unify_values(raw, column, reading)
     index = np.append(target, np.int32(-1))[place]  # the last entry serves place -1, a null
     tally = np.bincount(index + 1, minlength=len(kept) + 1)
-    return Coded(Distinct(kept, tally[1:].astype(np.int64), int(tally[0])), index)
+    return CodedValues(Distinct(kept, tally[1:].astype(np.int64), int(tally[0])), index)
 
 
-def settled(raw: pa.Array, column: str, reading: Reading) -> tuple[NDArray[Any], Int32Array]:
+def unify_values(raw: pa.Array, column: str, reading: Reading) -> tuple[NDArray[Any], Int32Array]:
     """The values that raw ones stand for, in ascending order, and the place of each raw one's among them (-1: missing)."""
     if reading.exact or reading.normalized:
         found = texts(raw, column).to_pylist()
@@ -109,8 +109,8 @@ def _numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
         numbers, wrong = _parsed(raw, missing, parse_number)
         if wrong:
             raise DataError(
-                f"column {column!r} is numeric in the policy but holds text: {some(wrong)}; mend the values (decimals have a "
-                "point), list them under 'missing:', or make the column categorical"
+                f"column {column!r} is numeric in the policy but holds text: {list_some(wrong)}; correct the values (decimals "
+                "have a point), list them under 'missing:', or make the column categorical"
             )
         whole = np.array([str(t).strip().lstrip("+-").isdigit() for t in raw.to_pylist()], bool)
     elif pa.types.is_floating(raw.type) or pa.types.is_integer(raw.type) or pa.types.is_decimal(raw.type):
@@ -142,7 +142,7 @@ def _dates(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
         seconds, wrong = _parsed(raw, missing, parse_date)
         if wrong:
             raise DataError(
-                f"column {column!r} is a date in the policy but holds {some(wrong)}; write dates as 1985-06-14, list "
+                f"column {column!r} is a date in the policy but holds {list_some(wrong)}; write dates as 1985-06-14, list "
                 "the values under 'missing:', or make the column categorical"
             )
     elif pa.types.is_date(raw.type) or pa.types.is_timestamp(raw.type):

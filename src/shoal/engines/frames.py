@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.engines.protocol import Column
-from shoal.errors import DataError, EngineError, choices, some
+from shoal.errors import DataError, EngineError, list_choices, list_some
 
 KINDS = ("pandas", "polars", "pyarrow")
 NUMBERS = (int, float, Decimal, np.number)
@@ -42,7 +42,7 @@ def native(table: pa.Table, kind: str | None) -> Any:
     if kind is None:
         kind = next(k for k in KINDS if find_spec(k))
     if kind not in KINDS:
-        raise EngineError(f"unknown kind of frame {kind!r}; {choices(kind, KINDS)}")
+        raise EngineError(f"unknown kind of frame {kind!r}; {list_choices(kind, KINDS)}")
     if kind == "pyarrow":
         return table
     if not find_spec(kind):
@@ -117,14 +117,14 @@ def _used_in_pandas(column: Any) -> Any:
     return column
 
 
-def opened(data: Any) -> nw.DataFrame[Any]:
+def open_frame(data: Any) -> nw.DataFrame[Any]:
     """A user's frame behind one face; anything else is an error that says what is accepted."""
     names = _names(data)
     if names is not None:
-        refuse_twice(names)
+        refuse_duplicate_names(names)
         odd = [n for n in names if not isinstance(n, str)]
         if odd:
-            raise DataError(f"column names must be text, not {some(odd)}; rename them")
+            raise DataError(f"column names must be text, not {list_some(odd)}; rename them")
     try:
         frame = nw.from_native(data)
     except TypeError as error:
@@ -135,11 +135,11 @@ def opened(data: Any) -> nw.DataFrame[Any]:
     return frame.collect() if isinstance(frame, nw.LazyFrame) else frame
 
 
-def refuse_twice(names: Sequence[Any]) -> None:
+def refuse_duplicate_names(names: Sequence[Any]) -> None:
     """An error where a column name occurs more than once."""
     twice = [n for n, count in Counter(names).items() if count > 1]
     if twice:
-        raise DataError(f"column names occur more than once: {some(twice)}; rename or drop them")
+        raise DataError(f"column names occur more than once: {list_some(twice)}; rename or drop them")
 
 
 def _names(data: Any) -> list[Any] | None:
@@ -150,7 +150,7 @@ def _names(data: Any) -> list[Any] | None:
     return None
 
 
-def arrow(series: nw.Series[Any]) -> pa.ChunkedArray:
+def to_arrow(series: nw.Series[Any]) -> pa.ChunkedArray:
     """A column as Arrow; a column of Python objects of several kinds, or of a kind of its library's own, as text."""
     try:
         array = _arrow_or_text(series)

@@ -17,19 +17,19 @@ from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines import column_values, fingerprint, frames, table_files
 from shoal.engines.protocol import (
     Counts,
-    Dealing,
     Dictionary,
     Distinct,
-    Division,
     Format,
-    Kept,
+    GroupColumn,
+    KeptColumn,
+    KeyedOrder,
+    Partitioning,
     Plan,
     Reading,
     Schema,
-    Written,
     format_of,
 )
-from shoal.errors import PolicyError, choices
+from shoal.errors import PolicyError, list_choices
 
 LIMIT = 2**63
 MANY = 50_000  # records from which threads pay
@@ -44,7 +44,7 @@ class MemoryEngine:
     format: Format = "csv"
     codes: Mapping[str, Int32Array] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
-    _seen: dict[tuple[str, Reading], column_values.Coded] = field(default_factory=dict, repr=False)
+    _seen: dict[tuple[str, Reading], column_values.CodedValues] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(cls, data: Any) -> MemoryEngine:
@@ -54,7 +54,7 @@ class MemoryEngine:
             return cls(
                 nw.from_native(table_files.read_table(path), eager_only=True), from_file=True, format=format_of(path)
             )
-        return cls(frames.opened(data))
+        return cls(frames.open_frame(data))
 
     def schema(self) -> Schema:
         """Names and number of records."""
@@ -70,12 +70,12 @@ class MemoryEngine:
             with ThreadPoolExecutor() as pool:
                 list(pool.map(self._coded, readings.keys(), readings.values()))
 
-    def _coded(self, column: str, reading: Reading) -> column_values.Coded:
+    def _coded(self, column: str, reading: Reading) -> column_values.CodedValues:
         if column not in self.data.columns:
-            raise PolicyError(f"column {column!r} is not in the table; {choices(column, self.data.columns)}")
+            raise PolicyError(f"column {column!r} is not in the table; {list_choices(column, self.data.columns)}")
         if (column, reading) not in self._seen:
             self._seen[column, reading] = column_values.read(
-                frames.arrow(self.data.get_column(column)), column, reading
+                frames.to_arrow(self.data.get_column(column)), column, reading
             )
         return self._seen[column, reading]
 
@@ -90,9 +90,9 @@ class MemoryEngine:
             sizes[column] = int(target.max(initial=0)) + 1
         return replace(self, codes=codes, sizes=sizes, _seen={})
 
-    def divide(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Division:
+    def divide(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Partitioning:
         """What fits in memory is worked on whole."""
-        return Division.whole()
+        return Partitioning.whole()
 
     def count(self, quasi: Sequence[str], secret: Sequence[str] = (), *, part: int | None = None) -> Counts:
         """Counted cells over columns that were encoded, sorted by their codes."""
@@ -127,7 +127,7 @@ class MemoryEngine:
     def batches(self, columns: Sequence[str], *, part: int | None = None) -> Iterator[Mapping[str, Any]]:
         """The columns as they stand, ``part`` records at a time, as Arrow arrays by name."""
         size = len(self.data) if part is None else part
-        arrays = {name: frames.arrow(self.data.get_column(name)) for name in columns}
+        arrays = {name: frames.to_arrow(self.data.get_column(name)) for name in columns}
         for begin in range(0, len(self.data), max(size, 1)):
             yield {name: array.slice(begin, size) for name, array in arrays.items()}
 
@@ -136,13 +136,15 @@ class MemoryEngine:
         (plan,) = plans
         group = self._groups(plan)
         present = group >= 0
-        data = nw.maybe_reset_index(self._only([c.name for c in plan.columns if isinstance(c, Kept)]))
+        data = nw.maybe_reset_index(self._only([c.name for c in plan.columns if isinstance(c, KeptColumn)]))
         if not present.all():
             data = nw.maybe_reset_index(data.filter(present.tolist())) if data.columns else data
             group = group[present]
         if data.columns and not self.from_file:  # the frame of a file has neither categories nor metadata
             data = frames.drop_unused(data)
-        made = {c.name: _written(c, group, plain=not self.from_file) for c in plan.columns if isinstance(c, Written)}
+        made = {
+            c.name: _written(c, group, plain=not self.from_file) for c in plan.columns if isinstance(c, GroupColumn)
+        }
         kind = nw.get_native_namespace(self.data).__name__
         beside = nw.from_native(frames.native(pa.table(made), kind), eager_only=True)
         parts = [p for p in (data, beside) if p.columns]
@@ -169,10 +171,10 @@ class MemoryEngine:
             group[ordered] = np.repeat(plan.group[inside], plan.weight[inside])
         return group.astype(np.int32, copy=False)
 
-    def _dealt(self, order: Dealing, rows: Int64Array, cell: Int32Array) -> UInt64Array:
+    def _dealt(self, order: KeyedOrder, rows: Int64Array, cell: Int32Array) -> UInt64Array:
         """The keyed hashes of some records."""
         chosen = pa.array(rows)
-        columns = {name: _taken(frames.arrow(self.data.get_column(name)), chosen) for name in order.columns}
+        columns = {name: _taken(frames.to_arrow(self.data.get_column(name)), chosen) for name in order.columns}
         return order.hash.mix(order.cells[cell], fingerprint.keyed_hashes(order.hash, columns, len(rows)))
 
     def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
@@ -201,10 +203,10 @@ class MemoryEngine:
         return frames.native(pa.table({name: frames.plain(column) for name, column in self._columns().items()}), None)
 
     def _columns(self) -> dict[str, pa.ChunkedArray]:
-        return {name: frames.arrow(self.data.get_column(name)) for name in self.data.columns}
+        return {name: frames.to_arrow(self.data.get_column(name)) for name in self.data.columns}
 
     def _row_hashes(self, columns: Sequence[str]) -> UInt64Array:
-        listed = {name: frames.arrow(self.data.get_column(name)) for name in columns}
+        listed = {name: frames.to_arrow(self.data.get_column(name)) for name in columns}
         return fingerprint.row_hashes(listed, len(self.data))
 
 
@@ -215,7 +217,7 @@ def _taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
     return column.take(rows)
 
 
-def _written(column: Written, group: Int32Array, *, plain: bool) -> pa.Array:
+def _written(column: GroupColumn, group: Int32Array, *, plain: bool) -> pa.Array:
     place = column.index[group]
     kind = pa.string() if column.values.dtype == object else None
     dictionary = pa.array(column.values, kind)

@@ -53,7 +53,9 @@ class Reading:
     normalized: bool = False
 
 
-AS_SEEN = Reading("text", ("",), exact=True)  # as a stranger sees a published column: only what is empty is missing
+AS_PUBLISHED = Reading(
+    "text", ("",), exact=True
+)  # as a stranger sees a published column: only what is empty is missing
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Division:
+class Partitioning:
     """A first coarse cut of a table into parts, which are worked on one after another, as a tree over codes.
 
     Node n sends codes up to ``at[n]`` of the column with the number ``column[n]`` to the node ``left[n]``, others to
@@ -129,12 +131,12 @@ class Division:
     owner: Any = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def whole(cls) -> Division:
+    def whole(cls) -> Partitioning:
         """No cut."""
         return cls.listed(1)
 
     @classmethod
-    def listed(cls, parts: int) -> Division:
+    def listed(cls, parts: int) -> Partitioning:
         """Parts without a word on where they lie."""
         nowhere = np.full(parts, -1, np.int32)
         return cls(nowhere, nowhere, nowhere, nowhere, np.arange(parts, dtype=np.int32))
@@ -146,14 +148,14 @@ class Division:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptColumn:
     """A released column that is the source's own, untouched."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class Written:
+class GroupColumn:
     """A released column that is written per group: ``values[index[group]]``, where -1 is missing."""
 
     name: str
@@ -162,7 +164,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Dealing:
+class KeyedOrder:
     """The order in which equal records are dealt to groups: by a keyed hash of the cell and of these columns.
 
     ``columns`` are those that are released as they are, and the policy's ``key``; ``cells`` has the hash of every counted cell.
@@ -186,11 +188,11 @@ class Plan:
     cell: Int64Array
     group: Int32Array
     weight: Int64Array
-    columns: tuple[Kept | Written, ...]
-    dealing: Dealing | None = None
+    columns: tuple[KeptColumn | GroupColumn, ...]
+    dealing: KeyedOrder | None = None
 
     @property
-    def order(self) -> Dealing:
+    def order(self) -> KeyedOrder:
         """The order of the records of a cell that is divided."""
         if self.dealing is None:
             raise ValueError("a plan that divides cells needs the order in which their records are dealt to groups")
@@ -224,7 +226,7 @@ class Engine(Protocol):
         """
         ...
 
-    def divide(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Division:
+    def divide(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Partitioning:
         """The parts to count one by one, where the cells of the whole table are more than may be held at once.
 
         Every part has at least ``least`` records.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from shoal.errors import PolicyError, choices
+from shoal.errors import PolicyError, list_choices
 
 EngineName = Literal["memory", "duckdb"]
 ENGINES: tuple[EngineName, ...] = ("memory", "duckdb")
@@ -62,7 +62,7 @@ def resources_of(
     2000000000
     """
     if engine is not None and engine not in ENGINES:
-        raise PolicyError(f"unknown engine {engine!r}; {choices(engine, ENGINES)}")
+        raise PolicyError(f"unknown engine {engine!r}; {list_choices(engine, ENGINES)}")
     if combinations is not None and (type(combinations) is not int or combinations < 1):
         raise PolicyError(f"combinations must be a whole number of at least 1, not {combinations!r}")
     for name, value in (("memory", memory), ("combinations", combinations)):

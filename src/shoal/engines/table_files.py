@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from shoal.engines.column_values import texts
 from shoal.engines.csv_formulas import escape_formulas as escape_array
 from shoal.engines.csv_formulas import is_text, restore_formulas
-from shoal.engines.frames import plain, refuse_twice
+from shoal.engines.frames import plain, refuse_duplicate_names
 from shoal.engines.protocol import Format, format_of
 from shoal.errors import DataError, EngineError
 from shoal.formats.formulas import APOSTROPHE, escape_formula, restore_formula
@@ -70,7 +70,7 @@ def parquet_schema(path: Path) -> pa.Schema:
     """The columns of a Parquet file."""
     with reading(path):
         schema = pq.read_schema(path)
-    refuse_twice(schema.names)
+    refuse_duplicate_names(schema.names)
     return schema
 
 
@@ -171,7 +171,7 @@ class _Form:
     @classmethod
     def of(cls, path: Path) -> _Form:
         found = cls(path, *_header(path), [])
-        refuse_twice(found.names)
+        refuse_duplicate_names(found.names)
         return found
 
     @property

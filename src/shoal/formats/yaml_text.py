@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from shoal.errors import DataError, PolicyError, visible
+from shoal.errors import DataError, PolicyError, escape_invisible
 
 Place = tuple[str | int, ...]
 Wrong = type[PolicyError] | type[DataError]
@@ -47,7 +47,7 @@ def read_yaml(text: str, name: str, error: Wrong = PolicyError) -> tuple[Any, di
 
     A key with nothing behind it has the content None. An alias stands for the content of its anchor.
     """
-    name = visible(name)
+    name = escape_invisible(name)
     _refuse_large(text, name, error)
     reader = _Reader(name, error)
     try:

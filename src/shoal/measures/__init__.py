@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
-from shoal.measures.figures import THRESHOLD, Audience, Confided, Measures, Published, measures_of, merged
+from shoal.measures.figures import (
+    THRESHOLD,
+    Measures,
+    PublishedColumn,
+    PublishedGroups,
+    SensitiveFigures,
+    compute_measures,
+    merge_columns,
+)
 
-__all__ = ["THRESHOLD", "Audience", "Confided", "Measures", "Published", "measures_of", "merged"]
+__all__ = [
+    "THRESHOLD",
+    "Measures",
+    "PublishedColumn",
+    "PublishedGroups",
+    "SensitiveFigures",
+    "compute_measures",
+    "merge_columns",
+]

@@ -1,6 +1,6 @@
 """What was kept and what is at risk, as numbers about a release.
 
-Everything is read off the two tables and the policy: what a label covers (`extents`), and the groups as a stranger counts
+Everything is read off the two tables and the policy: what a label covers (`read_extents`), and the groups as a stranger counts
 them. Rule of counting: a suppressed record counts as fully generalized (loss 1 in every attribute) wherever a mean is over
 records; a missing value is a value like any other; records written as ``*`` throughout are a group like any other.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from shoal.arrays import Int64Array
 from shoal.encoding.attributes import Attribute
-from shoal.measures.label_extents import extents
+from shoal.measures.label_extents import read_extents
 from shoal.policy import Policy
 from shoal.requirements.groups import Groups
 
@@ -69,7 +69,7 @@ class Measures(dict[str, float]):
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedColumn:
     """One attribute as released: its labels, how many records bear each, and how often each original value occurs."""
 
     attribute: Attribute
@@ -78,7 +78,7 @@ class Published:
     original: Int64Array
 
 
-def merged(parts: Sequence[Published]) -> Published:
+def merge_columns(parts: Sequence[PublishedColumn]) -> PublishedColumn:
     """One attribute as released in several parts of a table."""
     records: dict[str | None, int] = {}
     for part in parts:
@@ -86,11 +86,13 @@ def merged(parts: Sequence[Published]) -> Published:
             records[label] = records.get(label, 0) + count
     original = np.sum([part.original for part in parts], axis=0).astype(np.int64)
     labels = sorted(records, key=lambda label: (label is None, label))
-    return Published(parts[0].attribute, labels, np.array([records[label] for label in labels], np.int64), original)
+    return PublishedColumn(
+        parts[0].attribute, labels, np.array([records[label] for label in labels], np.int64), original
+    )
 
 
 @dataclass(frozen=True)
-class Confided:
+class SensitiveFigures:
     """What groups tell of confidential values, summed over the groups; those of several parts of a table are added.
 
     ``best``: the records of the most frequent class of each group (None without a target); ``certain``: records that share a
@@ -104,7 +106,7 @@ class Confided:
     grave: float | None = None
 
     @classmethod
-    def of(cls, groups: Groups, policy: Policy, names: Sequence[str]) -> Confided:
+    def of(cls, groups: Groups, policy: Policy, names: Sequence[str]) -> SensitiveFigures:
         """Of groups with the counts of the columns ``names``."""
         size = groups.size
         best = None
@@ -129,22 +131,22 @@ class Confided:
             grave += float(size[alone & known].sum())
         return cls(best, float(size[certain].sum()), equal, grave if policy.truly_sensitive else None)
 
-    def __add__(self, other: Confided) -> Confided:
+    def __add__(self, other: SensitiveFigures) -> SensitiveFigures:
         pairs = zip(astuple(self), astuple(other), strict=True)
-        return Confided(*(y if x is None else x if y is None else x + y for x, y in pairs))
+        return SensitiveFigures(*(y if x is None else x if y is None else x + y for x, y in pairs))
 
 
 @dataclass(frozen=True)
-class Audience:
+class PublishedGroups:
     """What a stranger counts in a released table."""
 
     groups: Groups
     suppressed: int
-    confided: Confided = field(default_factory=Confided)
+    confided: SensitiveFigures = field(default_factory=SensitiveFigures)
     threshold: float = THRESHOLD
 
 
-def measures_of(published: Sequence[Published], audience: Audience) -> Measures:
+def compute_measures(published: Sequence[PublishedColumn], audience: PublishedGroups) -> Measures:
     """All measures; see `Measures`. Without published attributes, those that the groups alone give."""
     figures = _counted(audience)
     if not published:
@@ -164,8 +166,8 @@ def measures_of(published: Sequence[Published], audience: Audience) -> Measures:
     return Measures(figures, columns)
 
 
-def _column(published: Published, suppressed: int) -> dict[str, float]:
-    found = extents(published.attribute, published.labels, published.original)
+def _column(published: PublishedColumn, suppressed: int) -> dict[str, float]:
+    found = read_extents(published.attribute, published.labels, published.original)
     weight = published.records.astype(np.float64)
     total = max(float(weight.sum()) + suppressed, 1.0)
 
@@ -186,7 +188,7 @@ def _column(published: Published, suppressed: int) -> dict[str, float]:
     }
 
 
-def _counted(audience: Audience) -> dict[str, float]:
+def _counted(audience: PublishedGroups) -> dict[str, float]:
     """The measures that the groups alone give."""
     groups = audience.groups
     size = groups.size.astype(np.float64)

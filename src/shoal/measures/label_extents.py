@@ -10,7 +10,7 @@ import numpy as np
 
 from shoal.arrays import Int64Array
 from shoal.encoding.attributes import Attribute
-from shoal.errors import DataError, some
+from shoal.errors import DataError, list_some
 from shoal.formats.dates import parse_date
 from shoal.formats.labels import ROOT, is_half_open, masked, read_branch, read_range, read_ranges, read_set
 from shoal.formats.numbers import parse_number
@@ -34,7 +34,7 @@ class Extent:
 WHOLE = Extent(1.0, 1.0, 1.0, 1.0)
 
 
-def extents(attribute: Attribute, labels: Sequence[str | None], count: Int64Array) -> list[Extent]:
+def read_extents(attribute: Attribute, labels: Sequence[str | None], count: Int64Array) -> list[Extent]:
     """The extent of every label; ``count[code]`` is how often each value of the attribute occurs in the original.
 
     Raises `DataError` for labels that cannot be understood.
@@ -44,7 +44,7 @@ def extents(attribute: Attribute, labels: Sequence[str | None], count: Int64Arra
     lost = [label for label, extent in zip(labels, found, strict=True) if extent is None]
     if lost:
         raise DataError(
-            f"column {attribute.name!r} of the release holds labels that cannot be read: {some(lost)}; expected are "
+            f"column {attribute.name!r} of the release holds labels that cannot be read: {list_some(lost)}; expected are "
             "values, ranges such as [20, 36] or 20-40, sets such as {a, b}, labels of the taxonomy, masks such as 479**, "
             "or *"
         )

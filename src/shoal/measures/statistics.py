@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from shoal.arrays import FloatArray
-from shoal.encoding.codes import Codes, encode
+from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import Engine
-from shoal.policy import Policy, Quasi
+from shoal.policy import Policy, QuasiIdentifier
 
 
-def statistics_kept(before: Codes, released: Engine, policy: Policy) -> dict[str, float]:
+def compare_statistics(before: Codes, released: Engine, policy: Policy) -> dict[str, float]:
     """How far the statistics of a table of plain values lie from those of the original; 0: they are the same.
 
     ``mean_shift``: the difference of the means of a number or date, in standard deviations of the original, the mean over
@@ -39,8 +39,8 @@ def statistics_kept(before: Codes, released: Engine, policy: Policy) -> dict[str
 
 def _plainly(before: Codes, released: Engine, policy: Policy) -> Codes:
     """A released table as numbers, dates and texts, without trees."""
-    kinds = {a.name: Quasi(kind="categorical" if a.numbers is None else a.kind) for a in before.attributes}
-    return encode(released, policy.model_copy(update={"quasi": kinds, "require": ()}))[0]
+    kinds = {a.name: QuasiIdentifier(kind="categorical" if a.numbers is None else a.kind) for a in before.attributes}
+    return encode_and_count(released, policy.model_copy(update={"quasi": kinds, "require": ()}))[0]
 
 
 class _Numbers:

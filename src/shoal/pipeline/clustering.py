@@ -12,11 +12,11 @@ from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.policy import Policy
-from shoal.requirements import Layout, lower
+from shoal.requirements import TableDistribution, lower_requirements
 
 
 @dataclass(frozen=True)
-class Records:
+class ClusteringInput:
     """Counted cells as the kernels of clusters take them.
 
     ``label[c]`` says which row of ``secret`` a cell's confidential codes are: the columns that count, one of them behind the
@@ -42,14 +42,14 @@ class Records:
         weights: FloatArray,
         *,
         beside: Int32Array | None = None,
-        layout: Layout | None = None,
-    ) -> Records:
+        layout: TableDistribution | None = None,
+    ) -> ClusteringInput:
         """The records of a table.
 
         ``beside`` has codes of one more column that matters, by cell, behind the others; ``layout`` is the table that groups
         are compared with, where that is not the whole.
         """
-        limits = lower(policy.require, layout or codes.layout)
+        limits = lower_requirements(policy.require, layout or codes.layout)
         cells = len(codes.counts.weight)
         domains = [len(s.labels) for s in codes.secrets]
         columns = codes.counts.secret.reshape(cells, len(domains))
@@ -77,7 +77,7 @@ class Records:
         """The number of records."""
         return int(self.count.sum())
 
-    def of_cells(self, cells: Int64Array) -> Records:
+    def of_cells(self, cells: Int64Array) -> ClusteringInput:
         """Some of the cells alone."""
         return replace(
             self, rows=self.rows[cells], count=self.count[cells], label=self.label[cells], turn=self.turn[cells]
@@ -105,7 +105,7 @@ class Records:
         return self.label, self.secret, self.offset, self.limits
 
 
-def settled(records: Records, policy: Policy, cell: Int32Array, group: Int32Array) -> Int32Array:
+def suppress_or_merge(records: ClusteringInput, policy: Policy, cell: Int32Array, group: Int32Array) -> Int32Array:
     """The groups once all meet the requirement: those that fail are suppressed if the policy allows it, or else merged.
 
     Records in no group (-1) count as groups of their own that fail. Where a requirement compares groups with the whole
@@ -125,6 +125,8 @@ def settled(records: Records, policy: Policy, cell: Int32Array, group: Int32Arra
     return group
 
 
-def meet(codes: Codes, policy: Policy, cell: Int32Array, group: Int32Array, weights: FloatArray) -> Int32Array:
-    """The groups of any method, told record by record, once all of them meet the requirement; see `settled`."""
-    return settled(Records.of(codes, policy, weights), policy, cell, group)
+def meet_requirements(
+    codes: Codes, policy: Policy, cell: Int32Array, group: Int32Array, weights: FloatArray
+) -> Int32Array:
+    """The groups of any method, told record by record, once all of them meet the requirement; see `suppress_or_merge`."""
+    return suppress_or_merge(ClusteringInput.of(codes, policy, weights), policy, cell, group)

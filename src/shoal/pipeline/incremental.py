@@ -16,25 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.arrays import BoolArray, Int32Array
-from shoal.encoding.codes import Secret, secret_of
-from shoal.engines import Counts, Dictionary, Engine, Plan, Written, open_data
+from shoal.encoding.codes import CodedColumn, encode_column
+from shoal.engines import Counts, Dictionary, Engine, GroupColumn, Plan, open_data
 from shoal.errors import DataError, PolicyError, RequirementNotMet
 from shoal.formats.numbers import format_number, parse_number
-from shoal.measures import measures_of
+from shoal.measures import compute_measures
 from shoal.policy import Policy
 from shoal.progress import Progress, silent
 from shoal.recoding import (
     Columns,
-    Later,
-    Located,
+    LaterData,
+    LocatedData,
     Placement,
     Recoding,
     Synthesis,
-    locate,
+    locate_later_data,
     read_recoding,
     refuse_other_policy,
 )
-from shoal.release import Release, View, spread
+from shoal.release import AuditedTable, Release, on_published_columns
 from shoal.release.ledger import Labels, Ledger
 from shoal.requirements import Requirement, certify, describe
 from shoal.requirements.groups import Groups
@@ -47,7 +47,7 @@ UNTRUE = (
 
 
 @dataclass(frozen=True)
-class Before:
+class PriorReleases:
     """What earlier releases left with the owner: the policy, the recoding, the ledger of what left, and the secret."""
 
     policy: Policy
@@ -56,7 +56,7 @@ class Before:
     seed: int
 
     @classmethod
-    def load(cls, path: Path, policy: Policy | None) -> Before:
+    def load(cls, path: Path, policy: Policy | None) -> PriorReleases:
         """Read an owner's folder by the file of its recoding; a policy that is given goes before the one there."""
         path = path / "recoding.json" if path.is_dir() else path
         if not path.is_file():
@@ -74,7 +74,7 @@ class Before:
 
 
 @dataclass(frozen=True)
-class Part:
+class NewPartition:
     """Some of the new records: their cells, the group of each combination (-1: left out), what is written for a group.
 
     ``lost`` counts the records that the recoding leaves out, by the reason; ``outside`` are combinations that no box holds.
@@ -92,7 +92,7 @@ class Part:
         wrong = np.repeat(self.outside & (self.group >= 0), np.diff(self.counts.start))
         return int(self.counts.weight[wrong].sum())
 
-    def ledger(self, secrets: Sequence[Secret], known: Ledger) -> Ledger:
+    def ledger(self, secrets: Sequence[CodedColumn], known: Ledger) -> Ledger:
         """What a stranger will count in these records."""
         group = np.repeat(self.group, np.diff(self.counts.start))
         order = np.argsort(group, kind="stable")
@@ -110,7 +110,7 @@ class Part:
         )
         return Ledger(groups, self._labels(known))
 
-    def without(self, gone: set[Labels], known: Ledger) -> Part:
+    def without(self, gone: set[Labels], known: Ledger) -> NewPartition:
         """The same records but those of groups with these labels."""
         if not gone:
             return self
@@ -130,22 +130,24 @@ class Part:
 
 
 @dataclass(frozen=True)
-class New:
+class NewRecords:
     """New records with codes, in as many parts as the engine holds at once."""
 
-    before: Before
-    located: Located
-    secrets: tuple[Secret, ...]
+    before: PriorReleases
+    located: LocatedData
+    secrets: tuple[CodedColumn, ...]
     names: tuple[str, ...]
     nearest: bool
-    _held: dict[int, Part] = field(default_factory=dict, repr=False)
+    _held: dict[int, NewPartition] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, engine: Engine, before: Before, *, nearest: bool) -> New:
+    def of(cls, engine: Engine, before: PriorReleases, *, nearest: bool) -> NewRecords:
         """Read the columns that are needed."""
         coding: dict[str, Dictionary] = {}
-        secrets = tuple(secret_of(engine, c, before.policy.counted_as(c), coding) for c in before.policy.confidential)
-        return cls(before, locate(before.recoding, engine, coding), secrets, engine.schema().names, nearest)
+        secrets = tuple(
+            encode_column(engine, c, before.policy.counted_as(c), coding) for c in before.policy.confidential
+        )
+        return cls(before, locate_later_data(before.recoding, engine, coding), secrets, engine.schema().names, nearest)
 
     @property
     def columns(self) -> tuple[list[str], list[str]]:
@@ -157,7 +159,7 @@ class New:
         """How many parts there are."""
         return self.located.engine.divide(*self.columns).parts
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[NewPartition]:
         """The parts as the recoding places them; a single one is held, several are counted again."""
         for number in range(self.number):
             part = self._held.get(number) or self._placed(number)
@@ -165,9 +167,9 @@ class New:
                 self._held[number] = part
             yield part
 
-    def _placed(self, number: int) -> Part:
+    def _placed(self, number: int) -> NewPartition:
         counts = self.located.engine.count(*self.columns, part=number)
-        later = Later(counts.quasi, self.located.positions)
+        later = LaterData(counts.quasi, self.located.positions)
         placed = self.before.recoding.place(later)
         records = np.zeros(len(placed.group), np.int64)
         np.add.at(records, np.repeat(np.arange(len(records)), np.diff(counts.start)), counts.weight)
@@ -178,7 +180,7 @@ class New:
         group = np.where(unknown | outside, -1, placed.group).astype(np.int32)
         outside = placed.outside | later.unknown
         counted = {why: int(records[which].sum()) for why, which in lost.items()}
-        return Part(counts, group, placed.written, counted, outside)
+        return NewPartition(counts, group, placed.written, counted, outside)
 
     def apply(self, gone: set[Labels]) -> tuple[Engine, int]:
         """The table that leaves, without the groups of these labels, and how many of its records have untrue labels."""
@@ -196,19 +198,19 @@ class New:
         return self.located.engine.apply(plans()), sum(untrue)
 
 
-def release_later(
+def release_new_records(
     data: Any, recoding: str | Path, policy: Policy | None, *, nearest: bool = False, tell: Progress | None = None
 ) -> Release:
     """Release new records by the recoding of an earlier release; see `shoal.anonymize`."""
     tell = tell or silent
     if not isinstance(nearest, bool):
         raise PolicyError(f"nearest must be true or false, not {nearest!r}")
-    before = Before.load(Path(recoding), policy)
+    before = PriorReleases.load(Path(recoding), policy)
     policy, source = before.policy, open_data(data)
     schema = source.schema()
     policy.fit(schema, check=True)
     tell("reading", 0, 1)
-    new = New.of(source, before, nearest=nearest)
+    new = NewRecords.of(source, before, nearest=nearest)
     tell("reading", 1, 1)
     gone = _left_out(new, schema.rows)
     tell("writing", 0, 1)
@@ -216,7 +218,7 @@ def release_later(
     tell("writing", 1, 1)
     tell("checking", 0, 1)
     suppressed = schema.rows - table.schema().rows
-    view = View.of(table, policy, measured=policy)
+    view = AuditedTable.of(table, policy, measured=policy)
     certificate = view.certificate(policy, suppressed=suppressed, earlier=before.ledger)
     if certificate.fingerprint in before.ledger.releases:
         raise DataError(
@@ -226,7 +228,7 @@ def release_later(
     if not certificate.holds:
         text = f"the release fails its check together with what was released before; nothing was written\n{certificate}"
         raise RequirementNotMet(text).reached(certificate)
-    measures = measures_of([], view.audience(suppressed))
+    measures = compute_measures([], view.audience(suppressed))
     if nearest:
         measures["untrue_labels"] = float(untrue)
     if untrue:
@@ -247,7 +249,7 @@ def release_later(
     )
 
 
-def _left_out(new: New, records: int) -> set[Labels]:
+def _left_out(new: NewRecords, records: int) -> set[Labels]:
     """The labels of groups whose new records must be left out; an error where these are more than the policy allows."""
     policy, known = new.before.policy, new.before.ledger
     lost = dict.fromkeys(("unknown", "outside", "suppressed", "failing"), 0)
@@ -256,8 +258,8 @@ def _left_out(new: New, records: int) -> set[Labels]:
         both = both.beside(part.ledger(new.secrets, known))
         lost = {why: count + part.lost.get(why, 0) for why, count in lost.items()}
     fixed = np.arange(len(both.groups.quasi)) < len(known.groups.quasi)
-    require = spread(policy.require, both.groups.names)
-    kept = settle_new(both.groups, require, fixed)
+    require = on_published_columns(policy.require, both.groups.names)
+    kept = select_new_groups(both.groups, require, fixed)
     _refuse_broken(both.groups.keep(kept), both.groups.keep(fixed), require)
     out = ~kept & ~fixed
     lost["failing"] = int(both.groups.size[out].sum())
@@ -267,7 +269,7 @@ def _left_out(new: New, records: int) -> set[Labels]:
     return set(replace(both, groups=both.groups.keep(out)).rows()) if out.any() else set()
 
 
-def settle_new(groups: Groups, requirements: Sequence[Requirement], fixed: BoolArray) -> BoolArray:
+def select_new_groups(groups: Groups, requirements: Sequence[Requirement], fixed: BoolArray) -> BoolArray:
     """Which groups may stay, where those that are ``fixed`` cannot go; groups with the same labels count as one.
 
     As `requirements.settle`, a fixed point: no group that can still be left out fails. Fixed ones may.
@@ -312,7 +314,7 @@ def _refuse_broken(groups: Groups, earlier: Groups, requirements: Sequence[Requi
         ).reached(certify(groups.merged()[0], requirements, fingerprint="", label=lambda *_: None, evidence="union"))
 
 
-def _refusal(new: New, lost: dict[str, int], total: int, records: int, allowed: int) -> str:
+def _refusal(new: NewRecords, lost: dict[str, int], total: int, records: int, allowed: int) -> str:
     """Why too many new records would be left out, and what can be done."""
     unseen = next(((name, values[0]) for name, values in new.located.unseen.items()), ("", ""))
     wanted = "; ".join(describe(r) for r in new.before.policy.require)
@@ -333,7 +335,7 @@ def _refusal(new: New, lost: dict[str, int], total: int, records: int, allowed: 
     return f"{head}: {listed}; raise 'suppress', wait for more records, {last}"
 
 
-def _texts(column: Written, known: Labels) -> Labels:
+def _texts(column: GroupColumn, known: Labels) -> Labels:
     """What a stranger reads where each value of a column is written, None behind them.
 
     A number has the text that it had in the releases before, however that was written.

@@ -10,7 +10,7 @@ import numpy as np
 
 from shoal import kernels, threads
 from shoal.arrays import Int32Array, Int64Array
-from shoal.pipeline.clustering import Records
+from shoal.pipeline.clustering import ClusteringInput
 
 PIECE = 4096  # groups up to this many are polished together; more are parted into neighbourhoods
 ROUNDS = 40
@@ -20,7 +20,7 @@ Tell = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Polished:
+class Improvement:
     """The group of every record (-1: none), and the information loss (Total-IL) of the boxes before and after.
 
     ``apart`` says whether every group meets the requirement on its own; where not, nothing was changed.
@@ -37,7 +37,7 @@ class Polished:
         return max(0.0, (self.before - self.after) / self.before) if self.before > 0 else 0.0
 
 
-def polished(records: Records, cell: Int32Array, group: Int32Array, most: int, tell: Tell) -> Polished:
+def improve_groups(records: ClusteringInput, cell: Int32Array, group: Int32Array, most: int, tell: Tell) -> Improvement:
     """Groups whose information loss is no larger, each of which still meets the requirement.
 
     Where a group does not meet it on its own nothing is changed.
@@ -48,7 +48,7 @@ def polished(records: Records, cell: Int32Array, group: Int32Array, most: int, t
     groups = int(group.max(initial=-1)) + 1
     before = _loss(records, cell, group, groups)
     if records.failing(cell, group).any():  # they rely on others that look the same, which must not change then
-        return Polished(group, before, before, apart=False)
+        return Improvement(group, before, before, apart=False)
     order = np.argsort(group, kind="stable")
     order = order[group[order] >= 0]
     edge = np.searchsorted(group[order], np.arange(groups + 1))
@@ -71,11 +71,16 @@ def polished(records: Records, cell: Int32Array, group: Int32Array, most: int, t
         group[mine] = found + first
         first += int(found.max(initial=-1)) + 1
     after = _loss(records, cell, group, first)
-    return Polished(group, before, after)
+    return Improvement(group, before, after)
 
 
 def _rounds(
-    records: Records, cell: Int32Array, group: Int32Array, groups: int, most: int, so_far: Callable[[float], None]
+    records: ClusteringInput,
+    cell: Int32Array,
+    group: Int32Array,
+    groups: int,
+    most: int,
+    so_far: Callable[[float], None],
 ) -> Int32Array:
     """Rounds of the local search until they bring little; each is thought to leave half of the way."""
     group = group.copy()
@@ -95,7 +100,7 @@ def _rounds(
     return np.unique(group, return_inverse=True)[1].astype(np.int32)
 
 
-def _near(records: Records, cell: Int32Array, order: Int64Array, edge: Int64Array) -> list[Int32Array]:
+def _near(records: ClusteringInput, cell: Int32Array, order: Int64Array, edge: Int64Array) -> list[Int32Array]:
     """Groups parted into neighbourhoods, by one record of each."""
     groups = np.flatnonzero(np.diff(edge)).astype(np.int32)
     if len(groups) <= PIECE:
@@ -109,6 +114,6 @@ def _near(records: Records, cell: Int32Array, order: Int64Array, edge: Int64Arra
     return np.array_split(line, -(-len(line) // PIECE))
 
 
-def _loss(records: Records, cell: Int32Array, group: Int32Array, groups: int) -> float:
+def _loss(records: ClusteringInput, cell: Int32Array, group: Int32Array, groups: int) -> float:
     """Total-IL."""
     return float(kernels.cluster_merging.loss(records.rows, cell, group, groups, records.geometry))

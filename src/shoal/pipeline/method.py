@@ -12,22 +12,22 @@ import numpy as np
 from shoal.arrays import FloatArray
 from shoal.encoding.codes import Codes
 from shoal.engines import Engine
-from shoal.errors import PolicyError, choices
+from shoal.errors import PolicyError, list_choices
 from shoal.pipeline.run import Applied, Labelled, plan_of, run
 from shoal.policy import Policy
 from shoal.progress import Progress
-from shoal.recoding import Output, Style, style_of
-from shoal.recoding.group_labels import AVERAGES, STYLES, ends_of
-from shoal.recoding.grouping import Decision
+from shoal.recoding import Output, Style, parse_style
+from shoal.recoding.group_labels import AVERAGES, STYLES, parse_ends
+from shoal.recoding.grouping import Grouping
 from shoal.recoding.publishing import Columns, Publication
 from shoal.release import Release
 from shoal.requirements import describe
-from shoal.requirements.requirement import real
+from shoal.requirements.requirement import parse_real_number
 
 LEAST_AVERAGED = 3  # records of a group whose mean or median may be published
 
 
-class Common(TypedDict, total=False):
+class CommonParameters(TypedDict, total=False):
     """The parameters that every method takes; see `Method`."""
 
     write: str
@@ -75,7 +75,7 @@ class Method(ABC):
         self.max_size = max_size
 
     @abstractmethod
-    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """From codes and counts to groups; reads no file, prints nothing, applies nothing."""
 
     def release(self, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:
@@ -99,7 +99,7 @@ class Method(ABC):
 
     def weights_of(self, codes: Codes) -> FloatArray:
         """How much each attribute counts, in the search and in the information loss."""
-        return weights_for(codes, self.weights)
+        return parse_weights(codes, self.weights)
 
     def watched(self) -> tuple[str, ...]:
         """Columns that the method looks at beside the quasi-identifiers and what the requirements name."""
@@ -120,9 +120,9 @@ class Method(ABC):
 
     def parameters(self) -> dict[str, Any]:
         """The parameters of this method, by name."""
-        return {name: getattr(self, name) for name in constructor(type(self)) if name != "policy"}
+        return {name: getattr(self, name) for name in constructor_parameters(type(self)) if name != "policy"}
 
-    def label_groups(self, codes: Codes, decision: Decision) -> Columns:
+    def label_groups(self, codes: Codes, decision: Grouping) -> Columns:
         """The columns by which the audited table shows its groups: the published labels."""
         return self.write_labels(codes, decision, self.style())
 
@@ -135,19 +135,19 @@ class Method(ABC):
         recoding = self.publication(self.style()).recoding(codes, found.decision, found.written, output)
         return Applied(recoding, table)
 
-    def write_labels(self, codes: Codes, decision: Decision, style: Style) -> Columns:
+    def write_labels(self, codes: Codes, decision: Grouping, style: Style) -> Columns:
         """What is published for every group."""
         if decision.slices and style in AVERAGES:
             cuts = [s for s in STYLES if s not in AVERAGES]
             raise PolicyError(
                 f"{self.name} publishes the same cut everywhere, so no group has a {style} of its own; "
-                f"{choices(style, cuts)}, or take another method"
+                f"{list_choices(style, cuts)}, or take another method"
             )
         return self.publication(style).write(codes, decision)
 
     def style(self) -> Style:
         """How generalized values are written."""
-        style = style_of(str(self.write))
+        style = parse_style(str(self.write))
         if style in AVERAGES and self.policy.least < LEAST_AVERAGED:
             raise PolicyError(
                 f"write={style!r} is refused where groups may have fewer than {LEAST_AVERAGED} records, and the policy allows "
@@ -162,10 +162,10 @@ class Method(ABC):
 
     def publication(self, style: Style) -> Publication:
         """How groups are published in a style."""
-        return Publication(self.policy, style, None if self.ends is None else ends_of(self.ends))
+        return Publication(self.policy, style, None if self.ends is None else parse_ends(self.ends))
 
     def _refuse_ends(self) -> None:
-        if self.ends is None or ends_of(self.ends) != "cut":
+        if self.ends is None or parse_ends(self.ends) != "cut":
             return
         if not self.cuts:
             raise PolicyError(
@@ -178,7 +178,7 @@ class Method(ABC):
             )
 
 
-def constructor(method: type[Method]) -> dict[str, inspect.Parameter]:
+def constructor_parameters(method: type[Method]) -> dict[str, inspect.Parameter]:
     """The parameters that a method takes, those of its bases included, in the order they are written."""
     found: dict[str, inspect.Parameter] = {}
     for kind in reversed(method.__mro__):
@@ -188,16 +188,16 @@ def constructor(method: type[Method]) -> dict[str, inspect.Parameter]:
     return found
 
 
-def make(method: type[Method], policy: Policy, parameters: Mapping[str, Any]) -> Method:
+def make_method(method: type[Method], policy: Policy, parameters: Mapping[str, Any]) -> Method:
     """A method with parameters by name; unknown ones are an error that lists the known."""
-    known = [n for n in constructor(method) if n != "policy"]
+    known = [n for n in constructor_parameters(method) if n != "policy"]
     for name in parameters:
         if name not in known:
-            raise PolicyError(f"{method.name} has no parameter {name!r}; {choices(name, known)}")
+            raise PolicyError(f"{method.name} has no parameter {name!r}; {list_choices(name, known)}")
     return method(policy, **parameters)
 
 
-def weights_for(codes: Codes, given: Mapping[str, float] | str | None) -> FloatArray:
+def parse_weights(codes: Codes, given: Mapping[str, float] | str | None) -> FloatArray:
     """How much each attribute counts, by the names of columns; those that are not named count 1.
 
     A command line gives them as text, ``age=2,zip=0.5`` or ``age:2,zip:0.5``. Zero is allowed.
@@ -210,8 +210,8 @@ def weights_for(codes: Codes, given: Mapping[str, float] | str | None) -> FloatA
         raise PolicyError(f"weights are numbers by the names of columns, such as {{{names[0]!r}: 2}}, not {given!r}")
     for name, value in (given or {}).items():
         if name not in names:
-            raise PolicyError(f"weights name {name!r}, which is no quasi-identifier; {choices(name, names)}")
-        weight = real(value, f"the weight of {name!r}")
+            raise PolicyError(f"weights name {name!r}, which is no quasi-identifier; {list_choices(name, names)}")
+        weight = parse_real_number(value, f"the weight of {name!r}")
         if weight < 0:
             raise PolicyError(f"the weight of {name!r} must be at least 0, not {value!r}")
         weights[names.index(name)] = weight

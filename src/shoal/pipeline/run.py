@@ -15,27 +15,34 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.encoding.codes import Coded, Codes, coded
-from shoal.engines import Dealing, Engine, Kept, Plan, Written, open_data
+from shoal.encoding.codes import Codes, EncodedTable, encode_table
+from shoal.engines import Engine, GroupColumn, KeptColumn, KeyedOrder, Plan, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import PolicyError, RequirementNotMet
 from shoal.formats.column_pairs import pair_names
-from shoal.measures import Measures, Published, measures_of, merged
-from shoal.measures.comparison import published_labels
-from shoal.measures.statistics import statistics_kept
-from shoal.pipeline.clustering import Records
-from shoal.pipeline.local_search import polished
+from shoal.measures import Measures, PublishedColumn, compute_measures, merge_columns
+from shoal.measures.comparison import count_labels
+from shoal.measures.statistics import compare_statistics
+from shoal.pipeline.clustering import ClusteringInput
+from shoal.pipeline.local_search import improve_groups
 from shoal.policy import Policy
 from shoal.progress import Progress, silent
 from shoal.recoding import Output, Placement, Recoding
 from shoal.recoding.group_labels import AVERAGES
-from shoal.recoding.grouping import Decision, as_published
-from shoal.recoding.publishing import Columns, parts_of
-from shoal.recoding.search_path import Path
-from shoal.release import Release, View
-from shoal.requirements import Certificate, certify, describe, layout_of, refuse_unreachable, settle
-from shoal.requirements.requirement import whole
-from shoal.secret import new_seed, seed_of
+from shoal.recoding.grouping import Grouping, groups_as_published
+from shoal.recoding.publishing import Columns, start_partitioned
+from shoal.recoding.search_path import SearchPath
+from shoal.release import AuditedTable, Release
+from shoal.requirements import (
+    Certificate,
+    certify,
+    describe,
+    distribution_of,
+    refuse_unreachable,
+    select_passing_groups,
+)
+from shoal.requirements.requirement import parse_whole_number
+from shoal.secret import new_seed, parse_seed
 
 if TYPE_CHECKING:
     from shoal.pipeline.method import Method
@@ -65,7 +72,7 @@ class Applied:
 class Labelled:
     """The groups of a table, and the columns that are published for them."""
 
-    decision: Decision
+    decision: Grouping
     written: Columns
 
 
@@ -74,17 +81,17 @@ class Result:
     """A finished search: the applied groups, and what the owner's measures are made of."""
 
     applied: Applied
-    labels: list[Published]
+    labels: list[PublishedColumn]
     isolated: int | None
     figures: dict[str, float]
-    path: Path | None = None
+    path: SearchPath | None = None
     codes: Codes | None = None
 
 
 def run(method: Method, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:
     """Anonymize a table with a method; see `Method.release`."""
     method.check_parameters()
-    secret = new_seed() if seed is None else seed_of(seed)
+    secret = new_seed() if seed is None else parse_seed(seed)
     engine = open_data(data)
     job = Run(method, secret, progress or silent)
     schema = engine.schema()
@@ -132,9 +139,9 @@ class Run:
         """The columns that are released beside the quasi-identifiers."""
         return Output(self.policy.kept, self.policy.tokens)
 
-    def encode(self, engine: Engine) -> Coded:
+    def encode(self, engine: Engine) -> EncodedTable:
         """Give the table its codes."""
-        return coded(
+        return encode_table(
             engine,
             self.policy,
             also=self.method.watched(),
@@ -143,7 +150,7 @@ class Run:
             tell=lambda done, total: self.report("reading", done, total),
         )
 
-    def search(self, table: Coded) -> Result:
+    def search(self, table: EncodedTable) -> Result:
         """Group the cells of a whole table, and apply the groups."""
         rng, style = np.random.default_rng(self.secret), self.method.style()
         codes = table.count()
@@ -160,11 +167,11 @@ class Run:
             *AVERAGES,
         ):  # labels say more of a box than these styles do
             found = replace(found, written=self.method.write_labels(codes, found.decision, "label"))
-        labels = published_labels(codes, found.decision, found.written)
+        labels = count_labels(codes, found.decision, found.written)
         self.report("writing", 1, 1)
         return Result(applied, labels, isolated, dict(found.decision.figures), found.decision.path, codes)
 
-    def search_partitions(self, table: Coded) -> Result:
+    def search_partitions(self, table: EncodedTable) -> Result:
         """Search the partitions of a table one after another, and release them together.
 
         Every partition meets the requirements on its own. So does the union, for requirements that unions of passing groups
@@ -172,8 +179,8 @@ class Run:
         """
         method, division, output, names = self.method, table.division, self.output, table.engine.schema().names
         self._refuse_partitions()
-        recoding = parts_of(table.attributes, division, self.policy, output)
-        labels: list[list[Published]] = []
+        recoding = start_partitioned(table.attributes, division, self.policy, output)
+        labels: list[list[PublishedColumn]] = []
         isolated: list[int] = []
 
         def plans() -> Iterator[Plan]:
@@ -188,14 +195,14 @@ class Run:
                 publication = method.publication(method.style())
                 recoding.put(number, publication.recoding(codes, found.decision, found.written, output))
                 shown = method.write_labels(codes, found.decision, "label")
-                labels.append(published_labels(codes, found.decision, shown))
+                labels.append(count_labels(codes, found.decision, shown))
                 isolated.append(publication.isolated(codes, found.decision, found.written))
                 yield plan_of(codes, found.decision.placement, output.columns(names, found.written), self.policy)
             self.report("parts", division.parts, division.parts)
 
         applied = Applied(recoding, table.engine.apply(plans()))
         self.report("writing", 1, 1)
-        return Result(applied, [merged(of_column) for of_column in zip(*labels, strict=True)], sum(isolated), {})
+        return Result(applied, [merge_columns(of_column) for of_column in zip(*labels, strict=True)], sum(isolated), {})
 
     def _refuse_partitions(self) -> None:
         if self.method.randomized:
@@ -216,14 +223,14 @@ class Run:
         found = self.suppress_failing_groups(codes, found)
         return self.improve(codes, found, report) if self.method.improve else found
 
-    def _label(self, codes: Codes, decision: Decision) -> Labelled:
+    def _label(self, codes: Codes, decision: Grouping) -> Labelled:
         return Labelled(decision, self.method.label_groups(codes, decision))
 
     def suppress_failing_groups(self, codes: Codes, found: Labelled) -> Labelled:
         """Suppress the groups that fail, as far as the policy allows; labels no longer show what is suppressed."""
         decision, require = found.decision, self.method.asked().require
-        groups, place_of = as_published(codes, decision, found.written, self.policy).merged()
-        kept = settle(groups, require)[place_of]
+        groups, place_of = groups_as_published(codes, decision, found.written, self.policy).merged()
+        kept = select_passing_groups(groups, require)[place_of]
         lost = codes.records - int(decision.size()[kept].sum())
         allowed = self.policy.most_suppressed(codes.records)
         if lost > allowed or not kept.any():
@@ -239,25 +246,27 @@ class Run:
         """Move records between groups while the information loss falls; nothing moves where a group fails on its own."""
         decision = found.decision
         place, number, weights = decision.placement, codes.records, self.method.weights_of(codes)
-        layout = layout_of(as_published(codes, decision, found.written, self.policy))
-        records = Records.of(codes, self.method.asked(), weights / (weights.max(initial=0.0) or 1.0), layout=layout)
+        layout = distribution_of(groups_as_published(codes, decision, found.written, self.policy))
+        records = ClusteringInput.of(
+            codes, self.method.asked(), weights / (weights.max(initial=0.0) or 1.0), layout=layout
+        )
         given = self.method.max_size
-        most = min(2 * records.k - 1 if given is None else whole(given, "max_size", records.k), number)
+        most = min(2 * records.k - 1 if given is None else parse_whole_number(given, "max_size", records.k), number)
         turn = np.argsort(codes.turn[place.cell], kind="stable")  # ties go to the earlier record in keyed order
         cell, group = (np.repeat(p[turn], place.weight[turn]).astype(np.int32) for p in (place.cell, place.group))
         report("improving", 0, number)
-        better = polished(records, cell, group, most, lambda done: report("improving", done, number))
+        better = improve_groups(records, cell, group, most, lambda done: report("improving", done, number))
         decision = replace(decision, figures={**decision.figures, "improved": better.gained})
         if not better.apart or (better.gained <= 0.0 and not decision.slices):
             return replace(found, decision=decision)
-        return self._label(codes, replace(Decision.of_records(codes, cell, better.group), figures=decision.figures))
+        return self._label(codes, replace(Grouping.of_records(codes, cell, better.group), figures=decision.figures))
 
-    def audit(self, applied: Applied, suppressed: int, partitions: int) -> tuple[View, Certificate]:
+    def audit(self, applied: Applied, suppressed: int, partitions: int) -> tuple[AuditedTable, Certificate]:
         """Count the released table and test every requirement; an error where one fails."""
         required = self.method.asked()
         with ThreadPoolExecutor(1) as pool:  # the fingerprint is computed while the groups are counted
             fingerprint = pool.submit(applied.released.fingerprint)
-            view = View.of(applied.counted, required, measured=self.policy)
+            view = AuditedTable.of(applied.counted, required, measured=self.policy)
         certificate = view.certificate(
             required,
             suppressed=suppressed,
@@ -271,24 +280,24 @@ class Run:
             )
         return view, certificate
 
-    def measure(self, result: Result, view: View, certificate: Certificate) -> Measures:
+    def measure(self, result: Result, view: AuditedTable, certificate: Certificate) -> Measures:
         """The measures of the release."""
-        measures = measures_of(result.labels, view.audience(certificate.suppressed))
+        measures = compute_measures(result.labels, view.audience(certificate.suppressed))
         measures |= result.figures
         if result.isolated is not None:
             measures["isolated_ends"] = result.isolated / max(certificate.records, 1)
         if result.applied.synthetic and result.codes is not None:
-            measures |= statistics_kept(result.codes, result.applied.synthetic, self.policy)
+            measures |= compare_statistics(result.codes, result.applied.synthetic, self.policy)
         return measures
 
 
-def plan_of(codes: Codes, place: Placement, columns: Sequence[Kept | Written], policy: Policy) -> Plan:
+def plan_of(codes: Codes, place: Placement, columns: Sequence[KeptColumn | GroupColumn], policy: Policy) -> Plan:
     """What an engine applies. The keyed hash decides which records of a divided cell go to which group."""
     dealing = None
     if codes.hash is not None and (np.diff(place.cell) == 0).any():
         key = (policy.key,) if policy.key else ()
-        kept = (c.name for c in columns if isinstance(c, Kept))
-        dealing = Dealing(codes.hash, codes.cell_hash, (*kept, *key))
+        kept = (c.name for c in columns if isinstance(c, KeptColumn))
+        dealing = KeyedOrder(codes.hash, codes.cell_hash, (*kept, *key))
     return Plan(codes.counts, place.cell, place.group, place.weight, tuple(columns), dealing)
 
 

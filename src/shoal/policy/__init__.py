@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.policy.columns import Quasi
+from shoal.policy.columns import QuasiIdentifier
 from shoal.policy.policy import READ_AS, Policy, policy_of
 
-__all__ = ["READ_AS", "Policy", "Quasi", "policy_of"]
+__all__ = ["READ_AS", "Policy", "QuasiIdentifier", "policy_of"]

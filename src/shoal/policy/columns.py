@@ -17,10 +17,10 @@ from pydantic import (
     model_validator,
 )
 
-from shoal.errors import PolicyError, choices
-from shoal.taxonomy import PARTS, WORDS, Maker, Taxonomy, maker_of
+from shoal.errors import PolicyError, list_choices
+from shoal.taxonomy import PARTS, WORDS, Taxonomy, TreeBuilder, parse_tree_builder
 
-__all__ = ["KINDS", "PARTS", "Quasi"]
+__all__ = ["KINDS", "PARTS", "QuasiIdentifier"]
 
 KINDS = ("numeric", "categorical", "date")
 FITTING = {
@@ -86,7 +86,7 @@ Ends = Annotated[
 ]
 
 
-class Quasi(BaseModel):
+class QuasiIdentifier(BaseModel):
     """A quasi-identifier. In short: ``numeric``, ``categorical`` or ``date``.
 
     Parameters
@@ -107,7 +107,7 @@ class Quasi(BaseModel):
 
     At most one of taxonomy, mask, date, bounds, widths, boundaries and balanced.
 
-    >>> Quasi.model_validate({"widths": [5, 10]}).maker.path(23)
+    >>> QuasiIdentifier.model_validate({"widths": [5, 10]}).maker.path(23)
     ['23', '[20, 25)', '[20, 30)']
     """
 
@@ -131,7 +131,7 @@ class Quasi(BaseModel):
     def _short(cls, value: Any) -> Any:
         if isinstance(value, str):
             if value not in KINDS:
-                raise PolicyError(f"unknown kind {value!r}; {choices(value, KINDS)}")
+                raise PolicyError(f"unknown kind {value!r}; {list_choices(value, KINDS)}")
             return {"kind": value}
         empty = [key for key, given in value.items() if given is None] if isinstance(value, dict) else []
         if empty or value == {}:
@@ -140,11 +140,11 @@ class Quasi(BaseModel):
             implied = [kinds[0] for way, kinds in FITTING.items() if way in value]
             return {"kind": implied[-1] if implied else "categorical", **value}
         if value is None:
-            raise PolicyError(f"say of what kind the column is; {choices('', KINDS)}")
+            raise PolicyError(f"say of what kind the column is; {list_choices('', KINDS)}")
         return value
 
     @model_validator(mode="after")
-    def _consistent(self) -> Quasi:
+    def _consistent(self) -> QuasiIdentifier:
         ways = [way for way in FITTING if getattr(self, way) is not None]
         if len(ways) > 1:
             raise PolicyError(f"{' and '.join(map(repr, ways))} exclude each other; keep one")
@@ -172,10 +172,10 @@ class Quasi(BaseModel):
             raise PolicyError("'keep' and 'skip' exclude each other; keep one")
 
     @cached_property
-    def maker(self) -> Maker | None:
+    def maker(self) -> TreeBuilder | None:
         """The rule that makes the tree of this column, where there is one."""
         found: dict[str, Any] = {word: getattr(self, word) for word in WORDS}
-        return maker_of({**found, "origin": self.origin or 0.0, "numeric": self.kind == "numeric"})
+        return parse_tree_builder({**found, "origin": self.origin or 0.0, "numeric": self.kind == "numeric"})
 
     def shaped(self, tree: Taxonomy) -> Taxonomy:
         """The tree with the levels that are to be used."""

@@ -24,12 +24,12 @@ from pydantic import (
     model_validator,
 )
 
-from shoal.engines import AS_SEEN, Reading, Schema
-from shoal.errors import DataError, PolicyError, choices, visible
+from shoal.engines import AS_PUBLISHED, Reading, Schema
+from shoal.errors import DataError, PolicyError, escape_invisible, list_choices
 from shoal.formats.column_pairs import published_names
 from shoal.formats.normalize import Normalizer
 from shoal.formats.yaml_text import Place, read_file, read_yaml, refuse_deep
-from shoal.policy.columns import KINDS, Quasi
+from shoal.policy.columns import KINDS, QuasiIdentifier
 from shoal.requirements import REQUIREMENTS, Combined, Requirement, fields_of, parameters
 from shoal.taxonomy import Derived, Taxonomy
 
@@ -41,17 +41,17 @@ def _requirement(value: Any) -> Any:
         return value
     if not isinstance(value, Mapping) or len(value) != 1:
         word = value if isinstance(value, str) else ""
-        raise PolicyError(f"a requirement is written as 'k-anonymity: 10'; {choices(word, list(REQUIREMENTS))}")
+        raise PolicyError(f"a requirement is written as 'k-anonymity: 10'; {list_choices(word, list(REQUIREMENTS))}")
     ((name, given),) = value.items()
     if name not in REQUIREMENTS:
-        raise PolicyError(f"unknown requirement {name!r}; {choices(str(name), list(REQUIREMENTS))}")
+        raise PolicyError(f"unknown requirement {name!r}; {list_choices(str(name), list(REQUIREMENTS))}")
     kind = REQUIREMENTS[name]
     known = {field.name: field.default for field in fields_of(kind)}
     if not isinstance(given, Mapping):
         given = {next(iter(known)): given}
     for key in given:
         if key not in known:
-            raise PolicyError(f"{name} has no parameter {key!r}; {choices(str(key), list(known))}")
+            raise PolicyError(f"{name} has no parameter {key!r}; {list_choices(str(key), list(known))}")
     missing = [k for k, default in known.items() if k not in given and default is MISSING]
     if missing:
         raise PolicyError(f"{name} needs {' and '.join(map(repr, missing))}")
@@ -137,7 +137,7 @@ class Policy(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     identifiers: Names = ()
-    quasi: dict[str, Quasi] = Field(default_factory=dict)
+    quasi: dict[str, QuasiIdentifier] = Field(default_factory=dict)
     sensitive: Names = ()
     target: str | None = None
     keep: Names = ()
@@ -162,7 +162,7 @@ class Policy(BaseModel):
     def _lists(cls, value: Any) -> Any:
         quasi = value.get("quasi") if isinstance(value, dict) else None
         if quasi is not None and not isinstance(quasi, Mapping):
-            raise PolicyError("'quasi' maps each column to its kind, as in 'age: numeric'; " + choices("", KINDS))
+            raise PolicyError("'quasi' maps each column to its kind, as in 'age: numeric'; " + list_choices("", KINDS))
         return _mark_derived(value) if isinstance(value, dict) and "derived" in value else value
 
     @model_validator(mode="after")
@@ -181,7 +181,8 @@ class Policy(BaseModel):
         for column in self.truly_sensitive:
             if column not in self.sensitive:
                 raise PolicyError(
-                    f"column {column!r} has truly sensitive values but is not sensitive; {choices(column, self.sensitive)}",
+                    f"column {column!r} has truly sensitive values but is not sensitive; "
+                    f"{list_choices(column, self.sensitive)}",
                     place=("truly_sensitive", column),
                 )
         if self.key is not None and (roles.get(self.key, "identifiers") != "identifiers" or self.key == self.target):
@@ -199,7 +200,7 @@ class Policy(BaseModel):
             if column not in self.countable:
                 raise PolicyError(
                     f"column {column!r} cannot be normalized: requirements count the values of sensitive columns and of the "
-                    f"target alone; {choices(column, self.countable)}",
+                    f"target alone; {list_choices(column, self.countable)}",
                     place=("normalize", place),
                 )
         for number, requirement in enumerate(self.require):
@@ -207,13 +208,13 @@ class Policy(BaseModel):
                 if column not in self.quasi:
                     raise PolicyError(
                         f"{requirement.name} is on {column!r}, which is no quasi-identifier; "
-                        f"{choices(column, list(self.quasi))}",
+                        f"{list_choices(column, list(self.quasi))}",
                         place=("require", number),
                     )
             if requirement.of is not None and requirement.of not in self.countable:
                 raise PolicyError(
                     f"{requirement.name} is of {requirement.of!r}, which is no sensitive column; "
-                    f"{choices(requirement.of, self.countable)}",
+                    f"{list_choices(requirement.of, self.countable)}",
                     place=("require", number),
                 )
         return self._with_normalizer()
@@ -248,7 +249,7 @@ class Policy(BaseModel):
         """A policy from YAML text; errors name the key and the line."""
         content, lines = read_yaml(text, name)
         if not isinstance(content, dict):
-            raise PolicyError(f"{name}: a policy is a mapping; {choices('', list(cls.model_fields))}")
+            raise PolicyError(f"{name}: a policy is a mapping; {list_choices('', list(cls.model_fields))}")
         given = {key: value for key, value in content.items() if value is not None}
         _resolve(given, folder or Path())
         try:
@@ -329,7 +330,7 @@ class Policy(BaseModel):
 
     def counted_as(self, column: str) -> Reading:
         """How a published column is read to count its values: as it stands, or normalized."""
-        return Reading("text", self.tokens, normalized=True) if column in self.normalize else AS_SEEN
+        return Reading("text", self.tokens, normalized=True) if column in self.normalize else AS_PUBLISHED
 
     def harmful(self, column: str, labels: Sequence[str | None]) -> list[bool]:
         """Which values of a sensitive column, as they are counted, are truly sensitive."""
@@ -363,7 +364,7 @@ class Policy(BaseModel):
         With ``check``, only what a finished table must have is asked for.
         """
         if not self.require:
-            raise self._fault(f"the policy has no requirement; {choices('', list(REQUIREMENTS))} under 'require:'")
+            raise self._fault(f"the policy has no requirement; {list_choices('', list(REQUIREMENTS))} under 'require:'")
         if not self.quasi:
             raise self._fault(
                 "the policy names no quasi-identifier; list under 'quasi:' by what a person could be found"
@@ -382,7 +383,7 @@ class Policy(BaseModel):
                 lost = [name for name in shown if name not in schema.names]
                 if len(lost) == len(shown):
                     raise self._fault(
-                        f"column {column!r} is not in the table; {choices(column, schema.names)}",
+                        f"column {column!r} is not in the table; {list_choices(column, schema.names)}",
                         role,
                         column,
                     )
@@ -480,8 +481,8 @@ def _first_fault(error: ValidationError) -> PolicyError:
     place = (*first["loc"], *(cause.place if isinstance(cause, PolicyError) else ()))
     reason = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        known = list(Quasi.model_fields if place[0] == "quasi" else Policy.model_fields)
-        reason = f"unknown key; {choices(str(place[-1]), known)}"
+        known = list(QuasiIdentifier.model_fields if place[0] == "quasi" else Policy.model_fields)
+        reason = f"unknown key; {list_choices(str(place[-1]), known)}"
     key = ".".join(str(p) for p in place)
     return PolicyError(f"{key!r}: {reason}" if key else reason, place=place)
 
@@ -491,5 +492,5 @@ def _located(text: str, place: Place, file: str, lines: Mapping[Place, int]) -> 
         where = place
         while where not in lines:
             where = where[:-1]
-        text = f"{visible(file)}, line {lines[where]}: {text}"
+        text = f"{escape_invisible(file)}, line {lines[where]}: {text}"
     return PolicyError(text, place=place)

@@ -5,11 +5,20 @@ from __future__ import annotations
 from shoal.recoding.assignment import Assignment
 from shoal.recoding.cut import Cut, FieldCut
 from shoal.recoding.field import Field
-from shoal.recoding.group_labels import STYLES, Style, style_of, write_boxes
+from shoal.recoding.group_labels import STYLES, Style, label_boxes, parse_style
 from shoal.recoding.partitioned import Parts, load_recoding, read_recoding, refuse_other_policy
-from shoal.recoding.protocol import Columns, Later, Located, Output, Placed, Placement, Recoding, locate
+from shoal.recoding.protocol import (
+    Columns,
+    LaterData,
+    LocatedData,
+    Output,
+    PlacedData,
+    Placement,
+    Recoding,
+    locate_later_data,
+)
 from shoal.recoding.split_tree import Boxes
-from shoal.recoding.synthesis import Synthesis, one_by_one
+from shoal.recoding.synthesis import Synthesis, expand_placement
 
 __all__ = [
     "STYLES",
@@ -19,20 +28,20 @@ __all__ = [
     "Cut",
     "Field",
     "FieldCut",
-    "Later",
-    "Located",
+    "LaterData",
+    "LocatedData",
     "Output",
     "Parts",
-    "Placed",
+    "PlacedData",
     "Placement",
     "Recoding",
     "Style",
     "Synthesis",
+    "expand_placement",
+    "label_boxes",
     "load_recoding",
-    "locate",
-    "one_by_one",
+    "locate_later_data",
+    "parse_style",
     "read_recoding",
     "refuse_other_policy",
-    "style_of",
-    "write_boxes",
 ]

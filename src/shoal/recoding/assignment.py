@@ -10,11 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shoal.arrays import FloatArray, Int32Array, Int64Array
-from shoal.engines import Written
+from shoal.engines import GroupColumn
 from shoal.formats.checked_json import array, array_to_json, require
 from shoal.recoding.field import Field
-from shoal.recoding.nearest_box import Sets, check_groups, nearest_boxes, points_of, sets_from_dict, sets_to_dict
-from shoal.recoding.protocol import Later, Output, Placed, apply
+from shoal.recoding.nearest_box import (
+    PublishedSets,
+    check_groups,
+    nearest_boxes,
+    points_of,
+    sets_from_dict,
+    sets_to_dict,
+)
+from shoal.recoding.protocol import LaterData, Output, PlacedData, apply
 from shoal.recoding.serialization import head_from_dict, head_to_dict, written_from_dict, written_to_dict
 
 
@@ -32,8 +39,8 @@ class Assignment:
     weight: Int64Array
     lo: FloatArray
     hi: FloatArray
-    written: tuple[tuple[str, Written], ...]
-    sets: tuple[Sets, ...] = ()
+    written: tuple[tuple[str, GroupColumn], ...]
+    sets: tuple[PublishedSets, ...] = ()
 
     kind: ClassVar[str] = "assignment"
 
@@ -54,7 +61,7 @@ class Assignment:
         """
         return apply(self, data, nearest=nearest)
 
-    def place(self, later: Later) -> Placed:
+    def place(self, later: LaterData) -> PlacedData:
         """The first box that holds each combination; one whose records were all suppressed stays out."""
         points = points_of(later)
         group, held = nearest_boxes(self.fields, points, self.lo, self.hi, self.sets)
@@ -62,7 +69,7 @@ class Assignment:
             row.tobytes() for row in self.cells[self.group >= 0]
         }
         out = np.array([row.tobytes() in gone for row in points], bool) if gone else np.zeros(len(points), bool)
-        return Placed(np.where(out, -1, group).astype(np.int32), ~(held | out), self.written)
+        return PlacedData(np.where(out, -1, group).astype(np.int32), ~(held | out), self.written)
 
     def to_json(self) -> str:
         """The recoding as JSON text."""

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shoal.arrays import BoolArray, FloatArray, Int32Array
-from shoal.engines import Written
-from shoal.errors import PolicyError, choices, some
+from shoal.engines import GroupColumn
+from shoal.errors import PolicyError, list_choices, list_some
 from shoal.formats.checked_json import array, array_to_json, member, objects, require, texts, texts_or_null
 from shoal.formats.column_pairs import pair_names
 from shoal.formats.dates import format_date
@@ -20,8 +20,8 @@ from shoal.formats.labels import ROOT, cut_text, range_text, set_text
 from shoal.formats.numbers import format_number
 from shoal.kernels.combinations import number_combinations
 from shoal.recoding.field import Field
-from shoal.recoding.group_labels import Ranges
-from shoal.recoding.protocol import Later, Output, Placed, apply
+from shoal.recoding.group_labels import RangeEnds
+from shoal.recoding.protocol import LaterData, Output, PlacedData, apply
 from shoal.recoding.serialization import check_head, head_from_dict, head_to_dict
 from shoal.taxonomy import Taxonomy
 
@@ -54,7 +54,9 @@ class FieldCut:
         return cls(np.array([-np.inf]), np.array([np.inf]), (ROOT,), ROOT)
 
     @classmethod
-    def of_ends(cls, field: Field, ends: FloatArray, *, closed: bool = False, shown: Ranges | None = None) -> FieldCut:
+    def of_ends(
+        cls, field: Field, ends: FloatArray, *, closed: bool = False, shown: RangeEnds | None = None
+    ) -> FieldCut:
         """Numbers or dates, cut at ascending ends; ``shown`` has what is published of each interval, where not all of it."""
         text = format_date if field.kind == "date" else format_number
         labels = [cut_text(a, b, text) for a, b in pairwise(ends)]
@@ -186,7 +188,9 @@ class Cut:
 
     def __post_init__(self) -> None:
         check_head(self.fields, self.output)
-        require(self.numbers in NUMBERS, f"unknown way of writing {self.numbers!r}; {choices(self.numbers, NUMBERS)}")
+        require(
+            self.numbers in NUMBERS, f"unknown way of writing {self.numbers!r}; {list_choices(self.numbers, NUMBERS)}"
+        )
         require(len(self.cuts) == len(self.fields), "there is not one cut for each field")
         for field, cut in zip(self.fields, self.cuts, strict=True):
             written = field.taxonomy is None and self.numbers != "label"
@@ -219,7 +223,7 @@ class Cut:
         """
         return apply(self, data, nearest=nearest)
 
-    def place(self, later: Later) -> Placed:
+    def place(self, later: LaterData) -> PlacedData:
         """Every code to its interval; a group is a combination of intervals that occurs."""
         quasi = later.quasi
         parts, near = np.empty(quasi.shape, np.int32), np.empty(quasi.shape, np.int32)
@@ -235,7 +239,7 @@ class Cut:
         first = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
         first[group] = np.arange(len(group))
         group = np.where(gone, -1, group).astype(np.int32)
-        return Placed(group, outside & (group >= 0), self.write(parts[first]))
+        return PlacedData(group, outside & (group >= 0), self.write(parts[first]))
 
     def _gone(self, parts: Int32Array) -> BoolArray:
         """Which combinations of intervals are suppressed."""
@@ -247,9 +251,9 @@ class Cut:
         known = set(self.suppressed)
         return np.array([row in known for row in self.labels(parts[first])], bool)[group]
 
-    def write(self, parts: Int32Array, *, numbers: str | None = None) -> tuple[tuple[str, Written], ...]:
+    def write(self, parts: Int32Array, *, numbers: str | None = None) -> tuple[tuple[str, GroupColumn], ...]:
         """The released columns of groups that lie in the intervals ``parts`` [group, field]; missing is the one behind."""
-        found: list[tuple[str, Written]] = []
+        found: list[tuple[str, GroupColumn]] = []
         for j, (field, cut) in enumerate(zip(self.fields, self.cuts, strict=True)):
             style = numbers or self.numbers
             if field.taxonomy is None and style != "label":
@@ -318,7 +322,7 @@ def _nodes(field: Field, labels: list[Any]) -> FieldCut:
     unknown = [label for label in labels if label not in place]
     if unknown:
         raise PolicyError(
-            f"the taxonomy of {field.name!r} has no node {some(unknown)}; {choices(str(unknown[0]), list(place))}"
+            f"the taxonomy of {field.name!r} has no node {list_some(unknown)}; {list_choices(str(unknown[0]), list(place))}"
         )
     nodes = sorted((place[label] for label in labels), key=lambda n: int(tree.lo[n]))
     covered = [code for n in nodes for code in range(tree.lo[n], tree.hi[n] + 1)]
@@ -352,22 +356,22 @@ def _intervals_of(cut: FieldCut, positions: FloatArray) -> tuple[Int32Array, Boo
     return place.astype(np.int32), (~inside | unknown) & ~missing & (not cut.uncut)
 
 
-def _written(name: str, cut: FieldCut, part: Int32Array) -> Written:
+def _written(name: str, cut: FieldCut, part: Int32Array) -> GroupColumn:
     if cut.missing is None:
-        return Written(
+        return GroupColumn(
             name,
             np.array(cut.labels, dtype=object),
             np.where(part == len(cut.labels), -1, part).astype(np.int32),
         )
     labels = list(dict.fromkeys((*cut.labels, cut.missing)))
-    return Written(
+    return GroupColumn(
         name,
         np.array(labels, dtype=object),
         np.where(part == len(cut.labels), labels.index(cut.missing), part).astype(np.int32),
     )
 
 
-def _numbers(field: Field, cut: FieldCut, part: Int32Array, style: str) -> list[Written]:
+def _numbers(field: Field, cut: FieldCut, part: Int32Array, style: str) -> list[GroupColumn]:
     """Numeric columns; the root and a missing value have no ends and no middle."""
     begin, end = (cut.begin, cut.end) if cut.low is None or cut.high is None else (cut.low, cut.high)
     seen = begin <= end  # others hold suppressed records alone and are not written
@@ -377,4 +381,4 @@ def _numbers(field: Field, cut: FieldCut, part: Int32Array, style: str) -> list[
     columns = {low: begin, high: end} if style == "lo-hi" else {field.name: begin / 2 + end / 2}
     if field.kind == "date":
         columns = {name: np.array([format_date(v) for v in numbers], object) for name, numbers in columns.items()}
-    return [Written(name, numbers, index) for name, numbers in columns.items()]
+    return [GroupColumn(name, numbers, index) for name, numbers in columns.items()]

@@ -14,11 +14,11 @@ import numpy as np
 from shoal.arrays import FloatArray
 from shoal.encoding.attributes import Attribute
 from shoal.engines import Distinct
-from shoal.errors import choices
+from shoal.errors import list_choices
 from shoal.formats.checked_json import member, require
 from shoal.policy import READ_AS, Policy
 from shoal.policy.columns import FITTING
-from shoal.taxonomy import Balanced, Maker, Taxonomy, maker_of
+from shoal.taxonomy import Balanced, Taxonomy, TreeBuilder, parse_tree_builder
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Field:
     kind: Literal["numeric", "categorical", "date"]
     span: float
     taxonomy: Taxonomy | None = None
-    maker: Maker | None = None
+    maker: TreeBuilder | None = None
 
     def __post_init__(self) -> None:
         where = f"the field {self.name!r}"
-        require(self.kind in READ_AS, f"{where} has an unknown kind; {choices(self.kind, list(READ_AS))}")
+        require(self.kind in READ_AS, f"{where} has an unknown kind; {list_choices(self.kind, list(READ_AS))}")
         require(math.isfinite(self.span) and self.span > 0, f"{where} must have a finite span above 0")
         if self.kind == "categorical" or self.maker is not None:
             require(self.taxonomy is not None, f"{where} has no taxonomy")
@@ -121,7 +121,7 @@ class Field:
             tree = Taxonomy.flat([]) if list(nested.values()) == [[]] else Taxonomy.from_nested(nested, made=made)
             tree = tree.with_missing() if missing else tree
         name, kind, span = member(found, "name", str), member(found, "kind", str), member(found, "span", float)
-        maker = maker_of(member(found, "maker", dict)) if "maker" in found else None
+        maker = parse_tree_builder(member(found, "maker", dict)) if "maker" in found else None
         field = cls(name, kind, span, tree, maker)
         if maker is not None:
             field._keys  # noqa: B018  leaves that the rule cannot read are an error here, not when a new value comes

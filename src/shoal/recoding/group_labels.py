@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.attributes import Attribute
-from shoal.engines import Written
-from shoal.errors import PolicyError, choices
+from shoal.engines import GroupColumn
+from shoal.errors import PolicyError, list_choices
 from shoal.formats.column_pairs import pair_names
 from shoal.formats.dates import format_date
 from shoal.formats.labels import DAY, ROOT, cut_text, range_text, set_text
@@ -31,7 +31,7 @@ ENDS: tuple[str, ...] = get_args(Ends)
 
 
 @dataclass(frozen=True)
-class Ranges:
+class RangeEnds:
     """Where the published range of every group begins and ends, as positions; ``closed`` ones hold their upper end.
 
     A range from minus to plus infinity is the root; one that begins behind its end holds no released record.
@@ -42,7 +42,7 @@ class Ranges:
     closed: BoolArray
 
     @classmethod
-    def tight(cls, attribute: Attribute, lo: Int32Array, hi: Int32Array, seen: Int32Array) -> Ranges:
+    def tight(cls, attribute: Attribute, lo: Int32Array, hi: Int32Array, seen: Int32Array) -> RangeEnds:
         """From the smallest to the largest released value between two codes."""
         known = np.append(attribute.position[seen[seen != attribute.missing]], np.nan)
         first = np.searchsorted(seen, lo)
@@ -54,7 +54,7 @@ class Ranges:
     @classmethod
     def of(
         cls, attribute: Attribute, lo: Int32Array, hi: Int32Array, shared: BoolArray, seen: Int32Array, *, bounded: bool
-    ) -> Ranges:
+    ) -> RangeEnds:
         """The cuts around codes from ``lo`` to ``hi``: from one cut up to but not with the next.
 
         No end is a value that only suppressed records have: an end moves up to the next released value (``seen`` are the
@@ -94,34 +94,34 @@ class Ranges:
         return np.where(np.isinf(hi), -np.inf, self.low), np.where(np.isinf(hi), np.inf, high)
 
 
-def ends_of(text: str) -> Ends:
+def parse_ends(text: str) -> Ends:
     """How ranges end, by its name, or an error that lists the choices."""
     if text not in ENDS:
-        raise PolicyError(f"unknown ends {text!r}; {choices(str(text), ENDS)}")
+        raise PolicyError(f"unknown ends {text!r}; {list_choices(str(text), ENDS)}")
     return text  # type: ignore[return-value]
 
 
-def style_of(text: str) -> Style:
+def parse_style(text: str) -> Style:
     """A way of writing by its name, or an error that lists them."""
     if text not in STYLES:
-        raise PolicyError(f"unknown way of writing {text!r}; {choices(text, STYLES)}")
+        raise PolicyError(f"unknown way of writing {text!r}; {list_choices(text, STYLES)}")
     return text  # type: ignore[return-value]
 
 
-def write_boxes(
+def label_boxes(
     attributes: Sequence[Attribute],
     lo: Int32Array,
     hi: Int32Array,
     style: Style,
     members: Callable[[int], tuple[Int32Array, Int32Array, Int64Array]],
-    ranges: Mapping[int, Ranges] | None = None,
-) -> tuple[tuple[str, Written], ...]:
+    ranges: Mapping[int, RangeEnds] | None = None,
+) -> tuple[tuple[str, GroupColumn], ...]:
     """The released columns for boxes ``lo`` to ``hi`` [group, attribute], each with the attribute it comes from.
 
     ``members(j)`` gives the distinct pairs of group and code of attribute j, sorted, and the records of each; asked for by
     sets, means and medians alone. ``ranges`` has the ranges of numbers that are not to be tight.
     """
-    found: list[tuple[str, Written]] = []
+    found: list[tuple[str, GroupColumn]] = []
     for j, attribute in enumerate(attributes):
         if style in AVERAGES:
             columns = [_averages(attribute, *members(j), len(lo), style)]
@@ -137,7 +137,7 @@ def write_boxes(
     return tuple(found)
 
 
-def _labels(attribute: Attribute, lo: Int32Array, hi: Int32Array) -> Written:
+def _labels(attribute: Attribute, lo: Int32Array, hi: Int32Array) -> GroupColumn:
     if attribute.taxonomy is not None:
         node = attribute.taxonomy.covers(lo, hi)
         kept, index = compact_codes(node, len(attribute.taxonomy.label))
@@ -148,7 +148,7 @@ def _labels(attribute: Attribute, lo: Int32Array, hi: Int32Array) -> Written:
     return _texts(attribute.name, [_range(attribute, int(lo[g]), int(hi[g])) for g in first], pair)
 
 
-def _ranged(attribute: Attribute, lo: Int32Array, hi: Int32Array, ranges: Ranges, style: Style) -> list[Written]:
+def _ranged(attribute: Attribute, lo: Int32Array, hi: Int32Array, ranges: RangeEnds, style: Style) -> list[GroupColumn]:
     """Ranges of numbers as cuts; a box with a missing value in it is the root, or missing."""
     absent = np.isinf(attribute.position[hi])
     if style in ("lo-hi", "midpoint"):
@@ -167,14 +167,14 @@ def _range(attribute: Attribute, lo: int, hi: int) -> str | None:
     return range_text(low, high, format_date if attribute.kind == "date" else format_number)
 
 
-def _texts(name: str, labels: Sequence[str | None], index: NDArray[np.integer]) -> Written:
+def _texts(name: str, labels: Sequence[str | None], index: NDArray[np.integer]) -> GroupColumn:
     """Texts by index, equal ones joined; a missing one is -1."""
     place: dict[str, int] = {}
     target = [-1 if label is None else place.setdefault(label, len(place)) for label in labels]
-    return Written(name, np.array(list(place), dtype=object), np.array(target, np.int32)[index])
+    return GroupColumn(name, np.array(list(place), dtype=object), np.array(target, np.int32)[index])
 
 
-def _sets(attribute: Attribute, group: Int32Array, code: Int32Array, groups: int) -> Written:
+def _sets(attribute: Attribute, group: Int32Array, code: Int32Array, groups: int) -> GroupColumn:
     assert attribute.taxonomy is not None  # noqa: S101
     leaves = attribute.taxonomy.leaves
     begin = np.searchsorted(group, np.arange(groups + 1))
@@ -190,13 +190,13 @@ def _sets(attribute: Attribute, group: Int32Array, code: Int32Array, groups: int
     return _texts(attribute.name, labels, index)
 
 
-def _numbers(attribute: Attribute, lo: Int32Array, hi: Int32Array, style: Style) -> list[Written]:
+def _numbers(attribute: Attribute, lo: Int32Array, hi: Int32Array, style: Style) -> list[GroupColumn]:
     """Numeric columns; a box with a missing value in it has no ends and no middle."""
     low, high = attribute.position[lo], attribute.position[hi]
     return _ends(attribute, low, high, np.isinf(high), style)
 
 
-def _ends(attribute: Attribute, low: FloatArray, high: FloatArray, gone: BoolArray, style: Style) -> list[Written]:
+def _ends(attribute: Attribute, low: FloatArray, high: FloatArray, gone: BoolArray, style: Style) -> list[GroupColumn]:
     low, high = np.where(gone, 0.0, low), np.where(gone, 0.0, high)
     if style == "midpoint":
         return [_column(attribute, attribute.name, (low + high) / 2, gone)]
@@ -206,7 +206,7 @@ def _ends(attribute: Attribute, low: FloatArray, high: FloatArray, gone: BoolArr
 
 def _averages(
     attribute: Attribute, group: Int32Array, code: Int32Array, records: Int64Array, groups: int, style: Style
-) -> Written:
+) -> GroupColumn:
     """The mean or median of numbers, the most frequent category.
 
     Numbers with a missing one among them have neither, as they have no middle: the mean of those that are there could be one
@@ -261,9 +261,9 @@ def _medians(value: FloatArray, records: Int64Array, begin: Int64Array) -> Float
     return np.asarray((low + high) / 2, np.float64)
 
 
-def _column(attribute: Attribute, name: str, values: FloatArray, gone: BoolArray) -> Written:
+def _column(attribute: Attribute, name: str, values: FloatArray, gone: BoolArray) -> GroupColumn:
     kept, index = np.unique(values, return_inverse=True)
     place = np.where(gone, -1, index).astype(np.int32)
     if attribute.kind == "date":
-        return Written(name, np.array([format_date(v) for v in kept], dtype=object), place)
-    return Written(name, kept, place)
+        return GroupColumn(name, np.array([format_date(v) for v in kept], dtype=object), place)
+    return GroupColumn(name, kept, place)

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from shoal import kernels, threads
 from shoal.arrays import BoolArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
-from shoal.engines import Written
+from shoal.engines import GroupColumn
 from shoal.kernels.combinations import number_combinations, sort_matrix
 from shoal.policy import Policy
 from shoal.recoding import Placement
-from shoal.recoding.search_path import Path
-from shoal.requirements.groups import Groups, taken
+from shoal.recoding.search_path import SearchPath
+from shoal.requirements.groups import Groups, take_rows
 
 
 @dataclass(frozen=True)
-class Cuts:
+class SplitTree:
     """A tree of cuts in codes: node n sends codes up to ``at[n]`` left; a leaf (-1) is the group ``group[n]``."""
 
     attribute: Int32Array
@@ -32,7 +32,7 @@ class Cuts:
 
 
 @dataclass(frozen=True)
-class Slices:
+class AttributeCut:
     """One attribute cut into intervals of codes, the same everywhere: interval i begins with the code ``first[i]``.
 
     ``node[i]`` is the node of the attribute's taxonomy that is published for it; numbers have none. One interval that holds
@@ -69,7 +69,7 @@ class Regions:
 
 
 @dataclass(frozen=True)
-class Decision:
+class Grouping:
     """What a method decided: where each cell goes, the box of every group, the cuts that led there, figures.
 
     ``cuts`` is a tree of cuts whose leaves are the groups; ``slices`` has a cut through every attribute, whose combinations
@@ -80,17 +80,21 @@ class Decision:
     placement: Placement
     lo: Int32Array
     hi: Int32Array
-    cuts: Cuts | None = None
+    cuts: SplitTree | None = None
     figures: Mapping[str, float] = field(default_factory=dict)
-    slices: tuple[Slices, ...] = ()
+    slices: tuple[AttributeCut, ...] = ()
     gone: Int32Array | None = None
-    path: Path | None = None
+    path: SearchPath | None = None
     regions: Regions | None = None
 
     @classmethod
     def of_slices(
-        cls, codes: Codes, slices: Sequence[Slices], path: Path | None = None, group: Int32Array | None = None
-    ) -> Decision:
+        cls,
+        codes: Codes,
+        slices: Sequence[AttributeCut],
+        path: SearchPath | None = None,
+        group: Int32Array | None = None,
+    ) -> Grouping:
         """The groups that cuts through all attributes make; ``group`` numbers them by combination where that is known."""
         group = _grouped(codes, slices) if group is None else group
         one = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
@@ -110,7 +114,7 @@ class Decision:
     @classmethod
     def of_records(
         cls, codes: Codes, cell: NDArray[np.integer], group: Int32Array, regions: Regions | None = None
-    ) -> Decision:
+    ) -> Grouping:
         """Groups told record by record: entry i sends one record of ``cell[i]`` to ``group[i]``, -1 to none of them.
 
         Groups are numbered by their first cell, so that nothing tells in which order they were found.
@@ -128,7 +132,7 @@ class Decision:
         ordered = None if regions is None else regions.of(by_first[:groups])
         return cls(Placement(cells, group, weight.astype(np.int64)), lo, hi, regions=ordered)
 
-    def keep_groups(self, kept: BoolArray) -> Decision:
+    def keep_groups(self, kept: BoolArray) -> Grouping:
         """The same groups without those that are suppressed."""
         number = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
 
@@ -163,20 +167,20 @@ class Decision:
         return kernels.order.totals(self.placement.group, self.placement.weight, len(self.lo))
 
 
-def _grouped(codes: Codes, slices: Sequence[Slices]) -> Int32Array:
+def _grouped(codes: Codes, slices: Sequence[AttributeCut]) -> Int32Array:
     """The group of every combination."""
     cut = [j for j, s in enumerate(slices) if len(s.first) > 1]
     tables = [slices[j].table(codes.attributes[j].size) for j in cut]
     return sort_matrix(codes.quasi, cut, [len(slices[j].first) for j in cut], tables).number
 
 
-def intervals(decision: Decision, codes: Int32Array) -> Int32Array:
+def locate_intervals(decision: Grouping, codes: Int32Array) -> Int32Array:
     """The interval of every group and attribute, told by a code that lies in it."""
     places = [np.searchsorted(s.first, codes[:, j], side="right") - 1 for j, s in enumerate(decision.slices)]
     return np.stack(places, axis=1).astype(np.int32)
 
 
-def members_of(codes: Codes, decision: Decision) -> Callable[[int], tuple[Int32Array, Int32Array, Int64Array]]:
+def count_members(codes: Codes, decision: Grouping) -> Callable[[int], tuple[Int32Array, Int32Array, Int64Array]]:
     """For each attribute the distinct pairs of group and code, sorted, and the records of each."""
 
     def members(j: int) -> tuple[Int32Array, Int32Array, Int64Array]:
@@ -192,7 +196,9 @@ def members_of(codes: Codes, decision: Decision) -> Callable[[int], tuple[Int32A
     return members
 
 
-def as_published(codes: Codes, decision: Decision, written: tuple[tuple[str, Written], ...], policy: Policy) -> Groups:
+def groups_as_published(
+    codes: Codes, decision: Grouping, written: tuple[tuple[str, GroupColumn], ...], policy: Policy
+) -> Groups:
     """The groups as a stranger will see them: by what is written, not by what was decided."""
     place = decision.placement
     order, start = kernels.order.by_group(place.group, len(decision.lo))
@@ -212,7 +218,7 @@ def as_published(codes: Codes, decision: Decision, written: tuple[tuple[str, Wri
         tuple(s.name for s in codes.secrets),
         quasi.astype(np.int32),
         start,
-        taken(codes.counts.secret, place.cell[order] if codes.secrets else order),
+        take_rows(codes.counts.secret, place.cell[order] if codes.secrets else order),
         place.weight[order],
         tuple(len(s.labels) for s in codes.secrets),
         tuple(s.labels for s in codes.secrets),

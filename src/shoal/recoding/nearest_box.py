@@ -12,12 +12,12 @@ from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.formats.checked_json import array, array_to_json, member, objects, require
 from shoal.recoding.field import Field
-from shoal.recoding.protocol import Columns, Later, Output
+from shoal.recoding.protocol import Columns, LaterData, Output
 from shoal.recoding.serialization import check_boxes, check_head, check_written
 
 
 @dataclass(frozen=True)
-class Sets:
+class PublishedSets:
     """Of a field that is published in sets, the codes that are listed: group g lists ``code[start[g] : start[g + 1]]``."""
 
     field: int
@@ -52,7 +52,12 @@ class Sets:
 
 
 def check_groups(
-    fields: Sequence[Field], output: Output, lo: FloatArray, hi: FloatArray, written: Columns, sets: Sequence[Sets]
+    fields: Sequence[Field],
+    output: Output,
+    lo: FloatArray,
+    hi: FloatArray,
+    written: Columns,
+    sets: Sequence[PublishedSets],
 ) -> None:
     """`DataError` unless every group has a box, a value in every published column, and a set where sets are listed."""
     check_head(fields, output)
@@ -62,16 +67,16 @@ def check_groups(
         one.check(fields, len(lo))
 
 
-def sets_to_dict(sets: Sequence[Sets]) -> dict[str, Any]:
+def sets_to_dict(sets: Sequence[PublishedSets]) -> dict[str, Any]:
     """Sets for JSON; nothing where there are none."""
     listed = [{"field": s.field, "start": array_to_json(s.start), "code": array_to_json(s.code)} for s in sets]
     return {"sets": listed} if listed else {}
 
 
-def sets_from_dict(found: Mapping[str, Any]) -> tuple[Sets, ...]:
+def sets_from_dict(found: Mapping[str, Any]) -> tuple[PublishedSets, ...]:
     """Back from JSON."""
     return tuple(
-        Sets(
+        PublishedSets(
             member(entry, "field", int),
             array(entry, "start", np.int64, (None,)),
             array(entry, "code", np.int32, (None,)),
@@ -80,7 +85,7 @@ def sets_from_dict(found: Mapping[str, Any]) -> tuple[Sets, ...]:
     )
 
 
-def points_of(later: Later) -> FloatArray:
+def points_of(later: LaterData) -> FloatArray:
     """The positions of every combination."""
     points = np.empty(later.quasi.shape, np.float64)
     for j, positions in enumerate(later.positions):
@@ -89,7 +94,7 @@ def points_of(later: Later) -> FloatArray:
 
 
 def nearest_boxes(
-    fields: Sequence[Field], points: FloatArray, lo: FloatArray, hi: FloatArray, sets: Sequence[Sets] = ()
+    fields: Sequence[Field], points: FloatArray, lo: FloatArray, hi: FloatArray, sets: Sequence[PublishedSets] = ()
 ) -> tuple[Int32Array, BoolArray]:
     """The group whose box is nearest to each point, the earlier one where several are, and whether its label is true.
 
@@ -108,7 +113,9 @@ def nearest_boxes(
     return group, held
 
 
-def are_listed(fields: Sequence[Field], points: FloatArray, group: Int32Array, sets: Sequence[Sets]) -> BoolArray:
+def are_listed(
+    fields: Sequence[Field], points: FloatArray, group: Int32Array, sets: Sequence[PublishedSets]
+) -> BoolArray:
     """Whether the sets of their groups list the values of points."""
     found = np.ones(len(points), bool)
     for one in sets:
@@ -117,7 +124,7 @@ def are_listed(fields: Sequence[Field], points: FloatArray, group: Int32Array, s
 
 
 def _first_listing(
-    fields: Sequence[Field], point: FloatArray, lo: FloatArray, hi: FloatArray, sets: Sequence[Sets]
+    fields: Sequence[Field], point: FloatArray, lo: FloatArray, hi: FloatArray, sets: Sequence[PublishedSets]
 ) -> int:
     """The first group whose box holds a point and whose sets list its values; -1 if there is none."""
     groups = np.flatnonzero(((lo <= point) & (point <= hi)).all(axis=1)).astype(np.int32)

@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shoal.arrays import FloatArray, Int32Array
-from shoal.engines import Written, digest_of
-from shoal.errors import DataError, PolicyError, choices
+from shoal.engines import GroupColumn, digest_of
+from shoal.errors import DataError, PolicyError, list_choices
 from shoal.formats.checked_json import array_to_json, read_object, report_damage, require, texts
 from shoal.policy import Policy
 from shoal.recoding.assignment import Assignment
 from shoal.recoding.cut import Cut
 from shoal.recoding.field import Field
-from shoal.recoding.protocol import Columns, Later, Output, Placed, Recoding, apply, descended
+from shoal.recoding.protocol import Columns, LaterData, Output, PlacedData, Recoding, apply, descend_split_tree
 from shoal.recoding.serialization import check_head, check_tree, head_from_dict, head_to_dict, tree_from_dict
 from shoal.recoding.split_tree import Boxes
 from shoal.recoding.synthesis import Synthesis
@@ -70,9 +70,9 @@ class Parts:
         """Recode later data by the recodings of the parts they fall into; see there."""
         return apply(self, data, nearest=nearest)
 
-    def place(self, later: Later) -> Placed:
+    def place(self, later: LaterData) -> PlacedData:
         """Each combination to its part, and on to a group there; the groups are numbered one part behind the other."""
-        part = descended(later, self.field, self.at, self.left, self.right, self.part)
+        part = descend_split_tree(later, self.field, self.at, self.left, self.right, self.part)
         group, outside = np.full(len(part), -1, np.int32), np.zeros(len(part), bool)
         written: list[Columns] = []
         total = 0
@@ -85,14 +85,14 @@ class Parts:
             outside[mine] = placed.outside
             written.append(placed.written)
             total += len(placed.written[0][1].index) if placed.written else 0
-        return Placed(group, outside, tuple(map(_joined, zip(*written, strict=True))))
+        return PlacedData(group, outside, tuple(map(_joined, zip(*written, strict=True))))
 
     def _load_part(self, file: Path) -> Recoding:
         """The recoding of a part, which must be of the same columns."""
         recoding = read_recoding(file)
         with report_damage(file, "recoding"):
             plain = isinstance(recoding, (Cut, Boxes, Assignment))
-            require(plain, f"a part cannot be of the kind {recoding.kind!r}; {choices('', PLAIN)}")
+            require(plain, f"a part cannot be of the kind {recoding.kind!r}; {list_choices('', PLAIN)}")
             same = [(f.name, f.kind) for f in recoding.fields] == [(f.name, f.kind) for f in self.fields]
             require(same and recoding.output == self.output, "its columns differ from those of the whole recoding")
         return recoding
@@ -119,13 +119,13 @@ class Parts:
         return made
 
 
-def _joined(columns: tuple[tuple[str, Written], ...]) -> tuple[str, Written]:
+def _joined(columns: tuple[tuple[str, GroupColumn], ...]) -> tuple[str, GroupColumn]:
     """One released column out of those of the parts."""
     shift = np.cumsum([0, *(len(w.values) for _, w in columns)])
     index = [np.where(w.index >= 0, w.index + at, -1) for (_, w), at in zip(columns, shift[:-1], strict=True)]
     values = np.concatenate([w.values for _, w in columns])
     source, first = columns[0]
-    return source, Written(first.name, values, np.concatenate(index).astype(np.int32))
+    return source, GroupColumn(first.name, values, np.concatenate(index).astype(np.int32))
 
 
 KINDS: dict[str, type[Boxes] | type[Assignment] | type[Cut] | type[Synthesis]] = {
@@ -160,7 +160,7 @@ def read_recoding(path: Path) -> Recoding:
     with report_damage(path, "recoding"):
         found = read_object(path.read_text(encoding="utf-8"))
         kind, known = found.get("kind"), [*KINDS, Parts.kind]
-        require(kind in known, f"it is of no kind that this version knows; {choices(str(kind), known)}")
+        require(kind in known, f"it is of no kind that this version knows; {list_choices(str(kind), known)}")
         return Parts.from_dict(found, path.parent) if kind == Parts.kind else KINDS[str(kind)].from_dict(found)
 
 

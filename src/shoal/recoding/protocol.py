@@ -10,8 +10,8 @@ import numpy as np
 
 from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
-from shoal.engines import Counts, Dictionary, Engine, Kept, Plan, Reading, Written, open_data
-from shoal.errors import DataError, PolicyError, choices, some
+from shoal.engines import Counts, Dictionary, Engine, GroupColumn, KeptColumn, Plan, Reading, open_data
+from shoal.errors import DataError, PolicyError, list_choices, list_some
 from shoal.policy import READ_AS
 from shoal.recoding.field import Field
 
@@ -38,21 +38,23 @@ class Output:
     kept: tuple[str, ...]
     missing: tuple[str, ...]
 
-    def columns(self, names: Sequence[str], written: Sequence[tuple[str, Written]]) -> tuple[Kept | Written, ...]:
+    def columns(
+        self, names: Sequence[str], written: Sequence[tuple[str, GroupColumn]]
+    ) -> tuple[KeptColumn | GroupColumn, ...]:
         """The released columns in the order of the source."""
-        found: list[Kept | Written] = []
+        found: list[KeptColumn | GroupColumn] = []
         for name in names:
             found += [w for source, w in written if source == name]
             if name in self.kept:
-                found.append(Kept(name))
+                found.append(KeptColumn(name))
         return tuple(found)
 
 
-Columns = tuple[tuple[str, Written], ...]  # what is written per group, each with the column it comes from
+Columns = tuple[tuple[str, GroupColumn], ...]  # what is written per group, each with the column it comes from
 
 
 @dataclass(frozen=True)
-class Later:
+class LaterData:
     """Later data as a recoding sees them: distinct combinations of their own codes, and the position of each code."""
 
     quasi: Int32Array
@@ -68,7 +70,7 @@ class Later:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedData:
     """The group of every combination of later data (-1: suppressed), and what is written for the groups.
 
     ``outside`` are those that no group holds: their group is the nearest, and its labels are not true of them.
@@ -94,7 +96,7 @@ class Recoding(Protocol):
         """What else leaves the house."""
         ...
 
-    def place(self, later: Later) -> Placed:
+    def place(self, later: LaterData) -> PlacedData:
         """Where the combinations of later data go, and what is written for the groups."""
         ...
 
@@ -108,7 +110,7 @@ class Recoding(Protocol):
 
 
 @dataclass(frozen=True)
-class Located:
+class LocatedData:
     """Later data with codes, and the position of each code; ``unseen`` are the categories that have none, by column."""
 
     engine: Engine
@@ -116,12 +118,14 @@ class Located:
     unseen: Mapping[str, tuple[str, ...]]
 
 
-def locate(recoding: Recoding, engine: Engine, secrets: Mapping[str, Dictionary] | None = None) -> Located:
+def locate_later_data(
+    recoding: Recoding, engine: Engine, secrets: Mapping[str, Dictionary] | None = None
+) -> LocatedData:
     """Give later data the codes by which a recoding places them, and confidential columns those of ``secrets``."""
     names = engine.schema().names
     for name in (*(f.name for f in recoding.fields), *recoding.output.kept):
         if name not in names:
-            raise PolicyError(f"column {name!r} is not in the table; {choices(name, names)}")
+            raise PolicyError(f"column {name!r} is not in the table; {list_choices(name, names)}")
     readings = {f.name: Reading(READ_AS[f.kind], recoding.output.missing) for f in recoding.fields}  # type: ignore[arg-type]
     engine.prepare(readings)
     dictionaries, positions, unseen = dict(secrets or {}), [], {}
@@ -135,17 +139,17 @@ def locate(recoding: Recoding, engine: Engine, secrets: Mapping[str, Dictionary]
         missing = int(np.searchsorted(ascending, np.inf))
         dictionaries[field.name] = Dictionary(readings[field.name], distinct, codes, missing)
         positions.append(ascending)
-    return Located(engine.encode(dictionaries, carry=recoding.output.kept), tuple(positions), unseen)
+    return LocatedData(engine.encode(dictionaries, carry=recoding.output.kept), tuple(positions), unseen)
 
 
 def apply(recoding: Recoding, data: Any, *, nearest: bool) -> Any:
     """Recode later data as the first were; see `Boxes.apply`."""
     source = open_data(data)
-    located = locate(recoding, source)
+    located = locate_later_data(recoding, source)
     if located.unseen and not nearest:
         name, lost = next(iter(located.unseen.items()))
         raise DataError(
-            f"column {name!r} holds values that the recoding has never seen: {some(lost)}; learn it anew, or ask for the "
+            f"column {name!r} holds values that the recoding has never seen: {list_some(lost)}; learn it anew, or ask for the "
             "nearest box"
         )
     columns, engine = [f.name for f in recoding.fields], located.engine
@@ -153,7 +157,7 @@ def apply(recoding: Recoding, data: Any, *, nearest: bool) -> Any:
     def plans() -> Iterator[Plan]:
         for part in range(engine.divide(columns).parts):
             counts = engine.count(columns, part=part)
-            placed = recoding.place(Later(counts.quasi, located.positions))
+            placed = recoding.place(LaterData(counts.quasi, located.positions))
             if not nearest:
                 _refuse_outside(counts, placed.outside)
             where = Placement.whole(counts, placed.group)
@@ -173,8 +177,8 @@ def _refuse_outside(counts: Counts, outside: BoolArray) -> None:
         )
 
 
-def descended(
-    later: Later, field: Int32Array, at: FloatArray, left: Int32Array, right: Int32Array, leaf: Int32Array
+def descend_split_tree(
+    later: LaterData, field: Int32Array, at: FloatArray, left: Int32Array, right: Int32Array, leaf: Int32Array
 ) -> Int32Array:
     """Where every combination ends that falls through a tree of cuts in positions."""
     codes = np.zeros(len(field), np.int32)

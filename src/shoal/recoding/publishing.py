@@ -10,16 +10,16 @@ import numpy as np
 from shoal.arrays import FloatArray, Int32Array
 from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes
-from shoal.engines import Division, Written
+from shoal.engines import GroupColumn, Partitioning
 from shoal.kernels.combinations import compact_codes, number_combinations
 from shoal.policy import Policy
-from shoal.recoding import Assignment, Boxes, Cut, Field, FieldCut, Output, Parts, Recoding, Style, write_boxes
-from shoal.recoding.group_labels import Ends, Ranges
-from shoal.recoding.grouping import Decision, Slices, intervals, members_of
-from shoal.recoding.nearest_box import Sets
+from shoal.recoding import Assignment, Boxes, Cut, Field, FieldCut, Output, Parts, Recoding, Style, label_boxes
+from shoal.recoding.group_labels import Ends, RangeEnds
+from shoal.recoding.grouping import AttributeCut, Grouping, count_members, locate_intervals
+from shoal.recoding.nearest_box import PublishedSets
 from shoal.taxonomy import Balanced, Taxonomy, narrow_branches
 
-Columns = tuple[tuple[str, Written], ...]  # what is written per group, each with the column it comes from
+Columns = tuple[tuple[str, GroupColumn], ...]  # what is written per group, each with the column it comes from
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class Publication:
     style: Style
     ends: Ends | None = "tight"
 
-    def write(self, codes: Codes, decision: Decision) -> Columns:
+    def write(self, codes: Codes, decision: Grouping) -> Columns:
         """What is published for every group."""
         if decision.slices:
-            return self._cut(codes, decision, Output((), ())).write(intervals(decision, decision.lo))
+            return self._cut(codes, decision, Output((), ())).write(locate_intervals(decision, decision.lo))
         attributes = self._attributes(codes, decision)
         ranges = self._ranges(codes, decision)
-        return write_boxes(attributes, decision.lo, decision.hi, self.style, members_of(codes, decision), ranges)
+        return label_boxes(attributes, decision.lo, decision.hi, self.style, count_members(codes, decision), ranges)
 
-    def recoding(self, codes: Codes, decision: Decision, written: Columns, output: Output) -> Recoding:
+    def recoding(self, codes: Codes, decision: Grouping, written: Columns, output: Output) -> Recoding:
         """What a method learned, with which later data can be recoded."""
         if decision.slices:
             return self._cut(codes, decision, output)
@@ -57,17 +57,17 @@ class Publication:
         tree = cuts.attribute, at, cuts.left, cuts.right, cuts.group
         return Boxes(fields, output, *tree, lo, hi, written, self._sets(codes, decision))
 
-    def _sets(self, codes: Codes, decision: Decision) -> tuple[Sets, ...]:
+    def _sets(self, codes: Codes, decision: Grouping) -> tuple[PublishedSets, ...]:
         """The codes that published sets list."""
         found = []
         for j, attribute in enumerate(codes.attributes):
             if self.style == "set" and attribute.taxonomy is not None:
-                group, code, _ = members_of(codes, decision)(j)
+                group, code, _ = count_members(codes, decision)(j)
                 start = np.searchsorted(group, np.arange(len(decision.lo) + 1)).astype(np.int64)
-                found.append(Sets(j, start, code))
+                found.append(PublishedSets(j, start, code))
         return tuple(found)
 
-    def isolated(self, codes: Codes, decision: Decision, written: Columns) -> int:
+    def isolated(self, codes: Codes, decision: Grouping, written: Columns) -> int:
         """How many records are the only ones of their group with a value that an end of its range names.
 
         Groups for which the same is ``written`` are one, as for every reader.
@@ -90,7 +90,7 @@ class Publication:
                 alone |= at_end & (records[group] == 1)
         return int(alone.sum())
 
-    def _end_codes(self, codes: Codes, decision: Decision) -> Iterator[tuple[int, tuple[Int32Array, Int32Array]]]:
+    def _end_codes(self, codes: Codes, decision: Grouping) -> Iterator[tuple[int, tuple[Int32Array, Int32Array]]]:
         """For every attribute that is published in ranges the codes at both ends, by group; -1 where no value is there."""
         cut = self._cut(codes, decision, Output((), ())) if decision.slices else None
         ranges = self._ranges(codes, decision)
@@ -101,7 +101,7 @@ class Publication:
                     yield j, self._branch_ends(codes, decision, j)
                 continue
             if cut is not None:
-                low, high = cut.cuts[j].ends(intervals(decision, decision.lo)[:, j])
+                low, high = cut.cuts[j].ends(locate_intervals(decision, decision.lo)[:, j])
             elif j in ranges:
                 low, high = ranges[j].low, np.where(np.isinf(attribute.position[hi]), np.inf, ranges[j].high)
             else:
@@ -116,7 +116,7 @@ class Publication:
         return attribute.kind == "numeric" and isinstance(self.policy.quasi[attribute.name].maker, Balanced)
 
     @staticmethod
-    def _branch_ends(codes: Codes, decision: Decision, j: int) -> tuple[Int32Array, Int32Array]:
+    def _branch_ends(codes: Codes, decision: Grouping, j: int) -> tuple[Int32Array, Int32Array]:
         """The first and the last released value of the branch that is published for every group; -1 for a single value."""
         tree = codes.attributes[j].taxonomy
         assert tree is not None  # noqa: S101
@@ -125,7 +125,7 @@ class Publication:
         ranged = (node > 0) & (first < last)
         return np.where(ranged, first, -1).astype(np.int32), np.where(ranged, last, -1).astype(np.int32)
 
-    def _attributes(self, codes: Codes, decision: Decision) -> tuple[Attribute, ...]:
+    def _attributes(self, codes: Codes, decision: Grouping) -> tuple[Attribute, ...]:
         """The attributes with labels that name no value which only suppressed records have."""
         made = [a.taxonomy is not None and a.taxonomy.made for a in codes.attributes]
         if not decision.suppressed or not any(made):
@@ -139,7 +139,7 @@ class Publication:
                 found[j] = replace(found[j], taxonomy=narrowed)
         return tuple(found)
 
-    def _ranges(self, codes: Codes, decision: Decision) -> dict[int, Ranges]:
+    def _ranges(self, codes: Codes, decision: Grouping) -> dict[int, RangeEnds]:
         """For numbers whose cut is published, where the range of every group begins and ends."""
         if decision.regions is None:
             return {}
@@ -149,10 +149,10 @@ class Publication:
             if attribute.taxonomy is None:
                 bounded = self.policy.quasi[attribute.name].bounds is not None
                 regions = decision.regions.lo[:, j], decision.regions.hi[:, j], decision.regions.shared[:, j]
-                found[j] = Ranges.of(attribute, *regions, released[j], bounded=bounded)
+                found[j] = RangeEnds.of(attribute, *regions, released[j], bounded=bounded)
         return found
 
-    def _cut(self, codes: Codes, decision: Decision, output: Output) -> Cut:
+    def _cut(self, codes: Codes, decision: Grouping, output: Output) -> Cut:
         fields = fields_of(codes.attributes, self.policy)
         sets = self.style == "set"
         seen: Sequence[Int32Array | None] = [None] * len(fields)
@@ -166,9 +166,9 @@ class Publication:
         cut = Cut(fields, output, cuts, numbers="label" if sets else self.style)
         if decision.gone is None:
             return cut
-        return replace(cut, suppressed=tuple(cut.labels(intervals(decision, decision.gone))))
+        return replace(cut, suppressed=tuple(cut.labels(locate_intervals(decision, decision.gone))))
 
-    def _field_cut(self, attribute: Attribute, field: Field, slices: Slices, seen: Int32Array | None) -> FieldCut:
+    def _field_cut(self, attribute: Attribute, field: Field, slices: AttributeCut, seen: Int32Array | None) -> FieldCut:
         """A cut in codes as a cut in positions, which later data can be held against; ``seen`` are the released codes."""
         if slices.uncut:
             return FieldCut.whole()
@@ -183,12 +183,12 @@ class Publication:
         last = np.append(first[1:] - 1, attribute.size - 1 - (attribute.missing >= 0)).astype(np.int32)
         bounded = self.policy.quasi[attribute.name].bounds is not None
         if self.ends == "cut":
-            shown = Ranges.of(attribute, first, last, np.zeros(len(first), bool), seen, bounded=bounded)
+            shown = RangeEnds.of(attribute, first, last, np.zeros(len(first), bool), seen, bounded=bounded)
         else:
-            shown = Ranges.tight(attribute, first, last, seen)
+            shown = RangeEnds.tight(attribute, first, last, seen)
         return FieldCut.of_ends(field, ends, closed=True, shown=shown)
 
-    def _extents(self, codes: Codes, decision: Decision, fields: tuple[Field, ...]) -> tuple[FloatArray, FloatArray]:
+    def _extents(self, codes: Codes, decision: Grouping, fields: tuple[Field, ...]) -> tuple[FloatArray, FloatArray]:
         """The positions that each published box holds: a range as it is, a node with all that lies under it."""
         lo, hi = (_positions(codes, box) for box in (decision.lo, decision.hi))
         ranges, narrowed = self._ranges(codes, decision), self._attributes(codes, decision)
@@ -208,7 +208,9 @@ class Publication:
         return lo, hi
 
 
-def parts_of(attributes: tuple[Attribute, ...], division: Division, policy: Policy, output: Output) -> Parts:
+def start_partitioned(
+    attributes: tuple[Attribute, ...], division: Partitioning, policy: Policy, output: Output
+) -> Parts:
     """The coarse cut that came before the search, as a recoding that has one of its own for every part."""
     at = _cut_positions(attributes, division.column, division.at)
     tree = (division.column, at, division.left, division.right, division.part)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, overload
 
-Identifiers = tuple[str, ...]
+AttributeNames = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Step:
     gain: float
     loss: float
     score: float
-    smallest: Mapping[Identifiers, int]
+    smallest: Mapping[AttributeNames, int]
     measures: Mapping[str, float]
 
 
@@ -45,7 +45,7 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Path(Sequence[Step]):
+class SearchPath(Sequence[Step]):
     """All steps in their order; the release stands after the first ``chosen`` of them.
 
     ``smallest`` and ``measures`` say how the table stood before the first step, ``refused`` which values were left and why,
@@ -55,7 +55,7 @@ class Path(Sequence[Step]):
     direction: Literal["open", "close"]
     steps: tuple[Step, ...]
     chosen: int
-    smallest: Mapping[Identifiers, int]
+    smallest: Mapping[AttributeNames, int]
     measures: Mapping[str, float]
     refused: tuple[Refusal, ...]
     ended: str

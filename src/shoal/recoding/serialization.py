@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shoal.arrays import FloatArray, Int32Array, Int64Array
-from shoal.engines import Written
+from shoal.engines import GroupColumn
 from shoal.formats.checked_json import array, array_to_json, member, objects, require, texts
 from shoal.formats.column_pairs import pair_names
 from shoal.recoding.field import Field
@@ -31,7 +31,7 @@ def head_from_dict(found: Mapping[str, Any]) -> tuple[tuple[Field, ...], Output]
     return fields, Output(texts(found, "kept"), texts(found, "missing"))
 
 
-def written_to_dict(written: Sequence[tuple[str, Written]]) -> list[dict[str, Any]]:
+def written_to_dict(written: Sequence[tuple[str, GroupColumn]]) -> list[dict[str, Any]]:
     """What is published per group, for JSON."""
     return [
         {"source": source, "name": w.name, "values": w.values.tolist(), "index": array_to_json(w.index)}
@@ -47,7 +47,7 @@ def written_from_dict(found: Mapping[str, Any]) -> Columns:
         numeric = bool(listed) and type(listed[0]) is not str
         values = array(entry, "values", np.float64, (None,)) if numeric else np.array(texts(entry, "values"), object)
         index = array(entry, "index", np.int32, (None,))
-        made.append((member(entry, "source", str), Written(member(entry, "name", str), values, index)))
+        made.append((member(entry, "source", str), GroupColumn(member(entry, "name", str), values, index)))
     return tuple(made)
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from shoal import kernels
 from shoal.arrays import FloatArray, Int32Array
-from shoal.engines import Written
+from shoal.engines import GroupColumn
 from shoal.formats.checked_json import array, array_to_json, member
 from shoal.recoding.field import Field
 from shoal.recoding.nearest_box import (
-    Sets,
+    PublishedSets,
     are_listed,
     check_groups,
     nearest_boxes,
@@ -23,7 +23,7 @@ from shoal.recoding.nearest_box import (
     sets_from_dict,
     sets_to_dict,
 )
-from shoal.recoding.protocol import Later, Output, Placed, apply, descended
+from shoal.recoding.protocol import LaterData, Output, PlacedData, apply, descend_split_tree
 from shoal.recoding.serialization import (
     check_tree,
     head_from_dict,
@@ -50,8 +50,8 @@ class Boxes:
     group: Int32Array
     lo: FloatArray
     hi: FloatArray
-    written: tuple[tuple[str, Written], ...]
-    sets: tuple[Sets, ...] = ()
+    written: tuple[tuple[str, GroupColumn], ...]
+    sets: tuple[PublishedSets, ...] = ()
 
     kind: ClassVar[str] = "boxes"
 
@@ -76,9 +76,9 @@ class Boxes:
         """
         return apply(self, data, nearest=nearest)
 
-    def place(self, later: Later) -> Placed:
+    def place(self, later: LaterData) -> PlacedData:
         """Let every combination fall through the cuts."""
-        group = descended(later, self.field, self.at, self.left, self.right, self.group)
+        group = descend_split_tree(later, self.field, self.at, self.left, self.right, self.group)
         points = points_of(later)
         present = group >= 0
         outside = np.zeros(len(group), bool)
@@ -87,7 +87,7 @@ class Boxes:
         if outside.any():  # another box may hold it
             group[outside], held = nearest_boxes(self.fields, points[outside], self.lo, self.hi, self.sets)
             outside[outside] = ~held
-        return Placed(group, outside, self.written)
+        return PlacedData(group, outside, self.written)
 
     def to_json(self) -> str:
         """The recoding as JSON text."""

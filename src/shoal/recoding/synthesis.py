@@ -16,13 +16,13 @@ import numpy as np
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes
-from shoal.engines import Written
+from shoal.engines import GroupColumn
 from shoal.errors import DataError
 from shoal.formats.checked_json import array, member, objects, require, texts_or_null
 from shoal.formats.dates import format_date
 from shoal.recoding.field import Field
 from shoal.recoding.group_labels import PLACES, decimal_places
-from shoal.recoding.protocol import Later, Output, Placement
+from shoal.recoding.protocol import LaterData, Output, Placement
 from shoal.recoding.serialization import check_head, head_from_dict, head_to_dict
 
 DAY = 86400.0
@@ -85,13 +85,13 @@ class Scale:
         whole = np.where(np.abs(scaled - near) < 1e-6, near, np.floor(scaled + chance))
         return np.asarray(np.clip(whole, low, high) / scale, np.float64)
 
-    def written(self, values: FloatArray, gone: BoolArray, kind: str) -> Written:
+    def written(self, values: FloatArray, gone: BoolArray, kind: str) -> GroupColumn:
         """A released column: whole numbers whole, dates as text."""
         kept, index = np.unique(np.where(gone, self.low, values), return_inverse=True)
         place = np.where(gone, -1, index).astype(np.int32)
         if kind == "date":
-            return Written(self.name, np.array([format_date(v * self.unit) for v in kept], dtype=object), place)
-        return Written(self.name, kept.astype(np.int64) if self.places == 0 else kept, place)
+            return GroupColumn(self.name, np.array([format_date(v * self.unit) for v in kept], dtype=object), place)
+        return GroupColumn(self.name, kept.astype(np.int64) if self.places == 0 else kept, place)
 
 
 @dataclass(frozen=True)
@@ -137,14 +137,14 @@ class Shares:
         fits = fits and np.array_equal(np.add.reduceat(self.count, self.start[:-1]) if len(size) else size, size)
         require(fits, f"the shares of {self.name!r} do not fit the groups")
 
-    def draw(self, first: Int64Array, size: Int64Array, chance: FloatArray) -> Written:
+    def draw(self, first: Int64Array, size: Int64Array, chance: FloatArray) -> GroupColumn:
         """For every record the value of a member of its group, which has ``size`` records behind ``first`` others."""
         member = first + np.minimum((chance * size).astype(np.int64), size - 1)
         code = self.code[np.searchsorted(np.cumsum(self.count), member, side="right")]
         known = [i for i, label in enumerate(self.labels) if label is not None]
         index = np.full(len(self.labels), -1, np.int32)
         index[known] = np.arange(len(known), dtype=np.int32)
-        return Written(self.name, np.array([self.labels[i] for i in known], dtype=object), index[code])
+        return GroupColumn(self.name, np.array([self.labels[i] for i in known], dtype=object), index[code])
 
 
 @dataclass(frozen=True)
@@ -255,13 +255,13 @@ class Synthesis:
         size = np.add.reduceat(weight, begin)
         return cls(fields, output, size, tuple(scales), moments, tuple(shares))
 
-    def draw(self, rng: np.random.Generator) -> tuple[tuple[str, Written], ...]:
+    def draw(self, rng: np.random.Generator) -> tuple[tuple[str, GroupColumn], ...]:
         """As many records as every group has, group behind group, as released columns with an entry per record."""
         group = np.repeat(np.arange(len(self.size)), self.size)
         found = {w.name: w for w in (*self._numbers(group, rng), *self._categories(group, rng))}
         return tuple((f.name, found[f.name]) for f in self.fields)
 
-    def _numbers(self, group: Int64Array, rng: np.random.Generator) -> Iterator[Written]:
+    def _numbers(self, group: Int64Array, rng: np.random.Generator) -> Iterator[GroupColumn]:
         if not self.scales:
             return
         shape = len(group), len(self.scales)
@@ -275,7 +275,7 @@ class Synthesis:
             gone = rng.random(len(group)) < self.moments.absent[group, i]
             yield scale.written(rounded, gone, self.fields[self._place(scale.name)].kind)
 
-    def _categories(self, group: Int64Array, rng: np.random.Generator) -> Iterator[Written]:
+    def _categories(self, group: Int64Array, rng: np.random.Generator) -> Iterator[GroupColumn]:
         first = (np.cumsum(self.size) - self.size)[group]
         for shares in self.shares:
             yield shares.draw(first, self.size[group], rng.random(len(group)))
@@ -290,7 +290,7 @@ class Synthesis:
             "anonymize the later table by itself, or use a method whose recoding can be applied, such as mondrian"
         )
 
-    def place(self, later: Later) -> NoReturn:
+    def place(self, later: LaterData) -> NoReturn:
         """Refuse later data: `DataError`."""
         self.apply(later)
 
@@ -330,7 +330,7 @@ class Synthesis:
         return cls(*head_from_dict(found), size, scales, Moments(mean, covariance, absent), shares)
 
 
-def one_by_one(placement: Placement) -> tuple[Placement, Int32Array]:
+def expand_placement(placement: Placement) -> tuple[Placement, Int32Array]:
     """Every record by itself, numbered group behind group; and the group of each number. Suppressed ones stay so."""
     order = np.argsort(placement.group, kind="stable")
     order = order[placement.group[order] >= 0]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shoal.release.audit import View, examine, spread
+from shoal.release.audit import AuditedTable, audit_table, on_published_columns
 from shoal.release.release import Release
-from shoal.release.store import earlier_seed
+from shoal.release.store import read_earlier_seed
 
-__all__ = ["Release", "View", "earlier_seed", "examine", "spread"]
+__all__ = ["AuditedTable", "Release", "audit_table", "on_published_columns", "read_earlier_seed"]

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shoal.encoding.equivalence_classes import published, shown
+from shoal.encoding.equivalence_classes import read_published_groups, read_published_table
 from shoal.engines import Engine, open_data
-from shoal.errors import some
+from shoal.errors import list_some
 from shoal.formats.column_pairs import published_names
 from shoal.formats.normalize import Normalizer
-from shoal.measures import Audience, Confided
-from shoal.measures.comparison import counted, looked_at
+from shoal.measures import PublishedGroups, SensitiveFigures
+from shoal.measures.comparison import count_groups, measured_columns
 from shoal.policy import Policy
 from shoal.release.ledger import Ledger
 from shoal.requirements import Certificate, Requirement, certify
@@ -25,22 +25,22 @@ MINIMALITY = (
 
 
 @dataclass(frozen=True)
-class View:
+class AuditedTable:
     """A finished table as a stranger sees it: its groups by what stands in it."""
 
     engine: Engine
     groups: Groups
     labels: Mapping[str, Sequence[str | None]]
-    confided: Confided = field(default_factory=Confided)
+    confided: SensitiveFigures = field(default_factory=SensitiveFigures)
 
     @classmethod
-    def of(cls, engine: Engine, policy: Policy, *, measured: Policy | None = None) -> View:
+    def of(cls, engine: Engine, policy: Policy, *, measured: Policy | None = None) -> AuditedTable:
         """Count a table by a policy; with ``measured`` also the columns that measures look at."""
         policy.fit(engine.schema(), check=True)
         if measured is None:
-            return cls(engine, *published(engine, policy))
-        table = shown(engine, policy, also=looked_at(engine, measured))
-        groups, confided = counted(table, measured, policy.confidential)
+            return cls(engine, *read_published_groups(engine, policy))
+        table = read_published_table(engine, policy, also=measured_columns(engine, measured))
+        groups, confided = count_groups(table, measured, policy.confidential)
         return cls(engine, groups, table.labels, confided)
 
     def certificate(
@@ -69,7 +69,7 @@ class View:
             groups, labels = union.groups, union.labels
         found = certify(
             groups,
-            spread(policy.require, groups.names),
+            on_published_columns(policy.require, groups.names),
             fingerprint=fingerprint,
             label=lambda column, code: labels[column][code],
             suppressed=suppressed,
@@ -81,14 +81,14 @@ class View:
         )
         return replace(found, records=self.groups.records)
 
-    def audience(self, suppressed: int) -> Audience:
+    def audience(self, suppressed: int) -> PublishedGroups:
         """What the measures look at."""
-        return Audience(self.groups, suppressed, self.confided)
+        return PublishedGroups(self.groups, suppressed, self.confided)
 
 
-def examine(data: Any, policy: Policy) -> Certificate:
+def audit_table(data: Any, policy: Policy) -> Certificate:
     """Test a table against a policy by what stands in it, whoever made it."""
-    return View.of(open_data(data), policy).certificate(policy)
+    return AuditedTable.of(open_data(data), policy).certificate(policy)
 
 
 def _names_sensitive(policy: Policy) -> bool:
@@ -134,17 +134,19 @@ def _agreeing(
         if other not in named:
             pairs.append((other, text))
     if pairs:
-        return some(dict.fromkeys(pairs))
+        return list_some(dict.fromkeys(pairs))
     unlike = any(first.get(normal(text), text) != text for text in (label or "" for label in before))
     return "values of this table and of earlier releases" if unlike else ""
 
 
-def spread(requirements: Sequence[Requirement], names: Sequence[str]) -> list[Any]:
+def on_published_columns(requirements: Sequence[Requirement], names: Sequence[str]) -> list[Any]:
     """The same requirements on published columns: one on `age` looks at `age_lo` and `age_hi` where a table has these."""
     found: list[Any] = []
     for requirement in requirements:
         if requirement.on is not None:
-            on = [shown for name in requirement.on for shown in published_names(name, names)]
+            on = [
+                read_published_table for name in requirement.on for read_published_table in published_names(name, names)
+            ]
             requirement = replace(requirement, on=tuple(on))  # type: ignore[type-var]
         found.append(requirement)
     return found

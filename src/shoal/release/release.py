@@ -14,10 +14,10 @@ from shoal.errors import DataError, EngineError, PolicyError
 from shoal.measures import Measures
 from shoal.policy import Policy
 from shoal.recoding import Recoding
-from shoal.release.audit import View
+from shoal.release.audit import AuditedTable
 from shoal.release.ledger import Ledger
 from shoal.release.store import save_release
-from shoal.report import Facts, Picture, explain
+from shoal.report import PathPlot, Summary, explain
 from shoal.requirements import Certificate
 from shoal.secret import GUESSABLE, is_guessable
 
@@ -42,10 +42,10 @@ class Release:
     dropped: tuple[str, ...]
     format: Format
     engine: Engine
-    path: shoal.recoding.search_path.Path | None = None
+    path: shoal.recoding.search_path.SearchPath | None = None
     seed: int = field(default=0, repr=False)
     earlier: Ledger | None = field(default=None, repr=False)
-    view: View | None = field(default=None, repr=False)
+    view: AuditedTable | None = field(default=None, repr=False)
     method_notes: tuple[str, ...] = field(default=(), repr=False)
     again: Callable[..., Release] | None = field(default=None, repr=False, compare=False)
 
@@ -62,17 +62,17 @@ class Release:
         """What the owner should know; not for the public."""
         return (*self.method_notes, *((GUESSABLE,) if is_guessable(self.seed) else ()))
 
-    def facts(self) -> Facts:
+    def facts(self) -> Summary:
         """What a reader wants to know at a glance; nothing in it points at a person."""
-        return Facts(self.certificate, self.measures, self.method, dict(self.parameters), self.notes)
+        return Summary(self.certificate, self.measures, self.method, dict(self.parameters), self.notes)
 
-    def plot_path(self) -> Picture:
+    def plot_path(self) -> PathPlot:
         """The path as a picture: the smallest group against what is known, step by step, for the owner alone.
 
         A notebook shows it; ``.save("path.svg")`` and ``.save("path.html")`` write it. Its tooltips name raw values. Raises
         `PolicyError` where the method leaves no path.
         """
-        return Picture(self._walked())
+        return PathPlot(self._walked())
 
     def explain(self) -> str:
         """The path in plain words: every step, what it was worth, and why the rest was left; for the owner alone.
@@ -81,7 +81,7 @@ class Release:
         """
         return explain(self._walked())
 
-    def _walked(self) -> shoal.recoding.search_path.Path:
+    def _walked(self) -> shoal.recoding.search_path.SearchPath:
         if self.path is None:
             raise PolicyError(
                 f"{self.method} leaves no path; only methods that open or close values step by step, as tds and bottom-up "

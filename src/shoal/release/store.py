@@ -18,9 +18,9 @@ from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet
 from shoal.formats.checked_json import member, read_object, report_damage
 from shoal.policy import Policy
 from shoal.recoding import Parts
-from shoal.release.audit import View
+from shoal.release.audit import AuditedTable
 from shoal.release.ledger import FILE, Ledger, digest
-from shoal.report import html
+from shoal.report import render_report
 from shoal.requirements import Certificate
 from shoal.secret import LEDGER, load_seed
 from shoal.work_folder import WorkFolder, sweep
@@ -43,7 +43,7 @@ def save_release(
     if release.earlier is not None:
         _refuse_to_forget(owner, release.earlier)
     if release.again is not None:
-        release.reuse_secret(earlier_seed(folder, release.policy))
+        release.reuse_secret(read_earlier_seed(folder, release.policy))
     made = [p for p in folder.parents if not p.exists()]
     work = None
     try:
@@ -78,7 +78,7 @@ def _write_public(release: Release, folder: Path, format: Format, *, escape_form
         release.certificate.evidence == "groups"
     )  # the groups that records were drawn from do not stand in the table
     same = release.view if written is release.engine else None  # the very bytes that were counted
-    view = None if drawn else same or View.of(written, release.policy)
+    view = None if drawn else same or AuditedTable.of(written, release.policy)
     certificate = _recheck(release, written, view)
     if not certificate.holds or certificate.fingerprint != release.certificate.fingerprint:
         raise RequirementNotMet(
@@ -94,7 +94,7 @@ def _write_public(release: Release, folder: Path, format: Format, *, escape_form
     (folder / "certificate.json").write_text(_json(statement), encoding="utf-8")
     (folder / "policy.yaml").write_text(release.policy.to_yaml(public=True), encoding="utf-8")
     facts = replace(release.facts(), certificate=certificate)
-    (folder / "report.html").write_text(html(facts, release.policy, owner=False), encoding="utf-8")
+    (folder / "report.html").write_text(render_report(facts, release.policy, owner=False), encoding="utf-8")
     if view is None:
         return None
     ledger = Ledger.of(view.groups, view.labels, certificate.fingerprint, normalized=release.policy.normalize).asked_of(
@@ -103,7 +103,7 @@ def _write_public(release: Release, folder: Path, format: Format, *, escape_form
     return ledger if release.earlier is None else release.earlier.union(ledger)
 
 
-def _recheck(release: Release, written: Engine, view: View | None) -> Certificate:
+def _recheck(release: Release, written: Engine, view: AuditedTable | None) -> Certificate:
     """The certificate of the table as it was written."""
     before = release.certificate
     if view is None:
@@ -118,7 +118,7 @@ def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
     files = {
         "recoding.json": recoding,
         "policy.yaml": release.policy.to_yaml(),
-        "report.html": html(release.facts(), release.policy, owner=True),
+        "report.html": render_report(release.facts(), release.policy, owner=True),
         LEDGER: _json(
             {
                 "method": release.method,
@@ -160,7 +160,7 @@ def _make_private(file: Path) -> Path:
     return file
 
 
-def earlier_seed(path: str | Path, policy: Policy) -> int | None:
+def read_earlier_seed(path: str | Path, policy: Policy) -> int | None:
     """The secret of the release that is saved at a path, if that was made with the same policy."""
     owner = _places(path)[1]
     if not (owner / OWNER_MARK).is_file() or not (owner / "policy.yaml").is_file():

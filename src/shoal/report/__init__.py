@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from shoal.report.html_report import html
-from shoal.report.path_page import Picture
+from shoal.report.html_report import render_report
+from shoal.report.path_page import PathPlot
 from shoal.report.path_text import explain
-from shoal.report.summary import Facts
+from shoal.report.summary import Summary
 
-__all__ = ["Facts", "Picture", "explain", "html"]
+__all__ = ["PathPlot", "Summary", "explain", "render_report"]

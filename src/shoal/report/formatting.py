@@ -6,57 +6,59 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from shoal.errors import visible
-from shoal.recoding.search_path import Identifiers, Path, Refusal, Step
+from shoal.errors import escape_invisible
+from shoal.recoding.search_path import AttributeNames, Refusal, SearchPath, Step
 
 MISSING = "(missing)"
 LABEL, SHOWN = 60, 5
 
 
-def label(text: str | None, most: int = LABEL) -> str:
+def format_label(text: str | None, most: int = LABEL) -> str:
     r"""A label on one line: shortened where it is long, signs that cannot be seen written out.
 
-    >>> label(None), label(""), label("a\nb")
+    >>> format_label(None), format_label(""), format_label("a\nb")
     ('(missing)', "''", 'a\\nb')
-    >>> label("abcdefgh", 5)
+    >>> format_label("abcdefgh", 5)
     'abcd…'
     """
     if text is None:
         return MISSING
     text = text if len(text) <= most else text[: most - 1] + "…"
-    return visible(text) if text.strip() else repr(text)
+    return escape_invisible(text) if text.strip() else repr(text)
 
 
-def markup(text: str) -> str:
+def escape_markup(text: str) -> str:
     """A text inside a page: no element or attribute can begin or end in it, and control characters are escapes.
 
-    >>> print(markup('<b title="x">'), markup("a\\0b"))
+    >>> print(escape_markup('<b title="x">'), escape_markup("a\\0b"))
     &lt;b title=&quot;x&quot;&gt; a\\x00b
     """
-    return escape(visible(text))
+    return escape(escape_invisible(text))
 
 
-def several(labels: Sequence[str | None], most: int = SHOWN, width: int = LABEL) -> str:
+def join_labels(labels: Sequence[str | None], most: int = SHOWN, width: int = LABEL) -> str:
     """The first labels, and how many more there are.
 
-    >>> several(("a", None)), several("abcdef", 2)
+    >>> join_labels(("a", None)), join_labels("abcdef", 2)
     ('a, (missing)', 'a, b and 4 more')
     """
-    shown = ", ".join(label(text, width) for text in labels[:most])
+    shown = ", ".join(format_label(text, width) for text in labels[:most])
     return f"{shown} and {len(labels) - most:,} more" if len(labels) > most else shown
 
 
-def change(step: Step | Refusal, direction: str, *, arrow: str = "->", most: int = SHOWN, width: int = LABEL) -> str:
+def describe_change(
+    step: Step | Refusal, direction: str, *, arrow: str = "->", most: int = SHOWN, width: int = LABEL
+) -> str:
     """What a step does to the values: the value and then its children, or the other way where values are closed."""
-    value, children = label(step.value, width), several(step.children, most, width)
+    value, children = format_label(step.value, width), join_labels(step.children, most, width)
     before, after = (value, children) if direction == "open" else (children, value)
     return f"{before} {arrow} {after}"
 
 
-def figure(value: float | None) -> str:
+def format_figure(value: float | None) -> str:
     """A figure with four digits; whole numbers whole.
 
-    >>> figure(30162.0), figure(0.123456), figure(1234.56), figure(-0.0), figure(None)
+    >>> format_figure(30162.0), format_figure(0.123456), format_figure(1234.56), format_figure(-0.0), format_figure(None)
     ('30,162', '0.1235', '1,234.6', '0', '')
     """
     if value is None:
@@ -68,15 +70,15 @@ def figure(value: float | None) -> str:
     return f"{value:,.1f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
-def count(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """A number and its noun.
 
-    >>> count(1, "step"), count(1500, "step")
+    >>> format_count(1, "step"), format_count(1500, "step")
     ('1 step', '1,500 steps')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def sets(path: Path) -> dict[Identifiers, str]:
+def name_sets(path: SearchPath) -> dict[AttributeNames, str]:
     """The sets of identifiers, each with a short name: nothing for a single one, else its number."""
     return {found: f"set {n}" if len(path.smallest) > 1 else "" for n, found in enumerate(path.smallest, 1)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from shoal.policy import Policy
-from shoal.report.formatting import markup
-from shoal.report.summary import Facts
+from shoal.report.formatting import escape_markup
+from shoal.report.summary import Summary
 from shoal.requirements import PARTS, Certificate
 
 STYLE = """
@@ -32,7 +32,7 @@ known to be in this very table is less hidden; what is at risk is said of this t
 SAID = {"table": TESTED, "groups": DRAWN, "union": UNION}
 
 
-def html(facts: Facts, policy: Policy, *, owner: bool) -> str:
+def render_report(facts: Summary, policy: Policy, *, owner: bool) -> str:
     """The page. Without ``owner`` it holds nothing that the released table does not show."""
     certificate = facts.certificate
     verdict = "Every requirement holds" if certificate.holds else "A requirement does not hold"
@@ -53,10 +53,10 @@ quasi-identifiers are known: one over the size of the group{" that it was drawn 
 {_kept(facts) if owner and facts.kept else ""}
 <h2>Columns</h2>
 {_table(("role", "columns"), _roles(policy, "drawn anew" if facts.drawn else "generalized"))}
-<footer><p>Made by {markup(facts.method)} ({markup(parameters)}). Counting: a missing value is a value of its own;
+<footer><p>Made by {escape_markup(facts.method)} ({escape_markup(parameters)}). Counting: a missing value is a value of its own;
 suppressed records are left out whole. What is not promised: that nobody can be found by columns which the policy leaves as
 they are, nor that a group's confidential values differ unless a requirement says so.</p>
-<p>Fingerprint of the rows: <code>{markup(certificate.fingerprint)}</code></p></footer>
+<p>Fingerprint of the rows: <code>{escape_markup(certificate.fingerprint)}</code></p></footer>
 </body></html>
 """
 
@@ -66,11 +66,11 @@ def _parts(certificate: Certificate) -> str:
 
 
 def _remarks(remarks: Sequence[str]) -> str:
-    rows = "".join(f"<li>{markup(remark)}</li>" for remark in remarks)
+    rows = "".join(f"<li>{escape_markup(remark)}</li>" for remark in remarks)
     return f"<ul>{rows}</ul>\n" if rows else ""
 
 
-def _kept(facts: Facts) -> str:
+def _kept(facts: Summary) -> str:
     """How much of each attribute is left; relative to the original, so for the owner alone."""
     return f"""<h2>What was kept</h2>
 <table><tr><th>attribute</th><th>certainty kept</th><th></th></tr>
@@ -79,7 +79,7 @@ def _kept(facts: Facts) -> str:
 over records). These figures are relative to the original table: they stay with the owner.</p>{_statistics(facts)}"""
 
 
-def _statistics(facts: Facts) -> str:
+def _statistics(facts: Summary) -> str:
     """What a drawn table kept of the original's statistics."""
     if not facts.drawn:
         return ""
@@ -90,19 +90,22 @@ statistics, as the mean difference (0: the same):</p>
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, figures: bool = False) -> str:
-    top = "<tr>" + "".join(f"<th>{markup(h)}</th>" for h in head) + "</tr>" if any(head) else ""
+    top = "<tr>" + "".join(f"<th>{escape_markup(h)}</th>" for h in head) + "</tr>" if any(head) else ""
     body = []
     for row in rows:
-        cells = [f"<td>{markup(row[0])}</td>"]
-        cells += [f'<td class="figure">{markup(c)}</td>' if figures else f"<td>{markup(c)}</td>" for c in row[1:]]
+        cells = [f"<td>{escape_markup(row[0])}</td>"]
+        cells += [
+            f'<td class="figure">{escape_markup(c)}</td>' if figures else f"<td>{escape_markup(c)}</td>"
+            for c in row[1:]
+        ]
         body.append("<tr>" + "".join(cells) + "</tr>")
     return f"<table>{top}{''.join(body)}</table>"
 
 
-def _bars(facts: Facts) -> str:
+def _bars(facts: Summary) -> str:
     shares = [("all attributes", 1 - facts.measures["ncp"]), *facts.kept.items()]
     return "\n".join(
-        f'<tr><td>{markup(name)}</td><td class="figure">{share:.1%}</td>'
+        f'<tr><td>{escape_markup(name)}</td><td class="figure">{share:.1%}</td>'
         f'<td><div class="bar"><span style="width:{max(share, 0):.1%}"></span></div></td></tr>'
         for name, share in shares
     )

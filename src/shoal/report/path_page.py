@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from shoal.errors import EngineError, PolicyError
-from shoal.recoding.search_path import Identifiers, Path, Refusal
-from shoal.report.formatting import count, figure, label, markup, sets, several
+from shoal.recoding.search_path import AttributeNames, Refusal, SearchPath
+from shoal.report.formatting import escape_markup, format_count, format_figure, format_label, join_labels, name_sets
 from shoal.report.html_report import STYLE
 from shoal.report.path_plot import WIDTH, svg
 from shoal.report.path_text import DONE, REASON, by_attribute, left, standing, worth
@@ -25,14 +25,14 @@ body { max-width: 76rem; } p, svg { max-width: 52rem; } svg { display: block; wi
 
 
 @dataclass(frozen=True)
-class Picture:
+class PathPlot:
     """The path of a release, drawn: how large the smallest group was and how much was known, step by step.
 
     A notebook shows it as it is. Its tooltips and the page's tables name values of the original table, also such as the
     release hides: it stays with the owner.
     """
 
-    path: Path
+    path: SearchPath
 
     @cached_property
     def svg(self) -> str:
@@ -65,61 +65,63 @@ class Picture:
         return f'<div style="max-width: {WIDTH}px">{self.svg}</div>'
 
     def __repr__(self) -> str:
-        return f"Picture({count(len(self.path), 'step')}, the release after {self.path.chosen:,})"
+        return f"Picture({format_count(len(self.path), 'step')}, the release after {self.path.chosen:,})"
 
 
-def page(path: Path) -> str:
+def page(path: SearchPath) -> str:
     """The path as one page without scripts or outside parts, for the owner alone: its labels are raw values."""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>The path to the release</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}{WIDE}</style></head><body>
 <h1>The path to the release</h1>
-<p>{markup(standing(path))} The picture shows for every step how many records the smallest group had after it, all those who
-share the identifiers, and how much the table then told; the step that was released is marked. <strong>The labels are values
+<p>{escape_markup(standing(path))} The picture shows for every step how many records the smallest group had after it, all those
+who share the identifiers, and how much the table then told; the step that was released is marked. <strong>The labels are values
 of the original table, also such as the release hides: this page must stay with the owner.</strong></p>
 {svg(path)}
 <h2>Steps</h2>
 {_steps(path)}
 {_left(path)}
-{f"<p>Why the path ended: {markup(label(path.ended, REASON))}</p>" if path.ended else ""}
+{f"<p>Why the path ended: {escape_markup(format_label(path.ended, REASON))}</p>" if path.ended else ""}
 </body></html>
 """
 
 
-def _steps(path: Path) -> str:
-    names = sets(path)
+def _steps(path: SearchPath) -> str:
+    names = name_sets(path)
     sizes = [f"smallest group, {name}" if name else "smallest group" for name in names.values()]
     head = _head(
         ("step", "attribute", "value", "children"),
         (*worth(path.measures, path.direction), "score", *sizes, "NCP", "information", "suppressed"),
     )
-    explained = "".join(f"<li>{markup(name)}: {markup(several(f, len(f)))}</li>" for f, name in names.items() if name)
+    explained = "".join(
+        f"<li>{escape_markup(name)}: {escape_markup(join_labels(f, len(f)))}</li>" for f, name in names.items() if name
+    )
     above = f"<p>Groups are counted for each set of identifiers:</p><ul>{explained}</ul>" if explained else ""
     return above + _wide(head, _rows(path, names))
 
 
-def _rows(path: Path, names: Mapping[Identifiers, str]) -> Iterator[str]:
+def _rows(path: SearchPath, names: Mapping[AttributeNames, str]) -> Iterator[str]:
     start = _standing(path.smallest, path.measures, names)
     yield _row([_place(path, 0), "", ""], "", ["", "", "", *start], here=not path.chosen)
     for number, step in enumerate(path, 1):
-        words = [_place(path, number), label(step.attribute), label(step.value)]
-        figures = [figure(v) for v in (step.gain, step.loss, step.score)]
+        words = [_place(path, number), format_label(step.attribute), format_label(step.value)]
+        figures = [format_figure(v) for v in (step.gain, step.loss, step.score)]
         figures += _standing(step.smallest, step.measures, names)
-        yield _row(words, several(step.children, CHILDREN), figures, here=number == path.chosen)
+        yield _row(words, join_labels(step.children, CHILDREN), figures, here=number == path.chosen)
 
 
-def _place(path: Path, number: int) -> str:
+def _place(path: SearchPath, number: int) -> str:
     return f"{number:,} (release)" if number == path.chosen else f"{number:,}"
 
 
 def _standing(
-    smallest: Mapping[Identifiers, int], measures: Mapping[str, float], names: Mapping[Identifiers, str]
+    smallest: Mapping[AttributeNames, int], measures: Mapping[str, float], names: Mapping[AttributeNames, str]
 ) -> list[str]:
-    sizes = [figure(smallest.get(found)) for found in names]
-    return [*sizes, *(figure(measures.get(name)) for name in ("ncp", "information", "suppressed"))]
+    sizes = [format_figure(smallest.get(found)) for found in names]
+    return [*sizes, *(format_figure(measures.get(name)) for name in ("ncp", "information", "suppressed"))]
 
 
-def _left(path: Path) -> str:
+def _left(path: SearchPath) -> str:
     if not path.refused:
         return ""
     head = _head(("attribute", "value", "children", f"why it was not {DONE[path.direction]}"))
@@ -129,9 +131,13 @@ def _left(path: Path) -> str:
 
 def _refused(refused: list[Refusal]) -> Iterator[str]:
     for r in refused[:REFUSED]:
-        yield _row([label(r.attribute), label(r.value)], several(r.children, CHILDREN), reason=label(r.reason, REASON))
+        yield _row(
+            [format_label(r.attribute), format_label(r.value)],
+            join_labels(r.children, CHILDREN),
+            reason=format_label(r.reason, REASON),
+        )
     if len(refused) > REFUSED:
-        yield _row([label(refused[0].attribute), f"and {len(refused) - REFUSED:,} more"], "", reason="")
+        yield _row([format_label(refused[0].attribute), f"and {len(refused) - REFUSED:,} more"], "", reason="")
 
 
 def _wide(head: str, rows: Iterable[str]) -> str:
@@ -139,17 +145,17 @@ def _wide(head: str, rows: Iterable[str]) -> str:
 
 
 def _head(words: Iterable[str], figures: Iterable[str] = ()) -> str:
-    cells = [f"<th>{markup(name)}</th>" for name in words]
-    cells += [f'<th class="figure">{markup(name)}</th>' for name in figures]
+    cells = [f"<th>{escape_markup(name)}</th>" for name in words]
+    cells += [f'<th class="figure">{escape_markup(name)}</th>' for name in figures]
     return f"<tr>{''.join(cells)}</tr>"
 
 
 def _row(
     words: Iterable[str], listed: str, figures: Iterable[str] = (), *, reason: str | None = None, here: bool = False
 ) -> str:
-    cells = [f"<td>{markup(word)}</td>" for word in words]
-    cells.append(f'<td class="list">{markup(listed)}</td>')
-    cells += [f'<td class="figure">{markup(text)}</td>' for text in figures]
-    cells += [f'<td class="list">{markup(reason)}</td>'] if reason is not None else []
+    cells = [f"<td>{escape_markup(word)}</td>" for word in words]
+    cells.append(f'<td class="list">{escape_markup(listed)}</td>')
+    cells += [f'<td class="figure">{escape_markup(text)}</td>' for text in figures]
+    cells += [f'<td class="list">{escape_markup(reason)}</td>'] if reason is not None else []
     begin = '<tr class="here">' if here else "<tr>"
     return f"{begin}{''.join(cells)}</tr>"

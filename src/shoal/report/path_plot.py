@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from shoal.recoding.search_path import Identifiers, Path
-from shoal.report.formatting import change, count, label, sets, several
+from shoal.recoding.search_path import AttributeNames, SearchPath
+from shoal.report.formatting import describe_change, format_count, format_label, join_labels, name_sets
 
 WIDTH, HEIGHT = 760, 300  # of the whole, and of the field between the axes
 LEFT, RIGHT, TOP, BELOW, ROW = 90, 28, 74, 56, 20
@@ -51,14 +51,14 @@ class Spot:
     y: float
 
 
-def svg(path: Path) -> str:
+def svg(path: SearchPath) -> str:
     """Anonymity against information along the path, for the owner alone: a dot's tooltip names raw values.
 
     Down the side the records of the smallest group, on a logarithmic scale, a line for each set of identifiers; along the
     foot the bits of information where the path has them, else the certainty kept, 1 - NCP. With hundreds of steps dots that
     would touch are left out; the lines stay whole. Light and dark follow the reader's system.
     """
-    names = sets(path)
+    names = name_sets(path)
     known, text, percent = _known(path)
     across = _linear([v for v in known if math.isfinite(v)] or [0.0], percent)
     sizes = {found: _sizes(path, found) for found in names}
@@ -83,7 +83,7 @@ def svg(path: Path) -> str:
     )
 
 
-def _known(path: Path) -> tuple[list[float], str, bool]:
+def _known(path: SearchPath) -> tuple[list[float], str, bool]:
     """What is known before the first and after every step, what to call it, and whether it is a share."""
     tables = [path.measures, *(step.measures for step in path)]
     if all("information" in table for table in tables):
@@ -91,7 +91,7 @@ def _known(path: Path) -> tuple[list[float], str, bool]:
     return [1 - t["ncp"] for t in tables], "certainty kept, 1 - NCP", True
 
 
-def _sizes(path: Path, found: Identifiers) -> list[int]:
+def _sizes(path: SearchPath, found: AttributeNames) -> list[int]:
     """The smallest group before the first and after every step; an empty table is drawn at 1."""
     return [max(sizes.get(found, 1), 1) for sizes in (path.smallest, *(step.smallest for step in path))]
 
@@ -136,11 +136,11 @@ def _logarithmic(sizes: Collection[int]) -> Axis:
     return Axis(ticks[0][0], ticks[-1][0], TOP + HEIGHT, TOP, ticks)
 
 
-def _heading(path: Path) -> str:
+def _heading(path: SearchPath) -> str:
     if not path.steps:
         return "No step was taken"
     how = "opens a value, from left to right" if path.direction == "open" else "closes a value, from right to left"
-    return f"{count(len(path), 'step')}: {'each' if len(path) > 1 else 'it'} {how}"
+    return f"{format_count(len(path), 'step')}: {'each' if len(path) > 1 else 'it'} {how}"
 
 
 def _text(x: float, y: float, text: str, *, anchor: str = "start", kind: str = "ink", more: str = "") -> str:
@@ -166,7 +166,7 @@ def _titles(text: str) -> Iterator[str]:
     )
 
 
-def _release(path: Path, lines: Sequence[Sequence[Spot]]) -> Iterator[str]:
+def _release(path: SearchPath, lines: Sequence[Sequence[Spot]]) -> Iterator[str]:
     """The step that was released: a line down to the axis, its words above the field, a ring on every line."""
     spots = [spot for line in lines for spot in line if spot.number == path.chosen]
     if not spots:
@@ -181,7 +181,7 @@ def _release(path: Path, lines: Sequence[Sequence[Spot]]) -> Iterator[str]:
         yield f'<circle class="mark" stroke-width="2" cx="{spot.x:.1f}" cy="{spot.y:.1f}" r="8"/>'
 
 
-def _curve(path: Path, spots: Sequence[Spot], place: int) -> Iterator[str]:
+def _curve(path: SearchPath, spots: Sequence[Spot], place: int) -> Iterator[str]:
     """A line and its dots; fainter where the path goes on past the release."""
     colour, dash = _colour(place)
     taken, later = ([s for s in spots if s.number <= path.chosen], [s for s in spots if s.number >= path.chosen])
@@ -214,23 +214,23 @@ def _apart(spots: Sequence[Spot], gap: float, keep: Collection[int]) -> list[Spo
     return kept
 
 
-def _tooltip(path: Path, number: int, last: int) -> str:
+def _tooltip(path: SearchPath, number: int, last: int) -> str:
     near = f"\n(steps {number + 1:,} to {last:,} lie close by)" if last > number else ""
     if not number:
         return f"before the first step{near}"
     step = path.steps[number - 1]
-    what = change(step, path.direction, arrow="→", most=4, width=40)
-    return f"step {number:,} of {len(path):,}, {label(step.attribute)}: {what}{near}"
+    what = describe_change(step, path.direction, arrow="→", most=4, width=40)
+    return f"step {number:,} of {len(path):,}, {format_label(step.attribute)}: {what}{near}"
 
 
-def _legend(names: dict[Identifiers, str]) -> Iterator[str]:
+def _legend(names: dict[AttributeNames, str]) -> Iterator[str]:
     if len(names) < 2:
         return
     for place, (found, name) in enumerate(names.items()):
         y, (colour, dash) = TOP + HEIGHT + BELOW + 4 + place * ROW, _colour(place)
-        text = f"{name}: {several(found, len(found), 30)}"
+        text = f"{name}: {join_labels(found, len(found), 30)}"
         yield (
             f'<line x1="{LEFT}" y1="{y}" x2="{LEFT + 34}" y2="{y}" stroke="{colour}" stroke-width="2" '
             f'stroke-dasharray="{dash or "none"}"/><circle cx="{LEFT + 17}" cy="{y}" r="3.6" fill="{colour}"/>'
         )
-        yield _text(LEFT + 42, y + 4.5, label(text, int((WIDTH - LEFT - RIGHT - 42) / SIGN)))
+        yield _text(LEFT + 42, y + 4.5, format_label(text, int((WIDTH - LEFT - RIGHT - 42) / SIGN)))

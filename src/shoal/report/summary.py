@@ -18,7 +18,7 @@ STATISTICS = {
 
 
 @dataclass(frozen=True)
-class Facts:
+class Summary:
     """A release's certificate and figures."""
 
     certificate: Certificate

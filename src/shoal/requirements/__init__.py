@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from shoal.requirements.certificate import DRAWN, PARTS, UNION, Certificate, Finding, certify, settle
+from shoal.requirements.certificate import DRAWN, PARTS, UNION, Certificate, Finding, certify, select_passing_groups
 from shoal.requirements.k_anonymity import KAnonymity
 from shoal.requirements.l_diversity import LDiversity
-from shoal.requirements.personalized_k import OwnK
+from shoal.requirements.personalized_k import PersonalizedK
 from shoal.requirements.requirement import (
     Combined,
-    Layout,
     Limits,
     Requirement,
+    TableDistribution,
     Term,
     Verdict,
     describe,
+    distribution_of,
     fields_of,
-    layout_of,
-    lower,
+    lower_requirements,
     parameters,
     refuse_unreachable,
 )
@@ -42,19 +42,19 @@ __all__ = [
     "Finding",
     "KAnonymity",
     "LDiversity",
-    "Layout",
     "Limits",
-    "OwnK",
+    "PersonalizedK",
     "Requirement",
     "TCloseness",
+    "TableDistribution",
     "Term",
     "Verdict",
     "certify",
     "describe",
+    "distribution_of",
     "fields_of",
-    "layout_of",
-    "lower",
+    "lower_requirements",
     "parameters",
     "refuse_unreachable",
-    "settle",
+    "select_passing_groups",
 ]

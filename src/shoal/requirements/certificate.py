@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from shoal.arrays import BoolArray
-from shoal.errors import visible
+from shoal.errors import escape_invisible
 from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import Requirement, describe, parameters
 
@@ -126,7 +126,7 @@ class Certificate:
         if self.parts > 1:
             lines.append(f"  note {PARTS.format(self.parts)}")
         lines += [f"  note {remark}" for remark in self.remarks]
-        return "\n".join(map(visible, lines))
+        return "\n".join(map(escape_invisible, lines))
 
 
 def certify(
@@ -183,7 +183,7 @@ def _finding(groups: Groups, requirement: Requirement, label: Callable[[str, int
     )
 
 
-def settle(groups: Groups, requirements: Iterable[Requirement]) -> BoolArray:
+def select_passing_groups(groups: Groups, requirements: Iterable[Requirement]) -> BoolArray:
     """Which groups may stay, once those that fail are left out, and those that fail for want of these, and so on.
 
     Leaving out records shrinks the groups of other attribute sets and shifts the distribution of the whole table, so the

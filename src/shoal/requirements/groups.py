@@ -77,7 +77,7 @@ class Groups:
             self.secrets,
             self.quasi[order[begin]][:, columns],
             start[np.append(begin, len(order))],
-            taken(self.secret, cells),
+            take_rows(self.secret, cells),
             self.weight[cells],
             self.domains,
             self.labels,
@@ -107,6 +107,6 @@ class Groups:
         return (total[self.start[1:]] - total[self.start[:-1]]).astype(np.int64)
 
 
-def taken(secret: Int32Array, place: NDArray[np.integer]) -> Int32Array:
+def take_rows(secret: Int32Array, place: NDArray[np.integer]) -> Int32Array:
     """The confidential codes at these places; where none are counted, no place is looked at."""
     return secret[place] if secret.shape[1] else np.empty((len(place), 0), secret.dtype)

@@ -10,7 +10,7 @@ import numpy as np
 
 from shoal.kernels import rules
 from shoal.requirements.groups import Groups
-from shoal.requirements.requirement import Combining, Layout, Term, Verdict, names_of, whole
+from shoal.requirements.requirement import Combining, TableDistribution, Term, Verdict, parse_names, parse_whole_number
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,15 @@ class KAnonymity(Combining):
     of: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", whole(self.k, "k", 1))
-        object.__setattr__(self, "on", names_of(self.on))
+        object.__setattr__(self, "k", parse_whole_number(self.k, "k", 1))
+        object.__setattr__(self, "on", parse_names(self.on))
 
     @property
     def least(self) -> int:
         """k."""
         return self.k
 
-    def limits(self, layout: Layout) -> tuple[Term, ...]:
+    def limits(self, layout: TableDistribution) -> tuple[Term, ...]:
         """Records >= k."""
         return (Term(rules.SIZE, a=float(self.k)),)
 

@@ -10,10 +10,20 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from shoal.arrays import FloatArray, Int32Array, Int64Array
-from shoal.errors import PolicyError, choices
+from shoal.errors import PolicyError, list_choices
 from shoal.kernels import rules
 from shoal.requirements.groups import Groups
-from shoal.requirements.requirement import SLACK, Combining, Layout, Term, Verdict, column_of, names_of, real, whole
+from shoal.requirements.requirement import (
+    SLACK,
+    Combining,
+    TableDistribution,
+    Term,
+    Verdict,
+    parse_column,
+    parse_names,
+    parse_real_number,
+    parse_whole_number,
+)
 
 KINDS = ("distinct", "entropy", "recursive")
 
@@ -48,30 +58,30 @@ class LDiversity(Combining):
     evidence: ClassVar[Literal["table", "bucket", "operator"]] = "table"
 
     def __post_init__(self) -> None:
-        column_of(self.of, self.name)
+        parse_column(self.of, self.name)
         if self.kind not in KINDS:
-            raise PolicyError(f"kind of l-diversity: {self.kind!r}; {choices(str(self.kind), KINDS)}")
+            raise PolicyError(f"kind of l-diversity: {self.kind!r}; {list_choices(str(self.kind), KINDS)}")
         if self.kind == "entropy":
-            size = real(self.l, "l")
+            size = parse_real_number(self.l, "l")
             if size < 1:
                 raise PolicyError(f"l must be at least 1, not {size}")
             object.__setattr__(self, "l", int(size) if size.is_integer() else size)
         else:
-            object.__setattr__(self, "l", whole(self.l, "l", 1))
+            object.__setattr__(self, "l", parse_whole_number(self.l, "l", 1))
         if (self.kind == "recursive") != (self.c is not None):
             raise PolicyError("recursive l-diversity needs c, a number above 0; the other kinds have none")
         if self.c is not None:
-            object.__setattr__(self, "c", real(self.c, "c"))
+            object.__setattr__(self, "c", parse_real_number(self.c, "c"))
             if self.c <= 0:
                 raise PolicyError(f"c must be above 0, not {self.c}")
-        object.__setattr__(self, "on", names_of(self.on))
+        object.__setattr__(self, "on", parse_names(self.on))
 
     @property
     def least(self) -> int:
         """As many records as values are needed."""
         return math.ceil(self.l)
 
-    def limits(self, layout: Layout) -> tuple[Term, ...]:
+    def limits(self, layout: TableDistribution) -> tuple[Term, ...]:
         """The rule of this kind."""
         first, last = layout.span(self.of)
         if self.kind == "recursive":

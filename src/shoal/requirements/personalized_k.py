@@ -13,11 +13,11 @@ from shoal.errors import DataError
 from shoal.formats.numbers import parse_number
 from shoal.kernels import rules
 from shoal.requirements.groups import Groups
-from shoal.requirements.requirement import Combining, Layout, Term, Verdict, column_of
+from shoal.requirements.requirement import Combining, TableDistribution, Term, Verdict, parse_column
 
 
 @dataclass(frozen=True)
-class OwnK(Combining):
+class PersonalizedK(Combining):
     """Every record lies in a group of at least as many records as it asks for itself.
 
     Parameters
@@ -38,7 +38,7 @@ class OwnK(Combining):
     on: ClassVar[Sequence[str] | None] = None
 
     def __post_init__(self) -> None:
-        column_of(self.of, self.name)
+        parse_column(self.of, self.name)
 
     @property
     def least(self) -> int:
@@ -60,7 +60,7 @@ class OwnK(Combining):
                 found[i] = number
         return found
 
-    def limits(self, layout: Layout) -> tuple[Term, ...]:
+    def limits(self, layout: TableDistribution) -> tuple[Term, ...]:
         """Records >= the k of every value that occurs."""
         first, last = layout.span(self.of)
         return (Term(rules.OWN, first, last, ceiling=self.sizes(layout.label(self.of))),)

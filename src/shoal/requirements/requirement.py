@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
-from shoal.errors import PolicyError, RequirementNotMet, some, visible
+from shoal.errors import PolicyError, RequirementNotMet, escape_invisible, list_some
 from shoal.requirements.groups import Groups
 from shoal.taxonomy import Taxonomy
 
@@ -20,7 +20,7 @@ SLACK = 1e-9  # a bound met up to rounding is met
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableDistribution:
     """Where the counts of each confidential attribute lie, one behind the other, and the whole table's distribution."""
 
     secrets: tuple[str, ...]
@@ -81,7 +81,7 @@ class Limits:
     least: int
 
     @classmethod
-    def of(cls, terms: Sequence[Term], layout: Layout, least: int) -> Limits:
+    def of(cls, terms: Sequence[Term], layout: TableDistribution, least: int) -> Limits:
         """Stack terms."""
         parts = np.concatenate(([0], np.cumsum([len(t.ceiling) for t in terms]))).astype(np.int64)
         turns = np.concatenate(([0], np.cumsum([len(t.order) for t in terms]))).astype(np.int64)
@@ -155,7 +155,7 @@ class Requirement(Protocol):
         """The fewest records of a group that can pass."""
         ...
 
-    def limits(self, layout: Layout) -> tuple[Term, ...]:
+    def limits(self, layout: TableDistribution) -> tuple[Term, ...]:
         """The rules that the kernels evaluate."""
         ...
 
@@ -164,20 +164,22 @@ class Requirement(Protocol):
         ...
 
 
-def lower(requirements: Iterable[Requirement], layout: Layout) -> Limits:
+def lower_requirements(requirements: Iterable[Requirement], layout: TableDistribution) -> Limits:
     """All requirements as one set of limits: a group that meets them meets every one of them."""
     listed = list(requirements)
     terms = [term for requirement in listed for term in requirement.limits(layout)]
     return Limits.of(terms, layout, max((r.least for r in listed), default=1))
 
 
-def layout_of(groups: Groups) -> Layout:
+def distribution_of(groups: Groups) -> TableDistribution:
     """The layout of the confidential attributes of a table, with their distribution over all records."""
     base = [
         np.bincount(groups.secret[:, j], groups.weight, minlength=domain) / max(groups.records, 1)
         for j, domain in enumerate(groups.domains)
     ]
-    return Layout(groups.secrets, groups.domains, np.concatenate(base) if base else np.zeros(0), groups.labels)
+    return TableDistribution(
+        groups.secrets, groups.domains, np.concatenate(base) if base else np.zeros(0), groups.labels
+    )
 
 
 def shares(groups: Groups, of: str) -> Iterator[tuple[int, int, FloatArray]]:
@@ -218,7 +220,7 @@ def describe(requirement: Requirement) -> str:
     on = given.pop("on", None)
     given.pop("taxonomy", None)
     text = ", ".join(f"{key} = {value}" for key, value in given.items())
-    return visible(f"{requirement.name} ({text})" + (f" on {', '.join(on)}" if on else ""))
+    return escape_invisible(f"{requirement.name} ({text})" + (f" on {', '.join(on)}" if on else ""))
 
 
 class Combined(tuple["Requirement", ...]):
@@ -240,7 +242,7 @@ class Combining:
 
 def refuse_unreachable(requirements: Iterable[Requirement], table: Groups) -> None:
     """An error for what no release of a table can reach: the whole table as one group is the most there is."""
-    whole = Groups(
+    parse_whole_number = Groups(
         (),
         table.secrets,
         np.zeros((1, 0), np.int32),
@@ -251,14 +253,14 @@ def refuse_unreachable(requirements: Iterable[Requirement], table: Groups) -> No
         table.labels,
     )
     for requirement in requirements:
-        verdict = requirement.test(whole)
+        verdict = requirement.test(parse_whole_number)
         if not verdict.ok.all():
             raise RequirementNotMet(
                 f"{describe(requirement)} cannot be met: the whole table as one group reaches {verdict.reached:g}"
             )
 
 
-def names_of(on: Sequence[str] | str | None) -> tuple[str, ...] | None:
+def parse_names(on: Sequence[str] | str | None) -> tuple[str, ...] | None:
     """A set of attribute names as every requirement stores it."""
     if on is None:
         return None
@@ -266,18 +268,18 @@ def names_of(on: Sequence[str] | str | None) -> tuple[str, ...] | None:
     if not names or not all(isinstance(name, str) for name in names):
         raise PolicyError("'on' must name at least one quasi-identifier; leave it out to mean all of them")
     if len(set(names)) < len(names):
-        raise PolicyError(f"'on' names a column twice: {some(names)}; name each of them once")
+        raise PolicyError(f"'on' names a column twice: {list_some(names)}; name each of them once")
     return names
 
 
-def column_of(of: Any, requirement: str) -> str:
+def parse_column(of: Any, requirement: str) -> str:
     """The name of a confidential column, or an error that asks for one."""
     if not isinstance(of, str) or not of:
         raise PolicyError(f"'of' must name the sensitive column that {requirement} looks at, not {of!r}")
     return of
 
 
-def whole(value: Any, name: str, least: int) -> int:
+def parse_whole_number(value: Any, name: str, least: int) -> int:
     """A whole number that is large enough, or an error that says so."""
     if isinstance(value, str):
         with suppress(ValueError):
@@ -289,7 +291,7 @@ def whole(value: Any, name: str, least: int) -> int:
     return int(value)
 
 
-def real(value: Any, name: str) -> float:
+def parse_real_number(value: Any, name: str) -> float:
     """A finite number, or an error that says so."""
     try:
         number = float(value)

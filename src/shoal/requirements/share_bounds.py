@@ -15,22 +15,22 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from shoal.arrays import BoolArray, FloatArray
-from shoal.errors import PolicyError, choices
+from shoal.errors import PolicyError, list_choices
 from shoal.kernels import rules
 from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import (
     SLACK,
     Combining,
-    Layout,
     Normal,
+    TableDistribution,
     Term,
     Verdict,
-    column_of,
-    layout_of,
-    names_of,
-    real,
+    distribution_of,
+    parse_column,
+    parse_names,
+    parse_real_number,
+    parse_whole_number,
     shares,
-    whole,
 )
 
 
@@ -55,7 +55,7 @@ class _Shares(Combining, ABC):
     def value(self, part: FloatArray, share: FloatArray, labels: Sequence[str | None]) -> FloatArray:
         """What each group reaches, in the parameter's own measure."""
 
-    def limits(self, layout: Layout) -> tuple[Term, ...]:
+    def limits(self, layout: TableDistribution) -> tuple[Term, ...]:
         """The bounds of every value."""
         first, last = layout.span(self.of)
         floor, ceiling = self.bounds(layout.share(self.of), layout.label(self.of))
@@ -63,7 +63,7 @@ class _Shares(Combining, ABC):
 
     def test(self, groups: Groups) -> Verdict:
         """The worst share of every group."""
-        share = layout_of(groups).share(self.of)
+        share = distribution_of(groups).share(self.of)
         labels = groups.labels[groups.secrets.index(self.of)]
         floor, ceiling = self.bounds(share, labels)
         count = len(groups.start) - 1
@@ -84,7 +84,7 @@ def _of_values(values: Sequence[str] | None, labels: Sequence[str | None], norma
 
 
 def _share_of(value: object, name: str) -> float:
-    number = real(value, name)
+    number = parse_real_number(value, name)
     if not 0 < number <= 1:
         raise PolicyError(f"{name} must lie above 0 and be at most 1, not {number}")
     return number
@@ -137,10 +137,10 @@ class ConfidenceBound(_Most):
     name: ClassVar[str] = "confidence-bound"
 
     def __post_init__(self) -> None:
-        column_of(self.of, self.name)
+        parse_column(self.of, self.name)
         object.__setattr__(self, "c", _share_of(self.c, "c"))
-        object.__setattr__(self, "values", names_of(self.values))
-        object.__setattr__(self, "on", names_of(self.on))
+        object.__setattr__(self, "values", parse_names(self.values))
+        object.__setattr__(self, "on", parse_names(self.on))
 
     @property
     def most(self) -> float:
@@ -171,11 +171,11 @@ class AlphaKAnonymity(_Most):
     name: ClassVar[str] = "alpha-k-anonymity"
 
     def __post_init__(self) -> None:
-        column_of(self.of, self.name)
+        parse_column(self.of, self.name)
         object.__setattr__(self, "alpha", _share_of(self.alpha, "alpha"))
-        object.__setattr__(self, "k", whole(self.k, "k", 1))
-        object.__setattr__(self, "values", names_of(self.values))
-        object.__setattr__(self, "on", names_of(self.on))
+        object.__setattr__(self, "k", parse_whole_number(self.k, "k", 1))
+        object.__setattr__(self, "values", parse_names(self.values))
+        object.__setattr__(self, "on", parse_names(self.on))
 
     @property
     def most(self) -> float:
@@ -187,7 +187,7 @@ class AlphaKAnonymity(_Most):
         """k, or what alpha needs."""
         return max(self.k, super().least)
 
-    def limits(self, layout: Layout) -> tuple[Term, ...]:
+    def limits(self, layout: TableDistribution) -> tuple[Term, ...]:
         """Records >= k, and the bounds of every value."""
         return (Term(rules.SIZE, a=float(self.k)), *super().limits(layout))
 
@@ -221,13 +221,13 @@ class BetaLikeness(_Shares):
     relative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        column_of(self.of, self.name)
-        object.__setattr__(self, "beta", real(self.beta, "beta"))
+        parse_column(self.of, self.name)
+        object.__setattr__(self, "beta", parse_real_number(self.beta, "beta"))
         if self.beta <= 0:
             raise PolicyError(f"beta must be above 0, not {self.beta}")
         if self.kind not in ("basic", "enhanced"):
-            raise PolicyError(f"kind of beta-likeness: {self.kind!r}; {choices(self.kind, ('basic', 'enhanced'))}")
-        object.__setattr__(self, "on", names_of(self.on))
+            raise PolicyError(f"kind of beta-likeness: {self.kind!r}; {list_choices(self.kind, ('basic', 'enhanced'))}")
+        object.__setattr__(self, "on", parse_names(self.on))
 
     def bounds(self, share: FloatArray, labels: Sequence[str | None]) -> tuple[FloatArray, FloatArray]:
         """(1 + beta) times the share in the whole table."""
@@ -264,11 +264,11 @@ class DeltaDisclosure(_Shares):
     relative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        column_of(self.of, self.name)
-        object.__setattr__(self, "delta", real(self.delta, "delta"))
+        parse_column(self.of, self.name)
+        object.__setattr__(self, "delta", parse_real_number(self.delta, "delta"))
         if self.delta <= 0:
             raise PolicyError(f"delta must be above 0, not {self.delta}")
-        object.__setattr__(self, "on", names_of(self.on))
+        object.__setattr__(self, "on", parse_names(self.on))
 
     def bounds(self, share: FloatArray, labels: Sequence[str | None]) -> tuple[FloatArray, FloatArray]:
         """The share in the whole table, divided and multiplied by e^delta; the bounds themselves are too far."""

@@ -10,20 +10,20 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from shoal.arrays import FloatArray, Int32Array
-from shoal.errors import PolicyError, choices, some
+from shoal.errors import PolicyError, list_choices, list_some
 from shoal.kernels import rules
 from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import (
     SLACK,
     Combining,
-    Layout,
     Normal,
+    TableDistribution,
     Term,
     Verdict,
-    column_of,
-    layout_of,
-    names_of,
-    real,
+    distribution_of,
+    parse_column,
+    parse_names,
+    parse_real_number,
     shares,
 )
 from shoal.taxonomy import Taxonomy
@@ -63,12 +63,12 @@ class TCloseness(Combining):
     evidence: ClassVar[Literal["table", "bucket", "operator"]] = "table"
 
     def __post_init__(self) -> None:
-        column_of(self.of, self.name)
-        object.__setattr__(self, "t", real(self.t, "t"))
+        parse_column(self.of, self.name)
+        object.__setattr__(self, "t", parse_real_number(self.t, "t"))
         if not 0 <= self.t <= 1:
             raise PolicyError(f"t must lie between 0 and 1, not {self.t}: 0 asks for the table's own distribution")
         if self.distance not in DISTANCES:
-            raise PolicyError(f"distance of t-closeness: {self.distance!r}; {choices(self.distance, DISTANCES)}")
+            raise PolicyError(f"distance of t-closeness: {self.distance!r}; {list_choices(self.distance, DISTANCES)}")
         if (self.distance == "hierarchical") != (self.taxonomy is not None):
             raise PolicyError(
                 "the hierarchical distance needs 'taxonomy', the tree of the values; the others have none. A tree that was "
@@ -78,14 +78,14 @@ class TCloseness(Combining):
             path = isinstance(self.taxonomy, (str, Path))
             tree = Taxonomy.load(self.taxonomy) if path else Taxonomy.from_nested(self.taxonomy)
             object.__setattr__(self, "taxonomy", tree)
-        object.__setattr__(self, "on", names_of(self.on))
+        object.__setattr__(self, "on", parse_names(self.on))
 
     @property
     def least(self) -> int:
         """One record may do, where t allows it."""
         return 1
 
-    def limits(self, layout: Layout) -> tuple[Term, ...]:
+    def limits(self, layout: TableDistribution) -> tuple[Term, ...]:
         """The distance as a weighted sum over sets of values: singles, beginnings of the order, or nodes of the tree.
 
         The earth mover's distance along a tree is the sum over its edges of the edge's length times what must pass it, and
@@ -108,7 +108,7 @@ class TCloseness(Combining):
 
     def test(self, groups: Groups) -> Verdict:
         """The distance of every group."""
-        share = layout_of(groups).share(self.of)
+        share = distribution_of(groups).share(self.of)
         count = len(groups.start) - 1
         value = np.zeros(count)
         for begin, end, part in shares(groups, self.of):
@@ -128,7 +128,7 @@ class TCloseness(Combining):
         place = self._places(tree)
         lost = [label for label in labels if label is not None and label not in place]
         if lost:
-            raise PolicyError(f"the taxonomy of t-closeness misses values of {self.of!r}: {some(lost)}")
+            raise PolicyError(f"the taxonomy of t-closeness misses values of {self.of!r}: {list_some(lost)}")
         if None in labels:
             tree = tree.with_missing()
             place[None] = tree.size - 1

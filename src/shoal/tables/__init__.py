@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.errors import PolicyError, choices
+from shoal.errors import PolicyError, list_choices
 from shoal.pipeline.method import Method
 from shoal.tables.bottom_up import BottomUpGeneralization
 from shoal.tables.condensation import Condensation
@@ -21,7 +21,7 @@ METHODS: dict[str, type[Method]] = {
 def find_method(name: str) -> type[Method]:
     """A method by its short name, or an error that lists them."""
     if name not in METHODS:
-        raise PolicyError(f"unknown method {name!r}; {choices(name, list(METHODS))}")
+        raise PolicyError(f"unknown method {name!r}; {list_choices(name, list(METHODS))}")
     return METHODS[name]
 
 

@@ -15,8 +15,8 @@ from shoal.arrays import Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.kernels.combinations import pack_keys, sort_matrix
 from shoal.policy import Policy
-from shoal.recoding.grouping import Decision, Slices
-from shoal.requirements import KAnonymity, Limits, Requirement, describe, lower, settle
+from shoal.recoding.grouping import AttributeCut, Grouping
+from shoal.requirements import KAnonymity, Limits, Requirement, describe, lower_requirements, select_passing_groups
 from shoal.requirements.groups import Groups
 
 MOST_GROUPS = 2**22  # numbers that need not follow each other
@@ -24,7 +24,7 @@ SAMPLE, MOSTLY = 4096, 0.98  # rows that are looked at, and the share of them th
 
 
 @dataclass(frozen=True)
-class IdentifierSet:
+class AttributeSet:
     """The names of some attributes, where they stand among all, and what must hold for the groups by them."""
 
     names: tuple[str, ...]
@@ -35,14 +35,14 @@ class IdentifierSet:
         return "; ".join(describe(r) for r in self.require)
 
 
-def identifier_sets(policy: Policy) -> tuple[IdentifierSet, ...]:
+def attribute_sets(policy: Policy) -> tuple[AttributeSet, ...]:
     """The sets that a policy's requirements are on, in their order."""
     quasi = list(policy.quasi)
     found: dict[tuple[int, ...], list[Requirement]] = {}
     for requirement in policy.require:
         columns = tuple(sorted(quasi.index(n) for n in requirement.on or quasi))
         found.setdefault(columns, []).append(requirement)
-    return tuple(IdentifierSet(tuple(quasi[c] for c in columns), columns, tuple(r)) for columns, r in found.items())
+    return tuple(AttributeSet(tuple(quasi[c] for c in columns), columns, tuple(r)) for columns, r in found.items())
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Combinations:
     plain: bool
 
     @classmethod
-    def of(cls, codes: Codes, of: IdentifierSet) -> Combinations:
+    def of(cls, codes: Codes, of: AttributeSet) -> Combinations:
         """Of a set, from the combinations of all attributes."""
         plain = all(r.of is None for r in of.require)
         layout = codes.layout
@@ -77,7 +77,7 @@ class Combinations:
             columns = np.arange(len(columns))
         offset = np.cumsum((0, *layout.domains), dtype=np.int64)
         width = 0 if plain else int(offset[-1])
-        return cls(quasi, columns, weight, (*cells, offset[:-1], width), lower(of.require, layout), plain)
+        return cls(quasi, columns, weight, (*cells, offset[:-1], width), lower_requirements(of.require, layout), plain)
 
 
 def _collapsed(codes: Codes, columns: Int64Array) -> tuple[Int32Array, Int64Array]:
@@ -91,7 +91,7 @@ def _collapsed(codes: Codes, columns: Int64Array) -> tuple[Int32Array, Int64Arra
 
 
 @dataclass(frozen=True)
-class Allowance:
+class SuppressionAllowance:
     """How many records may be left out, and whether that many are enough.
 
     ``records`` may be suppressed. Where there is one set of identifiers and no requirement compares groups with the whole
@@ -103,10 +103,10 @@ class Allowance:
     settled: bool
 
     @classmethod
-    def of(cls, policy: Policy, codes: Codes) -> Allowance:
+    def of(cls, policy: Policy, codes: Codes) -> SuppressionAllowance:
         """What a policy allows for a table."""
         records = policy.most_suppressed(codes.records)
-        alone = len(identifier_sets(policy)) == 1 and not any(r.relative for r in policy.require)
+        alone = len(attribute_sets(policy)) == 1 and not any(r.relative for r in policy.require)
         return cls(policy, records, records > 0 and not alone)
 
     @property
@@ -124,18 +124,18 @@ class Allowance:
         """Whether records that fail must be left out: leaving out others makes their groups smaller, and mends nothing."""
         return not self.settled or all(isinstance(r, KAnonymity) for r in self.policy.require)
 
-    def lost(self, codes: Codes, slices: Sequence[Slices]) -> int:
+    def lost(self, codes: Codes, slices: Sequence[AttributeCut]) -> int:
         """The records that must be left out of the groups by these cuts, once everything has settled."""
         if all(isinstance(r, KAnonymity) for r in self.policy.require):
             return self._smaller(codes, slices)
-        decision = Decision.of_slices(codes, slices)
+        decision = Grouping.of_slices(codes, slices)
         groups = _groups(codes, decision)
-        kept = settle(groups, self.policy.require)
+        kept = select_passing_groups(groups, self.policy.require)
         return codes.records - int(groups.size[kept].sum())
 
-    def _smaller(self, codes: Codes, slices: Sequence[Slices]) -> int:
+    def _smaller(self, codes: Codes, slices: Sequence[AttributeCut]) -> int:
         """The same where only the size of groups counts."""
-        sets = identifier_sets(self.policy)
+        sets = attribute_sets(self.policy)
         groups = threads.each(lambda of: _numbered(codes, slices, of.columns), sets)
         least = [max(r.least for r in of.require) for of in sets]
         weight, left = codes.weight.copy(), codes.records + 1
@@ -145,7 +145,7 @@ class Allowance:
         return codes.records - left
 
 
-def _numbered(codes: Codes, slices: Sequence[Slices], columns: Sequence[int]) -> NDArray[np.integer]:
+def _numbered(codes: Codes, slices: Sequence[AttributeCut], columns: Sequence[int]) -> NDArray[np.integer]:
     """A number for the group of every combination, by cuts through some attributes."""
     cut = [j for j in columns if len(slices[j].first) > 1]
     sizes = [len(slices[j].first) for j in cut]
@@ -155,7 +155,7 @@ def _numbered(codes: Codes, slices: Sequence[Slices], columns: Sequence[int]) ->
     return pack_keys(codes.quasi, cut, sizes, tables).astype(np.int64)
 
 
-def _groups(codes: Codes, decision: Decision) -> Groups:
+def _groups(codes: Codes, decision: Grouping) -> Groups:
     group = decision.placement.group
     order = np.argsort(group, kind="stable")
     start = np.searchsorted(group[order], np.arange(len(decision.lo) + 1)).astype(np.int64)

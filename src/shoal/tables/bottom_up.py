@@ -14,14 +14,14 @@ import numpy as np
 from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
-from shoal.errors import PolicyError, choices
-from shoal.pipeline.method import Common, Method
+from shoal.errors import PolicyError, list_choices
+from shoal.pipeline.method import CommonParameters, Method
 from shoal.policy import Policy
 from shoal.progress import Progress
-from shoal.recoding.grouping import Decision, Slices
-from shoal.recoding.search_path import Path, Step
-from shoal.tables.attribute_sets import Allowance, Combinations, IdentifierSet, identifier_sets
-from shoal.tables.specialization_trees import SAME, Values, class_counts
+from shoal.recoding.grouping import AttributeCut, Grouping
+from shoal.recoding.search_path import SearchPath, Step
+from shoal.tables.attribute_sets import AttributeSet, Combinations, SuppressionAllowance, attribute_sets
+from shoal.tables.specialization_trees import SAME, SpecializationTrees, class_counts
 
 ANONYMITY = ("records", "smallest")
 
@@ -59,9 +59,9 @@ class BottomUpGeneralization(Method):
         "closes values from the bottom up, those that lose least for the anonymity they bring first"
     )
 
-    path_: Path
+    path_: SearchPath
 
-    def __init__(self, policy: Policy, *, anonymity: str = "records", **common: Unpack[Common]) -> None:
+    def __init__(self, policy: Policy, *, anonymity: str = "records", **common: Unpack[CommonParameters]) -> None:
         super().__init__(policy, **common)
         self.anonymity = anonymity
 
@@ -69,10 +69,10 @@ class BottomUpGeneralization(Method):
         """The target, whose classes are counted."""
         return (self.policy.target,) if self.policy.target is not None else ()
 
-    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """The cut; ``rng`` is not used."""
         if self.anonymity not in ANONYMITY:
-            raise PolicyError(f"anonymity is counted by {self.anonymity!r}; {choices(self.anonymity, ANONYMITY)}")
+            raise PolicyError(f"anonymity is counted by {self.anonymity!r}; {list_choices(self.anonymity, ANONYMITY)}")
         for attribute in codes.attributes:
             if attribute.taxonomy is None:
                 made = (
@@ -87,7 +87,7 @@ class BottomUpGeneralization(Method):
             climb.close(climb.best())
             progress("closing", records - min(max(c.failing for c in climb.crowds), records), records)
         self.path_ = climb.path()
-        return Decision.of_slices(codes, climb.slices(), self.path_)
+        return Grouping.of_slices(codes, climb.slices(), self.path_)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class _Crowd:
     The combinations of group g are ``first[g]`` and those that come behind it in ``following``, up to ``last[g]``.
     """
 
-    of: IdentifierSet
+    of: AttributeSet
     rows: Combinations
     node: Int32Array
     size: Int64Array
@@ -123,7 +123,7 @@ class _Crowd:
     following: Int64Array
 
     @classmethod
-    def of_set(cls, codes: Codes, of: IdentifierSet, leaf: list[Int32Array]) -> _Crowd:
+    def of_set(cls, codes: Codes, of: AttributeSet, leaf: list[Int32Array]) -> _Crowd:
         """Every combination a group of its own; ``leaf`` has the value of every code of every attribute."""
         rows = Combinations.of(codes, of)
         node = np.stack(
@@ -198,13 +198,13 @@ class _Climb:
     codes: Codes
     policy: Policy
     anonymity: str
-    values: Values
+    values: SpecializationTrees
     parent: Int32Array
     above: Int32Array
     ready: set[int]
     cut: list[set[int]]
     crowds: list[_Crowd]
-    allowance: Allowance
+    allowance: SuppressionAllowance
     ncp: float
     information: float
     brings: FloatArray
@@ -215,9 +215,9 @@ class _Climb:
     @classmethod
     def of(cls, codes: Codes, policy: Policy, anonymity: str) -> _Climb:
         """Everything as it is; but what no requirement looks at is not released. Roots are numbered as the attributes."""
-        values = Values(codes.attributes, class_counts(codes, policy.target), policy.target is not None)
+        values = SpecializationTrees(codes.attributes, class_counts(codes, policy.target), policy.target is not None)
         parent = _opened(values)
-        sets = identifier_sets(policy)
+        sets = attribute_sets(policy)
         held = {j for s in sets for j in s.columns}
         fan = np.array(values.fan, np.int32)
         leaves = np.flatnonzero(fan == 0).tolist()
@@ -240,7 +240,7 @@ class _Climb:
             {x for x in inner if above[x] == 0},
             cut,
             [_Crowd.of_set(codes, s, leaf) for s in sets],
-            Allowance.of(policy, codes),
+            SuppressionAllowance.of(policy, codes),
             1 - len(held) / len(codes.attributes),
             told,
             np.zeros(len(fan)),
@@ -307,13 +307,13 @@ class _Climb:
         smallest, measures = self._smallest(), self._measures()
         self.steps.append(Step(name, label, values.children(v), gain, loss, score, smallest, measures))
 
-    def slices(self) -> tuple[Slices, ...]:
+    def slices(self) -> tuple[AttributeCut, ...]:
         """The cut as it is."""
         return tuple(self.values.slices(j, sorted(cut)) for j, cut in enumerate(self.cut))
 
-    def path(self) -> Path:
+    def path(self) -> SearchPath:
         """The steps that led here."""
-        return Path("close", tuple(self.steps), len(self.steps), *self.origin, (), "every requirement holds")
+        return SearchPath("close", tuple(self.steps), len(self.steps), *self.origin, (), "every requirement holds")
 
     def _sets(self, v: int) -> list[tuple[_Crowd, int]]:
         """The sets that hold a value's attribute, and its place in each."""
@@ -371,7 +371,7 @@ class _Climb:
         return {**found, "information": max(self.information, 0.0)} if self.values.informed else found
 
 
-def _opened(values: Values) -> Int32Array:
+def _opened(values: SpecializationTrees) -> Int32Array:
     """Make all values of all attributes; the parent of each, -1 for the topmost."""
     waiting = [values.root(j) for j in range(len(values.attributes))]
     parent = dict.fromkeys(waiting, -1)

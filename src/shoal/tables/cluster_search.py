@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from shoal import kernels, threads
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
-from shoal.pipeline.clustering import Records, meet, settled
+from shoal.pipeline.clustering import ClusteringInput, suppress_or_merge
 from shoal.policy import Policy
 from shoal.progress import Progress
-from shoal.recoding.grouping import Decision
+from shoal.recoding.grouping import Grouping
 from shoal.requirements import KAnonymity
-from shoal.requirements.requirement import whole
+from shoal.requirements.requirement import parse_whole_number
 from shoal.tables.mondrian import Mondrian
 
 LAST, SEED, RANDOM = 0, 1, 2  # the next seed: furthest from the last record, from the last seed, or a random one
@@ -54,7 +54,7 @@ class Search:
     growing: bool
     aims: Aims
 
-    def run(self, records: Records, rng: np.random.Generator, tell: Tell) -> tuple[Int32Array, Int32Array]:
+    def run(self, records: ClusteringInput, rng: np.random.Generator, tell: Tell) -> tuple[Int32Array, Int32Array]:
         """The cell and the cluster of every record; -1 where no cluster takes it. Those that had to be given up come last."""
         total, k = records.total, records.k
         start = int(rng.integers(total)) if self.mode != RANDOM else 0
@@ -85,7 +85,7 @@ class Search:
 
     def _grow(
         self,
-        records: Records,
+        records: ClusteringInput,
         count: Int64Array,
         state: Int64Array,
         chance: FloatArray,
@@ -123,21 +123,21 @@ class Search:
             tell(int(state[PICKED]))
 
 
-def clustered(
+def cluster_cells(
     codes: Codes,
     policy: Policy,
-    records: Records,
+    records: ClusteringInput,
     search: Search,
     part: int | None,
     rng: np.random.Generator,
     progress: Progress,
-) -> Decision:
+) -> Grouping:
     """The clusters that a search finds, once all of them meet the requirement."""
     progress("clustering", 0, codes.records)
     if part is None:
         cell, group = search.run(records, rng, lambda done: progress("clustering", done, codes.records))
     else:
-        cell, group = in_parts(
+        cell, group = cluster_partitions(
             codes,
             policy,
             part,
@@ -145,10 +145,10 @@ def clustered(
             rng,
             progress,
         )
-    return Decision.of_records(codes, cell, settled(records, policy, cell, group))
+    return Grouping.of_records(codes, cell, suppress_or_merge(records, policy, cell, group))
 
 
-def in_parts(
+def cluster_partitions(
     codes: Codes,
     policy: Policy,
     part: int,
@@ -161,7 +161,7 @@ def in_parts(
     Every part has at least ``part`` records and meets the requirement.
     """
     coarse = policy.model_copy(
-        update={"require": (*policy.require, KAnonymity(min(whole(part, "part", 1), codes.records)))}
+        update={"require": (*policy.require, KAnonymity(min(parse_whole_number(part, "part", 1), codes.records)))}
     )
     cut = Mondrian(coarse).decide(codes, rng=rng, progress=progress)
     number = cut.placement.group
@@ -183,6 +183,3 @@ def in_parts(
     sizes = np.concatenate(([0], np.cumsum([group.max(initial=-1) + 1 for _, group in found])))
     groups = [np.where(group < 0, -1, group + sizes[i]) for i, (_, group) in enumerate(found)]
     return np.concatenate([cell for cell, _ in found]), np.concatenate(groups).astype(np.int32)
-
-
-__all__ = ["LAST", "RANDOM", "SEED", "Aims", "Search", "clustered", "meet"]

@@ -12,16 +12,16 @@ import numpy as np
 
 from shoal.arrays import Int32Array
 from shoal.encoding.codes import Codes
-from shoal.engines import Engine, Written
+from shoal.engines import Engine, GroupColumn
 from shoal.errors import PolicyError, RequirementNotMet
-from shoal.pipeline.method import Common
+from shoal.pipeline.method import CommonParameters
 from shoal.pipeline.run import Applied, Labelled, plan_of
 from shoal.policy import Policy
 from shoal.progress import Progress
-from shoal.recoding import Field, Output, Placement, Synthesis, one_by_one
-from shoal.recoding.grouping import Decision
+from shoal.recoding import Field, Output, Placement, Synthesis, expand_placement
+from shoal.recoding.grouping import Grouping
 from shoal.recoding.publishing import Columns
-from shoal.requirements import OwnK
+from shoal.requirements import PersonalizedK
 from shoal.tables.knn import KNearest
 
 
@@ -83,7 +83,7 @@ class Condensation(KNearest):
         own_k: str | None = None,
         weights: Mapping[str, float] | str | None = None,
         part: int | None = None,
-        **common: Unpack[Common],
+        **common: Unpack[CommonParameters],
     ) -> None:
         super().__init__(policy, weights=weights, part=part, **common)
         self.own_k = own_k
@@ -104,10 +104,10 @@ class Condensation(KNearest):
         """The policy, and each record's own k."""
         return self.policy.model_copy(update={"require": (*self.policy.require, *self._wishes())})
 
-    def _wishes(self) -> tuple[OwnK, ...]:
-        return tuple(OwnK(column, self.policy.tokens) for column in self.watched())
+    def _wishes(self) -> tuple[PersonalizedK, ...]:
+        return tuple(PersonalizedK(column, self.policy.tokens) for column in self.watched())
 
-    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """The groups."""
         if self.write != "label":
             raise PolicyError(
@@ -122,7 +122,7 @@ class Condensation(KNearest):
                 )
         return super().decide(codes, rng=rng, progress=progress)
 
-    def label_groups(self, codes: Codes, decision: Decision) -> Columns:
+    def label_groups(self, codes: Codes, decision: Grouping) -> Columns:
         """The audited table shows groups by their numbers, so no group hides in the box of another."""
         return _numbered(self.policy, np.arange(len(decision.lo), dtype=np.int32))
 
@@ -135,7 +135,7 @@ class Condensation(KNearest):
         fields = tuple(Field.of(a, self.policy) for a in codes.attributes)
         bounds = {name: quasi.bounds for name, quasi in self.policy.quasi.items()}
         synthesis = Synthesis.of(codes, decision.placement, fields, output, bounds)
-        each, group = one_by_one(decision.placement)
+        each, group = expand_placement(decision.placement)
         own = tuple(_own(codes, each, column) for column in self.watched() if column not in output.kept)
 
         def table(columns: Columns) -> Engine:
@@ -152,10 +152,10 @@ def _numbered(policy: Policy, group: Int32Array) -> Columns:
     """
     first = {(requirement.on or tuple(policy.quasi))[0] for requirement in policy.require} | {next(iter(policy.quasi))}
     values, nothing = np.arange(int(group.max(initial=-1)) + 1), np.full(len(group), -1, np.int32)
-    return tuple((name, Written(name, values, group if name in first else nothing)) for name in policy.quasi)
+    return tuple((name, GroupColumn(name, values, group if name in first else nothing)) for name in policy.quasi)
 
 
-def _own(codes: Codes, each: Placement, column: str) -> tuple[str, Written]:
+def _own(codes: Codes, each: Placement, column: str) -> tuple[str, GroupColumn]:
     """A column that the groups are tested by but that is not released, for records one by one."""
     place = [s.name for s in codes.secrets].index(column)
     labels = codes.secrets[place].labels
@@ -163,6 +163,6 @@ def _own(codes: Codes, each: Placement, column: str) -> tuple[str, Written]:
     kept = each.group >= 0
     index[each.group[kept]] = codes.counts.secret[each.cell[kept], place]
     known = [label for label in labels if label is not None]  # a missing one is the last code
-    return column, Written(
+    return column, GroupColumn(
         column, np.array(known, dtype=object), np.where(index < len(known), index, -1).astype(np.int32)
     )

@@ -14,14 +14,14 @@ import numpy as np
 
 from shoal.arrays import Int32Array
 from shoal.encoding.codes import Codes
-from shoal.errors import PolicyError, choices
-from shoal.pipeline.clustering import Records
-from shoal.pipeline.method import Common, Method
+from shoal.errors import PolicyError, list_choices
+from shoal.pipeline.clustering import ClusteringInput
+from shoal.pipeline.method import CommonParameters, Method
 from shoal.policy import Policy
 from shoal.progress import Progress
-from shoal.recoding.grouping import Decision
-from shoal.requirements.requirement import real
-from shoal.tables.cluster_search import LAST, SEED, Aims, Search, clustered
+from shoal.recoding.grouping import Grouping
+from shoal.requirements.requirement import parse_real_number
+from shoal.tables.cluster_search import LAST, SEED, Aims, Search, cluster_cells
 from shoal.tables.specialization_trees import classes_of
 
 FURTHEST = ("last", "seed")
@@ -76,7 +76,7 @@ class KMember(Method):
         diversity_penalty: float = 1.0,
         weights: Mapping[str, float] | str | None = None,
         part: int | None = None,
-        **common: Unpack[Common],
+        **common: Unpack[CommonParameters],
     ) -> None:
         super().__init__(policy, **common)
         self.furthest = furthest
@@ -91,15 +91,15 @@ class KMember(Method):
         target = (self.policy.target,) if self.policy.target and _price(self.target_penalty, "target_penalty") else ()
         return (*target, *(self.policy.sensitive if self.diversity is not None else ()))
 
-    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """The clusters."""
         self.refuse_unions()
         if self.furthest not in FURTHEST:
-            raise PolicyError(f"unknown furthest {self.furthest!r}; {choices(self.furthest, FURTHEST)}")
+            raise PolicyError(f"unknown furthest {self.furthest!r}; {list_choices(self.furthest, FURTHEST)}")
         _price(self.diversity_penalty, "diversity_penalty")
-        records = Records.of(codes, self.policy, self.weights_of(codes), beside=self._class(codes))
+        records = ClusteringInput.of(codes, self.policy, self.weights_of(codes), beside=self._class(codes))
         search = Search(LAST if self.furthest == "last" else SEED, True, self._aims(codes, records))
-        return clustered(codes, self.policy, records, search, self.part, rng, progress)
+        return cluster_cells(codes, self.policy, records, search, self.part, rng, progress)
 
     def _class(self, codes: Codes) -> Int32Array | None:
         """The classes of the cells where the target is itself a quasi-identifier."""
@@ -107,7 +107,7 @@ class KMember(Method):
             return None
         return classes_of(codes, self.policy.target)[0]
 
-    def _aims(self, codes: Codes, records: Records) -> Aims:
+    def _aims(self, codes: Codes, records: ClusteringInput) -> Aims:
         """What is penalized, in the words of the kernel."""
         names = [s.name for s in codes.secrets]
         rows, price = [], []
@@ -120,7 +120,7 @@ class KMember(Method):
             price.append(self.target_penalty)
         if self.diversity is not None:
             if self.diversity not in DIVERSITY:
-                raise PolicyError(f"unknown diversity {self.diversity!r}; {choices(self.diversity, DIVERSITY)}")
+                raise PolicyError(f"unknown diversity {self.diversity!r}; {list_choices(self.diversity, DIVERSITY)}")
             if not self.policy.sensitive:
                 raise PolicyError(
                     "diversity needs a sensitive column: name it in the policy, 'sensitive: [disease]' say"
@@ -142,7 +142,7 @@ class KMember(Method):
 
 def _price(given: Any, name: str) -> float:
     """A penalty: a number of at least 0."""
-    price = real(given, name)
+    price = parse_real_number(given, name)
     if price < 0:
         raise PolicyError(f"{name} must be at least 0, not {price:g}")
     return price

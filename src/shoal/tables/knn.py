@@ -11,12 +11,12 @@ from typing import ClassVar, Unpack
 import numpy as np
 
 from shoal.encoding.codes import Codes
-from shoal.pipeline.clustering import Records
-from shoal.pipeline.method import Common, Method
+from shoal.pipeline.clustering import ClusteringInput
+from shoal.pipeline.method import CommonParameters, Method
 from shoal.policy import Policy
 from shoal.progress import Progress
-from shoal.recoding.grouping import Decision
-from shoal.tables.cluster_search import RANDOM, Aims, Search, clustered
+from shoal.recoding.grouping import Grouping
+from shoal.tables.cluster_search import RANDOM, Aims, Search, cluster_cells
 
 
 class KNearest(Method):
@@ -51,15 +51,15 @@ class KNearest(Method):
         *,
         weights: Mapping[str, float] | str | None = None,
         part: int | None = None,
-        **common: Unpack[Common],
+        **common: Unpack[CommonParameters],
     ) -> None:
         super().__init__(policy, **common)
         self.weights = weights
         self.part = part
 
-    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """The groups."""
         self.refuse_unions()
         policy = self.asked()
-        records = Records.of(codes, policy, self.weights_of(codes))
-        return clustered(codes, policy, records, Search(RANDOM, False, Aims.none()), self.part, rng, progress)
+        records = ClusteringInput.of(codes, policy, self.weights_of(codes))
+        return cluster_cells(codes, policy, records, Search(RANDOM, False, Aims.none()), self.part, rng, progress)

@@ -19,13 +19,13 @@ from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError
-from shoal.pipeline.clustering import meet
+from shoal.pipeline.clustering import meet_requirements
 from shoal.pipeline.method import LEAST_AVERAGED, Method
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding import Style
-from shoal.recoding.grouping import Decision
-from shoal.requirements import lower
+from shoal.recoding.grouping import Grouping
+from shoal.requirements import lower_requirements
 
 SMALL = (
     "mdav writes labels instead of means, since the policy allows groups of fewer than 3 records, whose mean would show each "
@@ -109,11 +109,11 @@ class MDAV(Method):
     def _small(self) -> bool:
         return self.policy.least < LEAST_AVERAGED
 
-    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """The groups; ``rng`` is not used."""
         weights, optimal = self.weights_of(codes), self._optimal(codes)
         self.refuse_unions()
-        k = lower(self.policy.require, codes.layout).least
+        k = lower_requirements(self.policy.require, codes.layout).least
         keyed, number = codes.in_keyed_order()
         cell = np.repeat(np.arange(len(number), dtype=np.int32), keyed.counts.weight)
         if k == 1:
@@ -122,7 +122,7 @@ class MDAV(Method):
             group = _optimal(keyed, k, progress)
         else:
             group = _grouped(Space.of(keyed, weights), keyed.weight, k, progress)
-        return Decision.of_records(codes, number[cell], meet(keyed, self.policy, cell, group, weights))
+        return Grouping.of_records(codes, number[cell], meet_requirements(keyed, self.policy, cell, group, weights))
 
     def _optimal(self, codes: Codes) -> bool:
         if not (self.optimal is None or isinstance(self.optimal, bool)):

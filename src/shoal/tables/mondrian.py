@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from shoal import kernels, threads
 from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
-from shoal.errors import PolicyError, choices
-from shoal.pipeline.method import Common, Method
+from shoal.errors import PolicyError, list_choices
+from shoal.pipeline.method import CommonParameters, Method
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding import Placement
-from shoal.recoding.grouping import Cuts, Decision, Regions
-from shoal.requirements import lower
+from shoal.recoding.grouping import Grouping, Regions, SplitTree
+from shoal.requirements import lower_requirements
 from shoal.tables.specialization_trees import classes_of
 
 CUTS = ("gain", "median", "target")
@@ -81,7 +81,7 @@ class Mondrian(Method):
         cut: str = "gain",
         relaxed: bool = False,
         weights: Mapping[str, float] | str | None = None,
-        **common: Unpack[Common],
+        **common: Unpack[CommonParameters],
     ) -> None:
         super().__init__(policy, **common)
         self.cut = cut
@@ -92,10 +92,10 @@ class Mondrian(Method):
         """The target, where cuts are to tell of it."""
         return (self.policy.target,) if self.cut == "target" and self.policy.target is not None else ()
 
-    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """The boxes; ``rng`` is not used."""
         if self.cut not in CUTS:
-            raise PolicyError(f"unknown cut {self.cut!r}; {choices(self.cut, CUTS)}")
+            raise PolicyError(f"unknown cut {self.cut!r}; {list_choices(self.cut, CUTS)}")
         self.refuse_unions()
         if not isinstance(self.relaxed, bool):
             raise PolicyError(f"relaxed must be true or false, not {self.relaxed!r}")
@@ -111,7 +111,7 @@ class Mondrian(Method):
         tree, ref = _joined(forest.grow(progress), len(forest.ref)), forest.ref
         regions = _regions(codes, tree, forest) if self.ends == "cut" else None
         if self.relaxed:
-            return Decision.of_records(codes, number[ref], _groups(tree)[1], regions)
+            return Grouping.of_records(codes, number[ref], _groups(tree)[1], regions)
         box = kernels.boxes.of_segments(forest.rows, tree.segment[tree.leaves], forest.width)
         del forest  # its rows are large
         return replace(_strict(codes, ref, tree, box), regions=regions)
@@ -158,7 +158,7 @@ class _Forest:
     def of(cls, codes: Codes, policy: Policy, mode: int, weights: FloatArray) -> _Forest:
         counts = codes.counts
         layout = codes.layout
-        limits = lower(policy.require, layout)
+        limits = lower_requirements(policy.require, layout)
         offset = (
             np.concatenate(([0], np.cumsum(layout.domains)[:-1])).astype(np.int64)
             if layout.domains
@@ -310,12 +310,12 @@ def _regions(codes: Codes, tree: _Tree, forest: _Forest) -> Regions:
     return Regions(lo[leaves], hi[leaves], shared[leaves])
 
 
-def _strict(codes: Codes, ref: Int32Array, tree: _Tree, box: tuple[Int32Array, Int32Array]) -> Decision:
+def _strict(codes: Codes, ref: Int32Array, tree: _Tree, box: tuple[Int32Array, Int32Array]) -> Grouping:
     leaves, by_row = _groups(tree)
     group = np.empty(len(codes.quasi), np.int32)
     group[ref] = by_row
     del by_row
     number = np.full(len(tree.attribute), -1, np.int32)
     number[leaves] = np.arange(len(leaves), dtype=np.int32)
-    cuts = Cuts(tree.attribute, tree.cut, tree.child[:, 0].copy(), tree.child[:, 1].copy(), number)
-    return Decision(Placement.whole(codes.counts, group), *box, cuts)
+    cuts = SplitTree(tree.attribute, tree.cut, tree.child[:, 0].copy(), tree.child[:, 1].copy(), number)
+    return Grouping(Placement.whole(codes.counts, group), *box, cuts)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from shoal import kernels, threads
 from shoal.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from shoal.encoding.codes import Codes
-from shoal.tables.attribute_sets import Combinations, IdentifierSet
-from shoal.tables.specialization_trees import Values
+from shoal.tables.attribute_sets import AttributeSet, Combinations
+from shoal.tables.specialization_trees import SpecializationTrees
 
 NONE, AHEAD, JOINT = 2**62, 4, 256  # as `kernels.specialize` has them
 PARALLEL = 20_000  # rows from which two threads pay
@@ -24,7 +24,7 @@ class State(Protocol):
     """What a crowd asks of the search: arrays by the numbers of the values, and the slot of every attribute's codes."""
 
     team: threads.Workers
-    values: Values
+    values: SpecializationTrees
     place: list[Int32Array]
     attribute: Int32Array
     fan: Int32Array
@@ -32,10 +32,10 @@ class State(Protocol):
 
 
 @dataclass
-class Crowd:
+class RefinedGroups:
     """The groups by one set of identifiers, refined as values are opened; see `kernels.specialize`."""
 
-    of: IdentifierSet
+    of: AttributeSet
     column: Int32Array
     quasi: Int32Array
     columns: Int64Array
@@ -56,7 +56,7 @@ class Crowd:
     smallest: int = 0
 
     @classmethod
-    def of_set(cls, codes: Codes, of: IdentifierSet, values: Values) -> Crowd:
+    def of_set(cls, codes: Codes, of: AttributeSet, values: SpecializationTrees) -> RefinedGroups:
         """All records in one group, not yet looked at; the topmost values are numbered as the attributes."""
         found = Combinations.of(codes, of)
         fields, chunks = _packed([values.widest(c) for c in of.columns], [codes.attributes[c].size for c in of.columns])

@@ -21,7 +21,7 @@ from shoal.encoding.codes import Codes
 from shoal.formats.dates import format_date
 from shoal.formats.labels import ROOT, cut_text, range_text
 from shoal.formats.numbers import format_number
-from shoal.recoding.grouping import Slices
+from shoal.recoding.grouping import AttributeCut
 
 NOTHING = 1e-12  # gains that differ by less are equal
 SAME = 1e-9  # scores that differ by less, relative to their size, are equal
@@ -92,7 +92,7 @@ def _sparse(codes: Codes, j: int, classes: Int32Array, domain: int) -> ClassCoun
 
 
 @dataclass
-class Values:
+class SpecializationTrees:
     """All values made so far; arrays by their numbers. Those of one parent follow each other.
 
     ``informed`` says that a target is there, so that gains are of information; else they are of certainty (NCP). A value
@@ -168,11 +168,11 @@ class Values:
         """What would be published for the children of a value."""
         return tuple(self._label(self.attribute[x], *part) for part in self._parts[x])
 
-    def slices(self, j: int, cut: Sequence[int], opened: int = -1) -> Slices:
+    def slices(self, j: int, cut: Sequence[int], opened: int = -1) -> AttributeCut:
         """The cut of an attribute through these values; as if one of them were opened, where asked."""
         parts = [p for x in cut for p in (self._parts[x] if x == opened else [(self.lo[x], self.hi[x], self.node[x])])]
         first, _, node = np.array(sorted(parts), np.int32).reshape(-1, 3).T
-        return Slices(first, node if self.attributes[j].taxonomy is not None else None)
+        return AttributeCut(first, node if self.attributes[j].taxonomy is not None else None)
 
     def widest(self, j: int) -> int:
         """The most children that a value of an attribute can have."""

@@ -16,16 +16,16 @@ import numpy as np
 from shoal import threads
 from shoal.arrays import BoolArray, FloatArray, Int32Array
 from shoal.encoding.codes import Codes
-from shoal.errors import PolicyError, choices
-from shoal.pipeline.method import Common, Method
+from shoal.errors import PolicyError, list_choices
+from shoal.pipeline.method import CommonParameters, Method
 from shoal.policy import Policy
 from shoal.progress import Progress
-from shoal.recoding.grouping import Decision, Slices
-from shoal.recoding.search_path import Path, Refusal, Step
-from shoal.requirements.requirement import real, whole
-from shoal.tables.attribute_sets import Allowance, identifier_sets
-from shoal.tables.partitions import Crowd
-from shoal.tables.specialization_trees import SAME, Values, class_counts
+from shoal.recoding.grouping import AttributeCut, Grouping
+from shoal.recoding.search_path import Refusal, SearchPath, Step
+from shoal.requirements.requirement import parse_real_number, parse_whole_number
+from shoal.tables.attribute_sets import SuppressionAllowance, attribute_sets
+from shoal.tables.partitions import RefinedGroups
+from shoal.tables.specialization_trees import SAME, SpecializationTrees, class_counts
 
 BY = ("score", "gain")
 SPLIT = ("best", "valid")
@@ -71,7 +71,7 @@ class TopDownSpecialization(Method):
         "opens values from the top down, those that tell most of the target for least anonymity first"
     )
 
-    path_: Path
+    path_: SearchPath
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class TopDownSpecialization(Method):
         stop_at: int | None = None,
         max_steps: int | None = None,
         seconds: float | None = None,
-        **common: Unpack[Common],
+        **common: Unpack[CommonParameters],
     ) -> None:
         super().__init__(policy, **common)
         self.by = by
@@ -95,19 +95,19 @@ class TopDownSpecialization(Method):
         """The target, whose classes are counted."""
         return (self.policy.target,) if self.policy.target is not None else ()
 
-    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Decision:
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """The cut; ``rng`` is not used."""
         if self.by not in BY:
-            raise PolicyError(f"values are chosen by {self.by!r}; {choices(self.by, BY)}")
+            raise PolicyError(f"values are chosen by {self.by!r}; {list_choices(self.by, BY)}")
         if self.split not in SPLIT:
-            raise PolicyError(f"unknown split {self.split!r}; {choices(self.split, SPLIT)}")
+            raise PolicyError(f"unknown split {self.split!r}; {list_choices(self.split, SPLIT)}")
         if self.split == "valid" and self.policy.suppress > 0:
             raise PolicyError(
                 "split='valid' cannot weigh records that may be suppressed; use split='best', or suppress: 0"
             )
-        stop_at = None if self.stop_at is None else whole(self.stop_at, "stop_at", 0)
-        max_steps = None if self.max_steps is None else whole(self.max_steps, "max_steps", 0)
-        seconds = None if self.seconds is None else real(self.seconds, "seconds")
+        stop_at = None if self.stop_at is None else parse_whole_number(self.stop_at, "stop_at", 0)
+        max_steps = None if self.max_steps is None else parse_whole_number(self.max_steps, "max_steps", 0)
+        seconds = None if self.seconds is None else parse_real_number(self.seconds, "seconds")
         if seconds is not None and seconds < 0:
             raise PolicyError(f"seconds must be at least 0, not {seconds:g}")
         until = None if seconds is None else time.monotonic() + seconds
@@ -117,7 +117,7 @@ class TopDownSpecialization(Method):
 
     def _follow(
         self, search: Search, stop_at: int | None, max_steps: int | None, until: float | None, progress: Progress
-    ) -> Decision:
+    ) -> Grouping:
         """Open one value after the other, as long as that is allowed."""
         chosen = search.slices() if stop_at == 0 else None
         ended = "no value is left that may be opened"
@@ -137,8 +137,8 @@ class TopDownSpecialization(Method):
         stand = len(search.steps) if chosen is None or stop_at is None else stop_at
         self.path_ = search.path(stand, ended)
         if chosen is None:
-            return Decision.of_slices(search.codes, search.slices(), self.path_, search.groups())
-        return Decision.of_slices(search.codes, chosen, self.path_)
+            return Grouping.of_slices(search.codes, search.slices(), self.path_, search.groups())
+        return Grouping.of_slices(search.codes, chosen, self.path_)
 
 
 @dataclass
@@ -154,9 +154,9 @@ class Search:
     by: str
     split: str
     team: threads.Workers
-    values: Values
-    crowds: list[Crowd]
-    allowance: Allowance
+    values: SpecializationTrees
+    crowds: list[RefinedGroups]
+    allowance: SuppressionAllowance
     cut: list[list[int]]
     place: list[Int32Array]
     attribute: Int32Array
@@ -174,8 +174,8 @@ class Search:
     @classmethod
     def of(cls, codes: Codes, policy: Policy, by: str, split: str, team: threads.Workers) -> Search:
         """Everything at its topmost value."""
-        sets = identifier_sets(policy)
-        values = Values(codes.attributes, class_counts(codes, policy.target), policy.target is not None)
+        sets = attribute_sets(policy)
+        values = SpecializationTrees(codes.attributes, class_counts(codes, policy.target), policy.target is not None)
         roots = [values.root(j) for j in range(len(codes.attributes))]
         search = cls(
             codes,
@@ -184,8 +184,8 @@ class Search:
             split,
             team,
             values,
-            team.each(lambda s: Crowd.of_set(codes, s, values), sets),
-            Allowance.of(policy, codes),
+            team.each(lambda s: RefinedGroups.of_set(codes, s, values), sets),
+            SuppressionAllowance.of(policy, codes),
             [[x] for x in roots],
             [values.slots(x) for x in roots],
             np.zeros(0, np.int32),
@@ -238,7 +238,7 @@ class Search:
         smallest, measures = self._smallest(), self._measures()
         self.steps.append(Step(name, label, values.children(x), gain, loss, score, smallest, measures))
 
-    def slices(self) -> tuple[Slices, ...]:
+    def slices(self) -> tuple[AttributeCut, ...]:
         """The cut as it is."""
         return tuple(self.values.slices(j, cut) for j, cut in enumerate(self.cut))
 
@@ -249,7 +249,7 @@ class Search:
                 return crowd.numbered()
         return None
 
-    def path(self, chosen: int, ended: str) -> Path:
+    def path(self, chosen: int, ended: str) -> SearchPath:
         """The steps so far, and what was left."""
         for x in np.flatnonzero(self.alive & ~self._valid()).tolist():
             self._refuse(x, self._failing(x))
@@ -258,7 +258,7 @@ class Search:
             for x in sorted((x for x in cut if x in self.refused), key=lambda x: self.values.lo[x]):
                 name, label = self.codes.attributes[j].name, self.values.label(x)
                 left.append(Refusal(name, label, self.values.children(x), self.refused[x]))
-        return Path("open", tuple(self.steps), chosen, *self.origin, tuple(left), ended)
+        return SearchPath("open", tuple(self.steps), chosen, *self.origin, tuple(left), ended)
 
     def _know(self, made: range) -> None:
         """Take up values that were just made."""

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from shoal.taxonomy.builders import PARTS, SIDES, WORDS, Balanced, Boundaries, DateParts, Maker, Mask, Widths, maker_of
+from shoal.taxonomy.builders import (
+    PARTS,
+    SIDES,
+    WORDS,
+    Balanced,
+    Boundaries,
+    DateParts,
+    Mask,
+    TreeBuilder,
+    Widths,
+    parse_tree_builder,
+)
 from shoal.taxonomy.tree import BY, Derived, Nested, Taxonomy, narrow_branches
 
 __all__ = [
@@ -14,11 +25,11 @@ __all__ = [
     "Boundaries",
     "DateParts",
     "Derived",
-    "Maker",
     "Mask",
     "Nested",
     "Taxonomy",
+    "TreeBuilder",
     "Widths",
-    "maker_of",
     "narrow_branches",
+    "parse_tree_builder",
 ]

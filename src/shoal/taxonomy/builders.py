@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from shoal.errors import DataError, PolicyError, choices
+from shoal.errors import DataError, PolicyError, list_choices
 from shoal.formats.labels import cut_text
 from shoal.formats.numbers import format_number
 from shoal.taxonomy.tree import Taxonomy
@@ -28,7 +28,7 @@ PARTS = ("day", "week", "month", "quarter", "year", "decade")
 SIDES = ("right", "left")
 
 
-class Maker(ABC):
+class TreeBuilder(ABC):
     """A rule that makes a tree. ``word`` is the key by which policies and recodings name it."""
 
     word: ClassVar[str]
@@ -43,7 +43,7 @@ class Maker(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; `maker_of` reads them."""
+        """Plain values, for JSON; `parse_tree_builder` reads them."""
 
     def tree(self, paths: Sequence[Sequence[str]], counts: Sequence[int], *, column: str) -> Taxonomy:
         """The tree over the paths of the values of a column, each with how often it occurs."""
@@ -53,7 +53,7 @@ class Maker(ABC):
 
 
 @dataclass(frozen=True)
-class Mask(Maker):
+class Mask(TreeBuilder):
     """Codes with more and more of them masked, from the right or from the left.
 
     >>> Mask("right").path("479")
@@ -66,7 +66,7 @@ class Mask(Maker):
 
     def __post_init__(self) -> None:
         if self.side not in SIDES:
-            raise PolicyError(f"a mask covers one side; {choices(self.side, SIDES)}")
+            raise PolicyError(f"a mask covers one side; {list_choices(self.side, SIDES)}")
 
     def path(self, value: Any) -> list[str]:
         """The code itself, then with one more character masked each time; one that is too long has itself alone."""
@@ -98,7 +98,7 @@ class Mask(Maker):
 
 
 @dataclass(frozen=True)
-class DateParts(Maker):
+class DateParts(TreeBuilder):
     """Dates, given in seconds since 1970-01-01, in coarser and coarser parts.
 
     >>> DateParts(("day", "month", "year", "decade")).path(486259200.0)
@@ -144,7 +144,7 @@ class DateParts(Maker):
         return {self.word: list(self.parts)}
 
 
-class Intervals(Maker):
+class Intervals(TreeBuilder):
     """Numbers under intervals that nest, from fine to coarse; the leaf is the number itself."""
 
     @abstractmethod
@@ -241,7 +241,7 @@ class Boundaries(Intervals):
 
 
 @dataclass(frozen=True)
-class Balanced(Maker):
+class Balanced(TreeBuilder):
     """A balanced tree over the values that occur (see `Taxonomy.balanced`), which are numbers or texts.
 
     >>> Balanced(2, numeric=True).path(20.0), Balanced(2).path("clerk")
@@ -275,7 +275,7 @@ class Balanced(Maker):
         return {self.word: self.fanout, "numeric": self.numeric}
 
 
-_READ: dict[str, Callable[[Mapping[str, Any]], Maker]] = {
+_READ: dict[str, Callable[[Mapping[str, Any]], TreeBuilder]] = {
     Mask.word: lambda found: Mask(found["mask"]),
     DateParts.word: lambda found: DateParts(tuple(found["date"])),
     Widths.word: lambda found: Widths(tuple(found["widths"]), found["origin"]),
@@ -285,10 +285,10 @@ _READ: dict[str, Callable[[Mapping[str, Any]], Maker]] = {
 WORDS = tuple(_READ)
 
 
-def maker_of(found: Mapping[str, Any]) -> Maker | None:
+def parse_tree_builder(found: Mapping[str, Any]) -> TreeBuilder | None:
     """The maker that plain values name by its word; None where they name none.
 
-    >>> maker_of({"mask": "right"}), maker_of({})
+    >>> parse_tree_builder({"mask": "right"}), parse_tree_builder({})
     (Mask(side='right'), None)
     """
     return next((read(found) for word, read in _READ.items() if found.get(word) is not None), None)

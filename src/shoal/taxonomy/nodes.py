@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from shoal.arrays import BoolArray, Int32Array
-from shoal.errors import DataError, some
+from shoal.errors import DataError, list_some
 
 LEAF: Any = object()  # what stands below a leaf while a tree is built
 HIGHEST = (
@@ -116,7 +116,7 @@ class Builder:
 
     def _refuse_doubles(self) -> None:
         if self.twice:
-            raise DataError(f"taxonomy: values occur more than once: {some(dict.fromkeys(self.twice))}")
+            raise DataError(f"taxonomy: values occur more than once: {list_some(dict.fromkeys(self.twice))}")
         owner: dict[str, int] = {}
         children = Counter(self.parent)
         for node, label in enumerate(self.label):

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from shoal.arrays import BoolArray, FloatArray, Int32Array
-from shoal.errors import DataError, PolicyError, choices, some
+from shoal.errors import DataError, PolicyError, list_choices, list_some
 from shoal.formats.labels import ROOT, branch_text
 from shoal.formats.numbers import format_number, parse_number
 from shoal.taxonomy import tree_files
@@ -125,7 +125,7 @@ class Taxonomy:
             raise PolicyError(f"the fanout of a balanced tree is a whole number from 2 up, not {fanout!r}")
         wrong = [w for w in frequencies.values() if not float(w).is_integer() or w < 0]
         if wrong:
-            raise DataError(f"taxonomy: frequencies are counts, not {some(wrong)}")
+            raise DataError(f"taxonomy: frequencies are counts, not {list_some(wrong)}")
         values, text, label = _ordered(frequencies)
         levels = joined([int(frequencies[v]) for v in values], int(fanout))
         ways = [[text(v)] for v in values]
@@ -221,7 +221,9 @@ class Taxonomy:
         lost = [v for v in values if v not in self.code]
         if lost:
             where = "the taxonomy misses values" if column is None else _misses(column)
-            raise DataError(f"{where}: {some(lost)}; add them to the tree, mend them, or list them under 'missing:'")
+            raise DataError(
+                f"{where}: {list_some(lost)}; add them to the tree, mend them, or list them under 'missing:'"
+            )
         return np.array([self.code[v] for v in values], np.int32)
 
     def with_missing(self) -> Taxonomy:
@@ -265,7 +267,7 @@ class Taxonomy:
         if (keep is None) == (skip is None):
             raise PolicyError("say which levels to keep or which to skip, one of the two")
         if by not in BY:
-            raise PolicyError(f"levels are counted by {by!r}; {choices(by, BY)}")
+            raise PolicyError(f"levels are counted by {by!r}; {list_choices(by, BY)}")
         number = self.level if by == "level" else self.height
         inner = self.height > 0
         inner[:1] = False
@@ -274,7 +276,7 @@ class Taxonomy:
         unknown = [n for n in named if n not in there]
         if unknown and not self.made:
             listed = f"choose from {', '.join(map(str, there))}" if there else "it has a root and leaves alone"
-            raise PolicyError(f"the tree has no inner {by} {some(unknown)}; {listed}")
+            raise PolicyError(f"the tree has no inner {by} {list_some(unknown)}; {listed}")
         return self._without(inner & np.isin(number, named, invert=keep is not None))
 
     def _without(self, out: BoolArray) -> Taxonomy:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from shoal.errors import DataError, EngineError, some, visible
+from shoal.errors import DataError, EngineError, escape_invisible, list_some
 from shoal.formats.formulas import escape_formula, restore_formula
 from shoal.formats.yaml_text import read_file, read_yaml
 
@@ -45,7 +45,9 @@ def yaml_of(nested: Any) -> str:
         return str(yaml.safe_dump(nested, allow_unicode=unicode, **options))
 
     text = dump(unicode=True)
-    return text if visible(text, keep="\n") == text else dump(unicode=False)  # YAML's own escapes, read back the same
+    return (
+        text if escape_invisible(text, keep="\n") == text else dump(unicode=False)
+    )  # YAML's own escapes, read back the same
 
 
 def rows_of(text: str) -> list[list[str]]:
@@ -72,7 +74,9 @@ def csv_of(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     labels = dict.fromkeys(label for row in rows for label in row)
     frail = [label for label in labels if label != label.strip() or not label]
     if frail:
-        raise DataError(f"labels that are empty or begin or end in a space are lost in CSV: {some(frail)}; use YAML")
+        raise DataError(
+            f"labels that are empty or begin or end in a space are lost in CSV: {list_some(frail)}; use YAML"
+        )
     doubtful = any(sign in label for label in labels for sign in ',;"\r\n')
     text = io.StringIO(newline="")
     csv.writer(

@@ -25,13 +25,13 @@ import pyarrow.csv as pc_csv
 from shoal import kernels, threads
 from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines import column_values, fingerprint, table_files
-from shoal.engines.duckdb.output import Release, Staged
-from shoal.engines.duckdb.partitions import Keys, divided, part_of, scatter, scattered
-from shoal.engines.duckdb.session import Home
+from shoal.engines.duckdb.output import ReleaseWriter, StagedTable
+from shoal.engines.duckdb.partitions import Keys, part_of, partition_table, scatter, scattered
+from shoal.engines.duckdb.session import Session
 from shoal.engines.duckdb.sources import BATCH, CHANGED, Source, name, normalized, scan, source_of, text
-from shoal.engines.protocol import Counts, Dictionary, Distinct, Division, Format, Plan, Reading, Schema, digest_of
+from shoal.engines.protocol import Counts, Dictionary, Distinct, Format, Partitioning, Plan, Reading, Schema, digest_of
 from shoal.engines.resources import Resources
-from shoal.errors import DataError, EngineError, PolicyError, choices
+from shoal.errors import DataError, EngineError, PolicyError, list_choices
 
 DIGITS = 38  # that DuckDB's decimals have
 
@@ -64,7 +64,7 @@ class _Counted:
 class DuckEngine:
     """A table that DuckDB reads from Parquet files, with the codes of the columns that were encoded."""
 
-    home: Home
+    home: Session
     source: Source
     codings: Mapping[str, _Coding] = field(default_factory=dict)
     carry: tuple[str, ...] | None = None
@@ -73,7 +73,7 @@ class DuckEngine:
     @classmethod
     def open(cls, data: Any, resources: Resources) -> DuckEngine:
         """Files, folders of files, a connection, a table or a relation."""
-        home = Home(resources)
+        home = Session(resources)
         try:
             return cls(home, source_of(data, home))
         except BaseException:
@@ -105,7 +105,7 @@ class DuckEngine:
             records = found["records"].to_numpy()
             self.source.refuse_miscounted(int(records.sum()))
             present = raw.is_valid().to_numpy(zero_copy_only=False)
-            kept, target = column_values.settled(raw.filter(pa.array(present)), column, reading)
+            kept, target = column_values.unify_values(raw.filter(pa.array(present)), column, reading)
             place = np.full(len(raw), -1, np.int32)
             place[present] = target
             tally = np.bincount(place + 1, records, minlength=len(kept) + 1).astype(np.int64)
@@ -116,7 +116,7 @@ class DuckEngine:
     def _raw(self, column: str) -> str:
         """The table of a column's raw values, numbered, with the records of each."""
         if column not in self.source.names:
-            raise PolicyError(f"column {column!r} is not in the table; {choices(column, list(self.source.names))}")
+            raise PolicyError(f"column {column!r} is not in the table; {list_choices(column, list(self.source.names))}")
         if ("raw", column) not in self._seen:
             table, raw = self.home.fresh("raw"), name(column)
             self._refuse_strange(column)
@@ -157,14 +157,14 @@ class DuckEngine:
             codings[column] = _Coding(table, int(target.max(initial=0)) + 1)
         return replace(self, codings=codings, carry=None if carry is None else tuple(dict.fromkeys(carry)), _seen={})
 
-    def divide(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Division:
+    def divide(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Partitioning:
         """One part, unless there are more cells than may be held at once.
 
         Where nothing is to be released, parts are ranges of the keys.
         """
         if self.carry is not None:
             return self._staged(quasi, secret, least).parts
-        return Division.listed(len(self._counted(quasi, secret).ends))
+        return Partitioning.listed(len(self._counted(quasi, secret).ends))
 
     def count(self, quasi: Sequence[str], secret: Sequence[str] = (), *, part: int | None = None) -> Counts:
         """Counted cells over columns that were encoded, sorted by their codes."""
@@ -224,7 +224,7 @@ class DuckEngine:
         carried = [f"{normalized(c, self.source.types[c])} AS c{i}" for i, c in enumerate(carry)]
         return f"SELECT {', '.join([*keys.packed(codes), *carried])} FROM {self.source.sql} s {' '.join(joins)}"
 
-    def _staged(self, quasi: Sequence[str], secret: Sequence[str], least: int = 1) -> Staged:
+    def _staged(self, quasi: Sequence[str], secret: Sequence[str], least: int = 1) -> StagedTable:
         """Put aside what the release needs, once."""
         wanted = (tuple(quasi), tuple(secret))
         if self.carry is None:
@@ -240,16 +240,16 @@ class DuckEngine:
             self.source.refuse_changed()
             sql = scan([file])
             self.source.refuse_miscounted(self.home.rows(f"SELECT count(*) FROM {sql}")[0][0])
-            parts = divided(self.home, keys, sql, len(quasi), least)
+            parts = partition_table(self.home, keys, sql, len(quasi), least)
             if parts.parts > 1:
                 assert parts.folder is not None  # noqa: S101
                 scatter(self.home, f"SELECT *, {part_of(keys, parts)} AS part FROM {sql}", parts.folder)
                 file.unlink()
-            self._seen[wanted] = Staged(keys, carry, sql, parts)
-        found: Staged = self._seen[wanted]
+            self._seen[wanted] = StagedTable(keys, carry, sql, parts)
+        found: StagedTable = self._seen[wanted]
         return found
 
-    def _part(self, staged: Staged, part: int) -> str:
+    def _part(self, staged: StagedTable, part: int) -> str:
         if staged.parts.parts == 1:
             return staged.sql
         assert staged.parts.folder is not None  # noqa: S101
@@ -261,7 +261,7 @@ class DuckEngine:
 
     def apply(self, plans: Iterable[Plan]) -> DuckEngine:
         """The released data, in files of their own; what is published is sorted by what stands in it."""
-        release = Release(self.home, self.source)
+        release = ReleaseWriter(self.home, self.source)
         for plan in plans:
             counts, staged, words = self._seen["counted"]
             if plan.counts is not counts:

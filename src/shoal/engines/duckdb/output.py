@@ -14,47 +14,47 @@ import pyarrow as pa
 from shoal.arrays import Int64Array
 from shoal.engines import fingerprint
 from shoal.engines.duckdb.partitions import Keys, scatter, scattered
-from shoal.engines.duckdb.session import Home, TooLittle
+from shoal.engines.duckdb.session import OutOfMemory, Session
 from shoal.engines.duckdb.sources import CHANGED, Source, name, parquet, scan, text
 from shoal.engines.keyed_hash import KeyedHash
-from shoal.engines.protocol import Dealing, Division, Kept, Plan, Written
+from shoal.engines.protocol import GroupColumn, KeptColumn, KeyedOrder, Partitioning, Plan
 from shoal.errors import DataError
 
 ROW_GROUP = 122_880  # records
 
 
 @dataclass(frozen=True)
-class Staged:
+class StagedTable:
     """What was put aside of every record: keys as ``k0``, ``k1``…, carried columns as ``c0``, ``c1``…"""
 
     keys: Keys
     columns: tuple[str, ...]
     sql: str
-    parts: Division
+    parts: Partitioning
 
     def column(self, wanted: str) -> str:
         """What a carried column is called."""
         return f"c{self.columns.index(wanted)}"
 
 
-class Release:
+class ReleaseWriter:
     """The records of each part with their groups, and what is written for these.
 
     A group is told by the *rank* of what is written for it, so that groups that look alike are one, and the order of the ranks
     says nothing but what is published.
     """
 
-    def __init__(self, home: Home, source: Source) -> None:
+    def __init__(self, home: Session, source: Source) -> None:
         self.home, self.source = home, source
         self.groups = ""
         self.placed: list[str] = []
         self.loose: list[str] = []  # tables that a part needs
-        self.columns: tuple[Kept | Written, ...] = ()
-        self.staged: Staged | None = None
+        self.columns: tuple[KeptColumn | GroupColumn, ...] = ()
+        self.staged: StagedTable | None = None
         self.mixing: dict[KeyedHash, str] = {}
         self.total = self.records = 0
 
-    def place(self, plan: Plan, staged: Staged, part: str, cells: Sequence[Int64Array]) -> None:
+    def place(self, plan: Plan, staged: StagedTable, part: str, cells: Sequence[Int64Array]) -> None:
         """Give the records of a part their groups; ``cells`` are the keys of its cells."""
         self.columns, self.staged = plan.columns, staged
         count = int(plan.group.max(initial=-1)) + 1
@@ -84,8 +84,8 @@ class Release:
         self.home.drop(*self.loose)
         self.loose.clear()
 
-    def _written(self) -> list[Written]:
-        return [column for column in self.columns if isinstance(column, Written)]
+    def _written(self) -> list[GroupColumn]:
+        return [column for column in self.columns if isinstance(column, GroupColumn)]
 
     def _ranked(self) -> str:
         """Every group with the rank of what is written for it."""
@@ -93,7 +93,7 @@ class Release:
         return f"SELECT *, dense_rank() OVER (ORDER BY {by}) AS r FROM {self.groups}"
 
     def _grouped(
-        self, plan: Plan, staged: Staged, part: str, words: Mapping[str, Int64Array], number: Int64Array
+        self, plan: Plan, staged: StagedTable, part: str, words: Mapping[str, Int64Array], number: Int64Array
     ) -> str:
         """The records of a part with the numbers of their groups as ``g``; the key is left behind."""
         keys = staged.keys
@@ -136,13 +136,13 @@ class Release:
             f"{query} UNION ALL SELECT g{shown} FROM ({numbered}) s JOIN {dealt} USING ({keys.words}, o) WHERE g >= 0"
         )
 
-    def _mixing(self, order: Dealing) -> str:
+    def _mixing(self, order: KeyedOrder) -> str:
         """The name of a function in SQL that hashes pairs of hashes, as the engine in memory does."""
         if order.hash not in self.mixing:
             self.mixing[order.hash] = self.home.function("mix", order.hash.mix)
         return self.mixing[order.hash]
 
-    def _hashes(self, order: Dealing, staged: Staged, divided: str) -> list[tuple[str, str]]:
+    def _hashes(self, order: KeyedOrder, staged: StagedTable, divided: str) -> list[tuple[str, str]]:
         """For each column a table of its values, among some records, with the hash by which records are dealt."""
         found = []
         for column in order.columns:
@@ -169,14 +169,14 @@ class Release:
     def _sorted(self, placed: str, labels: str) -> str:
         """Records with what is written for them, in the order of that and of the other columns."""
         assert self.staged is not None  # noqa: S101  there is at least one part
-        kept = [self.staged.column(column.name) for column in self.columns if isinstance(column, Kept)]
+        kept = [self.staged.column(column.name) for column in self.columns if isinstance(column, KeptColumn)]
         content = f", hash({', '.join(kept)}) AS h" if kept else ""
         rows = f"(SELECT *{content} FROM {placed} ORDER BY g{', h' if kept else ''})"
         shown, written = [], 0
         for column in self.columns:
-            place = f"p.{self.staged.column(column.name)}" if isinstance(column, Kept) else f"l.w{written}"
+            place = f"p.{self.staged.column(column.name)}" if isinstance(column, KeptColumn) else f"l.w{written}"
             shown.append(f"{place} AS {name(column.name)}")
-            written += isinstance(column, Written)
+            written += isinstance(column, GroupColumn)
         return f"SELECT {', '.join(shown)} FROM {rows} p JOIN {labels} l USING (g)"
 
     def _gathered(self, labels: str) -> Source:
@@ -249,7 +249,7 @@ class Release:
             self.home.run("SET threads = 1")
         try:
             self.home.run(copy)
-        except TooLittle:  # what several threads hold at once one may still have room for
+        except OutOfMemory:  # what several threads hold at once one may still have room for
             self.home.run("SET threads = 1")
             self.home.run(copy)
         finally:
@@ -258,14 +258,14 @@ class Release:
     def _types(self) -> dict[str, pa.DataType]:
         found = {}
         for column in self.columns:
-            if isinstance(column, Kept):
+            if isinstance(column, KeptColumn):
                 found[column.name] = self.source.types[column.name]
             else:
                 found[column.name] = pa.string() if column.values.dtype == object else pa.array(column.values[:0]).type
         return found
 
 
-def _labels(column: Written, count: int) -> pa.Array:
+def _labels(column: GroupColumn, count: int) -> pa.Array:
     kind = pa.string() if column.values.dtype == object else None
     index = column.index[:count]
     return pa.DictionaryArray.from_arrays(pa.array(index, mask=index < 0), pa.array(column.values, kind))

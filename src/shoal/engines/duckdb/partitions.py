@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from shoal.arrays import Int64Array
-from shoal.engines.duckdb.session import Home
+from shoal.engines.duckdb.session import Session
 from shoal.engines.duckdb.sources import scan, text
-from shoal.engines.protocol import Division
+from shoal.engines.protocol import Partitioning
 
 LIMIT = 2**63
 SMALL = 0.1  # of a part
@@ -72,7 +72,7 @@ Node = tuple[int, int, "Node", "Node"] | None  # column, last code to the left, 
 Region = tuple[tuple[int, int, int], ...]  # column, first and last code
 
 
-def divided(home: Home, keys: Keys, staged: str, quasi: int, least: int) -> Division:
+def partition_table(home: Session, keys: Keys, staged: str, quasi: int, least: int) -> Partitioning:
     """The parts of the records that were put aside, none of which has more cells than may be held at once.
 
     The column with the most codes is cut at quantiles of the cells; what is still too large after that, because one code has
@@ -80,7 +80,7 @@ def divided(home: Home, keys: Keys, staged: str, quasi: int, least: int) -> Divi
     """
     most = home.resources.most
     if home.rows(f"SELECT count(*) FROM {staged}")[0][0] <= most:
-        return Division.whole()
+        return Partitioning.whole()
     cells = home.place("cells").with_suffix(".parquet")
     home.run(
         f"COPY (SELECT {keys.words}, count(*) AS records FROM {staged} GROUP BY ALL) TO {text(str(cells))} (FORMAT parquet)"
@@ -90,13 +90,13 @@ def divided(home: Home, keys: Keys, staged: str, quasi: int, least: int) -> Divi
     tree = _cut(home, keys, scan([cells]), (), widest, (most, least))
     cells.unlink()
     if tree is None:
-        return Division.whole()
+        return Partitioning.whole()
     folder = home.place("parts")
     folder.mkdir(mode=0o700)
     return replace(_division(tree), folder=folder, owner=home)
 
 
-def _cut(home: Home, keys: Keys, cells: str, region: Region, widest: Sequence[int], limits: tuple[int, int]) -> Node:
+def _cut(home: Session, keys: Keys, cells: str, region: Region, widest: Sequence[int], limits: tuple[int, int]) -> Node:
     where = " AND ".join(f"{keys.code(j)} BETWEEN {lo} AND {hi}" for j, lo, hi in region) or "true"
     for column in widest:
         rows = home.arrow(
@@ -145,7 +145,7 @@ def _halved(column: int, cuts: Sequence[int], below: Sequence[Node]) -> Node:
     return column, cuts[middle], left, _halved(column, cuts[middle + 1 :], below[middle + 1 :])
 
 
-def _division(tree: Node) -> Division:
+def _division(tree: Node) -> Partitioning:
     rows: list[list[int]] = []
     parts = 0
 
@@ -162,10 +162,10 @@ def _division(tree: Node) -> Division:
 
     number(tree)
     column, at, left, right, part = np.array(rows, np.int32).T.copy()
-    return Division(column, at, left, right, part)
+    return Partitioning(column, at, left, right, part)
 
 
-def part_of(keys: Keys, division: Division, node: int = 0) -> str:
+def part_of(keys: Keys, division: Partitioning, node: int = 0) -> str:
     """The part that a record belongs to, by its key, in SQL."""
     column = int(division.column[node])
     if column < 0:
@@ -174,7 +174,7 @@ def part_of(keys: Keys, division: Division, node: int = 0) -> str:
     return f"CASE WHEN {keys.code(column)} <= {int(division.at[node])} THEN {left} ELSE {right} END"
 
 
-def scatter(home: Home, query: str, folder: Path) -> None:
+def scatter(home: Session, query: str, folder: Path) -> None:
     """Put records into files of their own by what the query calls their ``part``."""
     home.run(f"SET partitioned_write_flush_threshold = {FLUSH}")
     home.run(

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 THREAD = 150 * 10**6  # bytes that one thread of DuckDB needs to sort and to write
 OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-_lasting: list[Home] = []  # homes whose tables were handed out: they stay until the program ends
+_lasting: list[Session] = []  # homes whose tables were handed out: they stay until the program ends
 
 
-class Home:
+class Session:
     """A connection of its own, so that nothing of the user's is touched, and a folder (mode 700) for what is put aside.
 
     The folder holds raw data. It is removed when nobody needs it any more, at the latest when the program ends; see
@@ -64,23 +64,23 @@ class Home:
 
     def run(self, sql: str) -> None:
         """Carry out a statement."""
-        with told():
+        with explain_error():
             self.connection.execute(sql)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The few rows that a query gives."""
-        with told():
+        with explain_error():
             return self.connection.execute(sql).fetchall()
 
     def arrow(self, sql: str) -> Any:
         """What a query gives, as an Arrow table."""
-        with told():
+        with explain_error():
             return self.connection.sql(sql).to_arrow_table()
 
     def put(self, word: str, table: Any) -> str:
         """A table made of an Arrow table; its name."""
         name = self.fresh(word)
-        with told():
+        with explain_error():
             self.connection.register("given", table)
             self.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM given")
             self.connection.unregister("given")
@@ -94,7 +94,7 @@ class Home:
             return pa.array(pairs(first.to_numpy(), second.to_numpy()), pa.uint64())
 
         name = self.fresh(word)
-        with told():
+        with explain_error():
             make: Any = self.connection.create_function
             make(name, of_arrays, ["UBIGINT", "UBIGINT"], "UBIGINT", type="arrow")
         return name
@@ -113,7 +113,7 @@ class Home:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def explain_error() -> Iterator[None]:
     """DuckDB's errors as ours, without what they quote from the data."""
     duckdb = _duckdb()
     try:
@@ -138,7 +138,7 @@ def _ours(error: Exception, duckdb: Any) -> EngineError:
             "temp"
         )
     if isinstance(error, duckdb.OutOfMemoryException):
-        return TooLittle(
+        return OutOfMemory(
             "the memory limit is too small for this table; raise memory, or lower combinations so that it is worked on in "
             "smaller parts"
         )
@@ -146,7 +146,7 @@ def _ours(error: Exception, duckdb: Any) -> EngineError:
     return EngineError(said or f"DuckDB could not do it: {type(error).__name__}; {HELP}")
 
 
-class TooLittle(EngineError):
+class OutOfMemory(EngineError):
     """The memory is too small for what was asked."""
 
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.engines import frames, table_files
-from shoal.engines.duckdb.session import OFFLINE, Home, told
+from shoal.engines.duckdb.session import OFFLINE, Session, explain_error
 from shoal.engines.protocol import Format, format_of
 from shoal.engines.resources import DATABASES
-from shoal.errors import DataError, EngineError, some
+from shoal.errors import DataError, EngineError, list_some
 from shoal.formats.numbers import EXACT
 
 ENDINGS = (".csv", ".tsv", ".gz", ".parquet", ".pq")  # of the files that a folder may hold
@@ -66,8 +66,8 @@ class Source:
             listed,
         ) in together.items():  # DuckDB would look for partitions in all of the path, ours are below the root
             pairs = zip(self.partitions, values, strict=True)
-            told = ", ".join(f"{'NULL' if v is None else text(v)}::VARCHAR AS {name(n)}" for n, v in pairs)
-            queries.append(f"SELECT *, {told} FROM {scan(listed)}")
+            explain_error = ", ".join(f"{'NULL' if v is None else text(v)}::VARCHAR AS {name(n)}" for n, v in pairs)
+            queries.append(f"SELECT *, {explain_error} FROM {scan(listed)}")
         return f"({' UNION ALL BY NAME '.join(queries)})"
 
     def refuse_miscounted(self, rows: int) -> None:
@@ -141,13 +141,13 @@ def name(value: str) -> str:
 
 def normalized(column: str, kind: pa.DataType) -> str:
     """A column ``s."name"`` as it is released, in SQL; see `files.normalize`."""
-    raw, told = f"s.{name(column)}", _kind(kind)
-    if told == "float":
+    raw, explain_error = f"s.{name(column)}", _kind(kind)
+    if explain_error == "float":
         return f"CASE WHEN isnan({raw}) THEN NULL WHEN {raw} = 0 THEN 0 ELSE {raw} END"
-    return f"nullif({raw}, '')" if told in ("text", "bytes") else raw
+    return f"nullif({raw}, '')" if explain_error in ("text", "bytes") else raw
 
 
-def source_of(data: Any, home: Home) -> Source:
+def source_of(data: Any, home: Session) -> Source:
     """What the user passed, as Parquet files: their own, or files made of it in the home."""
     duckdb = home.duckdb
     if isinstance(data, (str, Path)):
@@ -157,7 +157,7 @@ def source_of(data: Any, home: Home) -> Source:
         path = path.absolute()  # libraries take a name such as 's3:x' for an address on the network
         if path.suffix.lower() in DATABASES:
             try:
-                with told():
+                with explain_error():
                     database = duckdb.connect(str(path), read_only=True, config=OFFLINE)
             except EngineError as error:
                 raise DataError(f"cannot open {path.name!r} as a DuckDB database: {error}") from None
@@ -167,9 +167,9 @@ def source_of(data: Any, home: Home) -> Source:
         return _relation(_only_table(data), home)
     if isinstance(data, duckdb.DuckDBPyRelation):
         return _relation(data, home)
-    frame = frames.opened(data)
+    frame = frames.open_frame(data)
     file = home.place("given").with_suffix(".parquet")
-    listed = {n: table_files.storable(frames.arrow(frame.get_column(n))) for n in frame.columns}
+    listed = {n: table_files.storable(frames.to_arrow(frame.get_column(n))) for n in frame.columns}
     for column, array in listed.items():
         _refuse_unwritable(column, array)
     with table_files.writing(file):
@@ -211,14 +211,16 @@ def parquet(
     return Source(tuple(listed), tuple(names), types, rows, format, parted, stamps, root, own, folders)
 
 
-def _folder(path: Path, home: Home, name: str) -> Source:
+def _folder(path: Path, home: Session, name: str) -> Source:
     """All CSV or all Parquet files under a folder, those that are hidden or empty left out; errors call it by ``name``."""
     found = [file for file in _walked(path, set()) if file.stat().st_size]
     if not found:
         raise DataError(f"the folder {name!r} holds no CSV or Parquet file")
     other = [str(file.relative_to(path)) for file in found if file.suffix.lower() not in ENDINGS]
     if other:
-        raise DataError(f"the folder {name!r} holds files that are no CSV or Parquet: {some(other)}; move them away")
+        raise DataError(
+            f"the folder {name!r} holds files that are no CSV or Parquet: {list_some(other)}; move them away"
+        )
     formats = {format_of(file) for file in found}
     if len(formats) > 1:
         raise DataError(f"the folder {name!r} holds CSV and Parquet files; keep one kind in it")
@@ -239,7 +241,7 @@ def _walked(folder: Path, seen: set[Path]) -> Iterator[Path]:
             yield path
 
 
-def _files(listed: Sequence[Path], home: Home, root: Path | None) -> Source:
+def _files(listed: Sequence[Path], home: Session, root: Path | None) -> Source:
     if format_of(listed[0]) == "parquet":
         return parquet(listed, "parquet", root=root, stamped=True)
     made, before = [], _stamps(listed)
@@ -256,9 +258,9 @@ def _files(listed: Sequence[Path], home: Home, root: Path | None) -> Source:
     return parquet(made, "csv", root=None if root is None else home.folder / "csv", own=True)
 
 
-def _relation(relation: Any, home: Home) -> Source:
+def _relation(relation: Any, home: Session) -> Source:
     """A relation as it is now; whatever happens to its tables later does not matter."""
-    with told():
+    with explain_error():
         _refuse_alike(relation.columns)
         shown = [_storable(n, str(kind)) for n, kind in zip(relation.columns, relation.types, strict=True)]
         relation = relation.project(", ".join(shown))
@@ -278,10 +280,10 @@ def _storable(column: str, kind: str) -> str:
 
 def _only_table(connection: Any) -> Any:
     """The table of a connection that has only one."""
-    with told():
+    with explain_error():
         found = connection.sql("SELECT table_schema, table_name FROM information_schema.tables ORDER BY ALL").fetchall()
     if len(found) != 1:
-        named = some([n for _, n in found]) if found else "none"
+        named = list_some([n for _, n in found]) if found else "none"
         raise DataError(f"the database has {len(found)} tables ({named}); pass one of them, as connection.table(name)")
     return connection.table(".".join(map(name, found[0])))
 
@@ -298,12 +300,12 @@ def _short(path: Path, root: Path | None) -> str:
 
 
 def _refuse_different(file: str, names: Sequence[str], first: str, wanted: Sequence[str]) -> None:
-    frames.refuse_twice(names)
+    frames.refuse_duplicate_names(names)
     absent, more = [n for n in wanted if n not in names], [n for n in names if n not in wanted]
     for columns, one, other in ((absent, file, first), (more, first, file)):
         if columns:
             raise DataError(
-                f"the file {one!r} lacks columns that {other!r} has: {some(columns)}; all files of a folder must have the "
+                f"the file {one!r} lacks columns that {other!r} has: {list_some(columns)}; all files of a folder must have the "
                 "same columns"
             )
 
@@ -364,7 +366,7 @@ def _refuse_alike(names: Sequence[str]) -> None:
             )
         if not given:
             raise EngineError("DuckDB cannot hold a column without a name; rename it, or use engine='memory'")
-    frames.refuse_twice(names)
+    frames.refuse_duplicate_names(names)
 
 
 def _stamps(listed: Sequence[Path]) -> tuple[tuple[int, ...], ...]:

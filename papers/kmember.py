@@ -224,7 +224,9 @@ def in_order(frame: pd.DataFrame, k: int, pieces: int = 4) -> list[Quarter]:
     groups = int(group.max()) + 1
     piece = group * pieces // groups
     losses = [
-        float(kernels.cluster_merging.loss(records.rows, cell[piece == i], group[piece == i], groups, records.geometry))
+        float(
+            kernels.cluster_merging.loss(records.rows, cell[piece == i], group[piece == i], groups, records.loss_tables)
+        )
         for i in range(pieces)
     ]
     place = QUASI.index("native-country")

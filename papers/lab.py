@@ -95,7 +95,7 @@ class Lab:
         vars(method)["decide"] = timed
         release = method.release(self.frame, seed=seed, progress=tell)
         if times > 1:
-            codes = encode_and_count(open_data(self.frame), method.policy, also=method.watched())[0]
+            codes = encode_and_count(open_data(self.frame), method.policy, also=method.extra_columns())[0]
             for _ in range(times - 1):
                 timed(codes, rng=np.random.default_rng(seed or 0), progress=tell)
         return Run(release.measures, min(spent), at["writing"] - at.get("improving", at["writing"]), mixed[0])
@@ -103,10 +103,10 @@ class Lab:
 
 def _mixed(codes: Codes, decision: Grouping) -> int:
     """The records that are not of the most frequent class of their cluster; 0 where the method does not look at the class."""
-    names = [s.name for s in codes.secrets]
+    names = [s.name for s in codes.sensitive]
     if adult.CLASS not in names:
         return 0
     place, column = decision.placement, names.index(adult.CLASS)
-    counts = np.zeros((len(decision.lo), len(codes.secrets[column].labels)), np.int64)
-    np.add.at(counts, (place.group, codes.counts.secret[place.cell, column]), place.weight)
+    counts = np.zeros((len(decision.lo), len(codes.sensitive[column].labels)), np.int64)
+    np.add.at(counts, (place.group, codes.counts.sensitive[place.cell, column]), place.count)
     return int((counts.sum(axis=1) - counts.max(axis=1)).sum())

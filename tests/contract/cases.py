@@ -133,7 +133,7 @@ def suited(case: Case, method: str, parameters: dict[str, object] | None = None)
         return Case(case.frame, case.policy.model_copy(update={"suppress": 0.0}))
     if method != "bottom-up":
         return case
-    plain = {name: q for name, q in case.policy.quasi.items() if q.kind != "categorical" and q.maker is None}
+    plain = {name: q for name, q in case.policy.quasi.items() if q.kind != "categorical" and q.tree_builder is None}
     trees = {name: type(q).model_validate(MADE[q.kind]) for name, q in plain.items()}
     return Case(case.frame, case.policy.model_copy(update={"quasi": {**case.policy.quasi, **trees}}))
 

@@ -290,7 +290,7 @@ def test_the_kernels_see_the_same_losses() -> None:
         {"age": [30, 20, None, 25], "job": ["clerk", "sailor", "none", None], "sex": ["F", "M", None, "X"]},
         {"age": "numeric", "job": {"taxonomy": JOBS}, "sex": "categorical"},
     )
-    ints, floats = codes.geometry.ints, codes.geometry.floats
+    ints, floats = codes.loss_tables.ints, codes.loss_tables.floats
     for place, attribute in enumerate(codes.attributes):
         for hi in range(attribute.size):
             for lo in range(hi + 1):
@@ -325,16 +325,16 @@ def test_counted_cells_against_pandas(rows: list[tuple[Any, ...]]) -> None:
     codes, _ = encode_and_count(open_data(frame), policy)
     assert codes.records == len(rows)
     sizes = frame.groupby(["age", "job"], dropna=False).size()
-    assert sorted(codes.weight) == sorted(sizes)
-    assert sorted(codes.counts.weight) == sorted(frame.groupby(["age", "job", "disease"], dropna=False).size())
-    assert [len(s.labels) for s in codes.secrets] == [frame["disease"].nunique(dropna=False)]
+    assert sorted(codes.size) == sorted(sizes)
+    assert sorted(codes.counts.size) == sorted(frame.groupby(["age", "job", "disease"], dropna=False).size())
+    assert [len(s.labels) for s in codes.sensitive] == [frame["disease"].nunique(dropna=False)]
     assert codes.quasi.tolist() == sorted(codes.quasi.tolist())
     for (age, job, _), (first, second) in zip(rows, of_records(codes).tolist(), strict=True):
         position = codes.attributes[0].position[first]
         assert (None if np.isinf(position) else position) == age
         assert codes.attributes[1].taxonomy is not None
         assert codes.attributes[1].taxonomy.leaves[second] == job
-    groups = codes.table
+    groups = codes.raw_groups
     assert groups.names == ("age", "job")
     assert groups.records == len(rows)
 
@@ -356,7 +356,7 @@ def test_seventy_columns_of_a_hundred_values(quasi: str) -> None:
     assert all(a.size == 101 and a.missing == 100 for a in codes.attributes)
     expected = frame.astype("Float64").groupby(names, dropna=False)["c00"].transform("size")
     assert codes.counts.row is not None
-    assert codes.weight[codes.counts.row].tolist() == expected.tolist()
+    assert codes.size[codes.counts.row].tolist() == expected.tolist()
     assert codes.records == 1000
     back = np.array([a.position[of_records(codes)[:, j]] for j, a in enumerate(codes.attributes)]).T
     if quasi == "numeric":
@@ -372,8 +372,8 @@ def test_secrets_stand_in_the_order_of_numbers_where_all_are() -> None:
     )
     frame = pd.DataFrame({"age": [1, 1, 1], "cost": ["10", "9", "100"], "disease": ["b", None, "10"]})
     codes, _ = encode_and_count(open_data(frame), policy.model_copy(update={"missing": ("?",)}))
-    assert [s.labels for s in codes.secrets] == [("9", "10", "100"), ("10", "b", None)]
-    assert sorted(map(tuple, codes.counts.secret.tolist())) == [(0, 2), (1, 1), (2, 0)]
+    assert [s.labels for s in codes.sensitive] == [("9", "10", "100"), ("10", "b", None)]
+    assert sorted(map(tuple, codes.counts.sensitive.tolist())) == [(0, 2), (1, 1), (2, 0)]
 
 
 def test_a_stranger_sees_labels_and_two_columns_for_a_range() -> None:
@@ -393,7 +393,7 @@ def test_a_stranger_sees_labels_and_two_columns_for_a_range() -> None:
     groups, labels = read_published_groups(open_data(frame), policy)
     assert groups.names == ("age_lo", "age_hi", "sex")
     assert sorted(groups.size) == [1, 1, 2]
-    assert groups.secrets == ("disease",)
+    assert groups.sensitive == ("disease",)
     assert labels["age_lo"] == ("20", None)
     assert labels["sex"] == ("*", "F", None)
     assert groups.domains == (2,)

@@ -363,14 +363,14 @@ def test_strange_names(kind: str, tmp_path: Path) -> None:
     engine = open_data(FRAMES[kind]({name: ["x", None, name] for name in STRANGE}))
     assert engine.schema().names == tuple(STRANGE)
     counts = encoded(engine, dict.fromkeys(STRANGE, Reading())).count(STRANGE[:9], STRANGE[9:])
-    assert counts.weight.tolist() == [1, 1, 1]
+    assert counts.size.tolist() == [1, 1, 1]
     for way in FORMATS:
         engine.write(tmp_path / f"table.{way}", way)
         again = open_data(tmp_path / f"table.{way}")
         assert again.schema() == engine.schema()
         assert again.fingerprint() == engine.fingerprint()
-    group = np.zeros(len(counts.weight), np.int32)
-    plan = Plan(counts, np.arange(len(group)), group, counts.weight, tuple(KeptColumn(n) for n in STRANGE))
+    group = np.zeros(len(counts.size), np.int32)
+    plan = Plan(counts, np.arange(len(group)), group, counts.size, tuple(KeptColumn(n) for n in STRANGE))
     assert plain(encoded(engine, dict.fromkeys(STRANGE, Reading())).apply([plan]).frame()) == plain(engine.frame())
 
 
@@ -382,7 +382,7 @@ def test_a_name_that_looks_like_a_pattern_is_a_name(kind: str, pattern: str) -> 
     engine = encoded(open_data(frame), {"q": Reading()})
     counts = engine.count(["q"])
     star = GroupColumn("q", np.array(["*"], dtype=object), np.array([0], np.int32))
-    plan = Plan(counts, np.arange(1), np.zeros(1, np.int32), counts.weight, (star, KeptColumn(pattern)))
+    plan = Plan(counts, np.arange(1), np.zeros(1, np.int32), counts.size, (star, KeptColumn(pattern)))
     assert plain(engine.apply([plan]).frame()) == [{"q": "*", pattern: "1"}, {"q": "*", pattern: "2"}]
 
 
@@ -533,8 +533,8 @@ def test_counted_cells_against_plain_python(columns: Columns) -> None:
     cells = sorted(Counter(codes).items())
     combinations = sorted({code[:2] for code in codes})
     assert counts.quasi.tolist() == [list(c) for c in combinations]
-    assert counts.secret[:, 0].tolist() == [code[2] for code, _ in cells]
-    assert counts.weight.tolist() == [weight for _, weight in cells]
+    assert counts.sensitive[:, 0].tolist() == [code[2] for code, _ in cells]
+    assert counts.size.tolist() == [weight for _, weight in cells]
     assert counts.row is not None
     assert [cells[cell][0] for cell in counts.row] == codes
     for u, combination in enumerate(combinations):
@@ -545,7 +545,7 @@ def test_counted_cells_against_plain_python(columns: Columns) -> None:
 
 def test_counting_no_quasi_identifier_and_no_secret() -> None:
     engine = encoded(open_data(pd.DataFrame({"a": ["x", "y", "x"]})), {"a": Reading()})
-    assert engine.count(["a"]).secret.shape == (2, 0)
+    assert engine.count(["a"]).sensitive.shape == (2, 0)
     alone = engine.count([], ["a"])
     assert alone.quasi.shape == (1, 0)
     assert alone.start.tolist() == [0, 2]
@@ -627,7 +627,7 @@ def test_frames_come_back_as_they_came(kind: str) -> None:
     counts = engine.count(["q"])  # cells: a, b, missing
     others = tuple(KeptColumn(name) for name in dtypes(frame) if name != "q")
     published = GroupColumn("q", np.array(["{a, b}", "gone"], dtype=object), np.array([0, -1], np.int32))
-    plan = Plan(counts, np.arange(3), np.array([0, 0, 1], np.int32), counts.weight, (published, *others))
+    plan = Plan(counts, np.arange(3), np.array([0, 0, 1], np.int32), counts.size, (published, *others))
     released = engine.apply([plan]).frame()
     assert type(released) is type(frame)
     assert list(dtypes(released)) == list(dtypes(frame))
@@ -649,7 +649,7 @@ def test_left_out_records_are_gone_and_the_rest_stays_in_order(kind: str) -> Non
     counts = engine.count(["q"])
     published = GroupColumn("band", np.array([1.5, 2.5]), np.array([1, -1], np.int32))
     columns = (KeptColumn("whole"), published, KeptColumn("category"))
-    plan = Plan(counts, np.arange(3), np.array([0, -1, 1], np.int32), counts.weight, columns)
+    plan = Plan(counts, np.arange(3), np.array([0, -1, 1], np.int32), counts.size, columns)
     released = engine.apply([plan])
     assert released.schema().names == ("whole", "band", "category")
     assert plain(released.frame()) == [
@@ -693,8 +693,8 @@ def keeps(frame: Any, groups: list[int]) -> Any:
     engine = encoded(open_data(frame), {"q": Reading()})
     counts = engine.count(["q"])
     star = GroupColumn("q", np.array(["*"], dtype=object), np.array([0], np.int32))
-    group = np.array(groups[: len(counts.weight)], np.int32)
-    return engine.apply([Plan(counts, np.arange(len(group)), group, counts.weight, (star, KeptColumn("c")))]).frame()
+    group = np.array(groups[: len(counts.size)], np.int32)
+    return engine.apply([Plan(counts, np.arange(len(group)), group, counts.size, (star, KeptColumn("c")))]).frame()
 
 
 @pytest.mark.parametrize("kind", LISTED)
@@ -754,10 +754,10 @@ def test_only_written_and_only_kept_columns(kind: str) -> None:
     counts = engine.count(["q"])
     group = np.array([0, 0], np.int32)
     star = GroupColumn("q", np.array(["*"], dtype=object), np.array([0], np.int32))
-    assert plain(engine.apply([Plan(counts, np.arange(2), group, counts.weight, (star,))]).frame()) == [{"q": "*"}] * 2
-    kept = engine.apply([Plan(counts, np.arange(2), group, counts.weight, (KeptColumn("q"),))])
+    assert plain(engine.apply([Plan(counts, np.arange(2), group, counts.size, (star,))]).frame()) == [{"q": "*"}] * 2
+    kept = engine.apply([Plan(counts, np.arange(2), group, counts.size, (KeptColumn("q"),))])
     assert plain(kept.frame()) == [{"q": "a"}, {"q": "b"}]
-    nobody = engine.apply([Plan(counts, np.arange(2), group - 1, counts.weight, (star,))])
+    nobody = engine.apply([Plan(counts, np.arange(2), group - 1, counts.size, (star,))])
     assert nobody.schema() == type(nobody.schema())(("q",), 0)
 
 
@@ -765,7 +765,7 @@ def test_a_file_comes_back_as_a_frame(tmp_path: Path) -> None:
     engine = encoded(open_data(text(tmp_path, "q,zip\na,01234\nb,\n")), {"q": Reading()})
     counts = engine.count(["q"])
     star = GroupColumn("q", np.array(["*"], dtype=object), np.array([0], np.int32))
-    plan = Plan(counts, np.arange(2), np.zeros(2, np.int32), counts.weight, (star, KeptColumn("zip")))
+    plan = Plan(counts, np.arange(2), np.zeros(2, np.int32), counts.size, (star, KeptColumn("zip")))
     frame = engine.apply([plan]).frame()
     assert isinstance(frame, pd.DataFrame)
     assert plain(frame) == [{"q": "*", "zip": "01234"}, {"q": "*", "zip": None}]

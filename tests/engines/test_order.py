@@ -135,7 +135,7 @@ def test_equal_records_that_are_divided_are_written_alike(turn: int, format: Any
         code = {"q": Dictionary(Reading(), distinct, np.zeros(1, np.int32), -1)}
         columns = tuple(map(KeptColumn, ("note", "sign", "sum")))
         coded = source.encode(code, carry=[c.name for c in columns])
-        coded.divide(["q"])
+        coded.partition(["q"])
         counts = coded.count(["q"], part=0)
         labels = GroupColumn("q", np.array(["p", "r"], dtype=object), np.array([0, 1], np.int32))
         dealing = KeyedOrder(KeyedHash.of(1), np.array([7], np.uint64), tuple(c.name for c in columns))

@@ -261,6 +261,6 @@ def test_the_place_of_the_work_is_absolute(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert len(release.frame.fetchall()) == 4
     assert isinstance(release.engine, shoal.engines.duckdb.DuckEngine)
-    home: Session = release.engine.home
+    home: Session = release.engine.session
     source: Source = release.engine.source
     assert home.folder.is_absolute() and all(file.is_absolute() for file in source.files)

@@ -254,7 +254,7 @@ def test_figures_of_groups_are_those_of_the_table(case: Case) -> None:
         (1 / release.frame.groupby(list(case.policy.quasi), dropna=False)["note"].transform("size")).mean()
     )
     assert -1e-12 <= found["ncp"] <= 1 + 1e-12 and -1e-12 <= found["loss"] <= 1 + 1e-12
-    assert found["ncp"] == pytest.approx(1 - np.mean(list(release.facts().kept.values())))
+    assert found["ncp"] == pytest.approx(1 - np.mean(list(release.summary().information_kept.values())))
     assert all(math.isfinite(v) for v in found.values())
 
 

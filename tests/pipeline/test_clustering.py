@@ -74,27 +74,27 @@ def test_records_are_the_counted_cells() -> None:
     records = line.records
     assert records.rows.tolist() == [[0], [0], [1], [2]]
     assert records.count.tolist() == [2, 1, 1, 1] and records.total == 5
-    assert records.secret[records.label].tolist() == [[0], [1], [0], [1]]
+    assert records.sensitive[records.label].tolist() == [[0], [1], [0], [1]]
     assert records.offset.tolist() == [0, 2] and records.k == 3
-    some = records.of_cells(np.array([1, 3]))
-    assert some.rows.tolist() == [[0], [2]] and some.total == 2 and some.secret[some.label].tolist() == [[1], [1]]
+    some = records.select_cells(np.array([1, 3]))
+    assert some.rows.tolist() == [[0], [2]] and some.total == 2 and some.sensitive[some.label].tolist() == [[1], [1]]
 
 
 def test_columns_that_nothing_asks_for_do_not_count() -> None:
     records = Line.of([1, 2], "ab").records
-    assert records.secret.shape == (1, 0) and records.label.tolist() == [0, 0] and records.offset.tolist() == [0]
+    assert records.sensitive.shape == (1, 0) and records.label.tolist() == [0, 0] and records.offset.tolist() == [0]
 
 
 def test_one_more_column_stands_behind_the_others() -> None:
     line = Line.of([1, 2, 3], "aba", DIVERSE)
     beside = np.array([2, 0, 2], np.int32)
     records = ClusteringInput.of(line.codes, line.policy, np.ones(1), beside=beside)
-    assert records.secret[records.label].tolist() == [[0, 2], [1, 0], [0, 2]]
+    assert records.sensitive[records.label].tolist() == [[0, 2], [1, 0], [0, 2]]
     assert records.offset.tolist() == [0, 2, 5]
     alone = ClusteringInput.of(
         Line.of([1, 2, 3]).codes, line.policy.model_copy(update={"require": ()}), np.ones(1), beside=beside
     )
-    assert alone.secret[alone.label].tolist() == [[2], [0], [2]] and alone.offset.tolist() == [0, 3]
+    assert alone.sensitive[alone.label].tolist() == [[2], [0], [2]] and alone.offset.tolist() == [0, 3]
 
 
 def test_a_table_of_equal_records_is_one_cell() -> None:
@@ -121,7 +121,7 @@ def test_leftovers_go_where_they_cost_least() -> None:
     """3 joins {1, 2}, whose loss grows by 3 x 2 - 2 x 1 = 4, not {6, 7, 7}, whose loss would grow by 13; 10 joins those."""
     line = Line.of([1, 2, 3, 6, 7, 7, 10])
     group = np.array([0, 0, -1, 1, 1, 1, -1], np.int32)
-    line.records.left_over(line.cell, group, np.array([2, 6]), np.random.default_rng(1))
+    line.records.place_leftovers(line.cell, group, np.array([2, 6]), np.random.default_rng(1))
     assert group.tolist() == [0, 0, 0, 1, 1, 1, 1]
 
 
@@ -130,14 +130,14 @@ def test_leftovers_go_only_where_the_requirement_still_holds() -> None:
     half = shoal.ConfidenceBound(0.5, of="ill")
     line = Line.of([1, 2, 3, 8, 9, 10, 11], "abaabab", half)
     group = np.array([0, 0, -1, 1, 1, 1, 1], np.int32)
-    line.records.left_over(line.cell, group, np.array([2]), np.random.default_rng(1))
+    line.records.place_leftovers(line.cell, group, np.array([2]), np.random.default_rng(1))
     assert group.tolist() == [0, 0, -1, 1, 1, 1, 1]
 
 
 def test_of_equal_clusters_the_earlier_takes_a_leftover() -> None:
     line = Line.of([1, 2, 3, 4, 5])
     group = np.array([0, 0, -1, 1, 1], np.int32)
-    line.records.left_over(line.cell, group, np.array([2]), np.random.default_rng(1))
+    line.records.place_leftovers(line.cell, group, np.array([2]), np.random.default_rng(1))
     assert group.tolist() == [0, 0, 0, 1, 1]
 
 
@@ -240,7 +240,7 @@ def test_nothing_is_suppressed_where_groups_are_compared_with_the_whole(relative
 @given(case=cases(least=2, most=25), data=st.data())
 def test_settled_groups_hold_or_are_one(case: Case, data: st.DataObject) -> None:
     codes = encode_and_count(open_data(case.frame), case.policy)[0]
-    cell = np.repeat(np.arange(len(codes.counts.weight), dtype=np.int32), codes.counts.weight)
+    cell = np.repeat(np.arange(len(codes.counts.size), dtype=np.int32), codes.counts.size)
     group = np.array(data.draw(st.lists(st.integers(-1, 6), min_size=len(cell), max_size=len(cell))), np.int32)
     records = ClusteringInput.of(codes, case.policy, np.ones(len(codes.attributes)))
     found = suppress_or_merge(records, case.policy, cell, group)
@@ -265,12 +265,16 @@ class Forest:
     def __post_init__(self) -> None:
         near, records = kernels.neighbours, self.records
         m = records.rows.shape[1]
-        self.begin, room = near.tables(m, records.geometry[1])
-        self.labels = len(records.secret)
+        self.begin, room = near.tables(m, records.loss_tables[1])
+        self.labels = len(records.sensitive)
         cells = np.flatnonzero(self.count).astype(np.int32)
-        self.forest = near.plant(records.rows, cells, records.turn, records.label, self.labels, *records.geometry)
+        self.forest = near.plant(
+            records.rows, cells, records.keyed_rank, records.label, self.labels, *records.loss_tables
+        )
         nodes, heap = len(self.forest[3]), self.forest[8]
-        self.none = near.plant(records.rows, cells[:0], records.turn, records.label, self.labels, *records.geometry)
+        self.none = near.plant(
+            records.rows, cells[:0], records.keyed_rank, records.label, self.labels, *records.loss_tables
+        )
         self.place_of = kernels.kmember.places((self.forest, self.none), len(self.count))
         self.box = (np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m))
         self.table = np.empty(room)
@@ -280,7 +284,9 @@ class Forest:
         self.state, self.picks = np.array([0, 0, self.count.sum(), 0, len(cells)]), np.empty(self.count.sum(), np.int32)
 
     def surround(self, cell: int) -> None:
-        kernels.neighbours.surround(cell, self.records.rows, *self.box, self.begin, self.table, *self.records.geometry)
+        kernels.neighbours.surround(
+            cell, self.records.rows, *self.box, self.begin, self.table, *self.records.loss_tables
+        )
 
     def start(self, seed: int) -> None:
         """A new cluster."""
@@ -290,7 +296,7 @@ class Forest:
 
     def widen(self, cell: int) -> None:
         where = (*self.box, self.begin, self.table)
-        self.version += kernels.neighbours.widen(cell, self.records.rows, *where, *self.records.geometry)
+        self.version += kernels.neighbours.widen(cell, self.records.rows, *where, *self.records.loss_tables)
 
     def take(self, cell: int) -> None:
         sums = np.zeros(0, np.int64)
@@ -299,12 +305,12 @@ class Forest:
 
     def furthest(self) -> int:
         lo, hi, _ = self.box
-        where = (lo, hi, self.begin, self.table, *self.records.geometry, self.stack, self.reach, self.rest)
+        where = (lo, hi, self.begin, self.table, *self.records.loss_tables, self.stack, self.reach, self.rest)
         return int(kernels.neighbours.furthest(self.forest, self.records.rows, self.count, *where))
 
     def nearest(self, label: int) -> tuple[float, int] | None:
         """D and the cell of the nearest record that bears a label."""
-        around = (self.records.rows, self.count, *self.box, self.begin, self.table, *self.records.geometry)
+        around = (self.records.rows, self.count, *self.box, self.begin, self.table, *self.records.loss_tables)
         if not kernels.neighbours.nearest(label, self.version, self.forest, self.queue, self.sizes, *around):
             return None
         top = self.forest[8][label]
@@ -316,16 +322,16 @@ class Forest:
     def joined(self, cell: int) -> float:
         total = 0.0
         for j, x in enumerate(self.records.rows[cell]):
-            total += weighted_loss(j, min(self.box[0][j], x), max(self.box[1][j], x), *self.records.geometry)
+            total += weighted_loss(j, min(self.box[0][j], x), max(self.box[1][j], x), *self.records.loss_tables)
         return total
 
     def furthest_of_all(self) -> int:
-        return min(np.flatnonzero(self.count).tolist(), key=lambda c: (-self.joined(c), self.records.turn[c]))
+        return min(np.flatnonzero(self.count).tolist(), key=lambda c: (-self.joined(c), self.records.keyed_rank[c]))
 
     def nearest_of_all(self, label: int) -> tuple[float, int] | None:
         left = [c for c in np.flatnonzero(self.count).tolist() if self.records.label[c] == label]
         return min(
-            ((self.joined(c), c) for c in left), key=lambda one: (one[0], self.records.turn[one[1]]), default=None
+            ((self.joined(c), c) for c in left), key=lambda one: (one[0], self.records.keyed_rank[one[1]]), default=None
         )
 
 

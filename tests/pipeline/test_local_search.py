@@ -169,8 +169,10 @@ def test_the_order_of_rows_does_not_matter(case: Case, method: str, parameters: 
 def test_no_group_grows_beyond_the_most(data: st.DataObject, case: Case, method: str, parameters: Given) -> None:
     case = suited(case, method)
     made = shoal.tables.find_method(method)(case.policy, **parameters)
-    codes = encode_and_count(open_data(case.frame), case.policy, also=made.watched(), hash=KeyedHash.of(SECRET))[0]
-    k = lower_requirements(case.policy.require, codes.layout).least
+    codes = encode_and_count(open_data(case.frame), case.policy, also=made.extra_columns(), hash=KeyedHash.of(SECRET))[
+        0
+    ]
+    k = lower_requirements(case.policy.require, codes.distribution).least
     most = data.draw(st.none() | st.integers(k, 3 * k))
     release = released(case, method, {**parameters, "improve": True, "max_size": most})
     if release is None or release.measures["improved"] == 0.0:
@@ -246,9 +248,9 @@ class Start:
     def _values(self, of: str | None, members: Sequence[int]) -> list[str | None]:
         if of is None:
             return [None] * len(members)
-        place = [s.name for s in self.codes.secrets].index(of)
-        labels = self.codes.secrets[place].labels
-        return [labels[c] for c in self.codes.counts.secret[self.cell[list(members)], place]]
+        place = [s.name for s in self.codes.sensitive].index(of)
+        labels = self.codes.sensitive[place].labels
+        return [labels[c] for c in self.codes.counts.sensitive[self.cell[list(members)], place]]
 
 
 @st.composite
@@ -257,7 +259,7 @@ def starts(draw: st.DrawFn, *, least: int = 2, most: int = 30, out: bool = True)
     case = draw(cases(least=least, most=most))
     codes = encode_and_count(open_data(case.frame), case.policy)[0]
     weights = np.array([draw(st.sampled_from([0.0, 0.5, 1.0, 1.0, 3.0])) for _ in codes.attributes])
-    cell = np.repeat(np.arange(len(codes.counts.weight), dtype=np.int32), codes.counts.weight)
+    cell = np.repeat(np.arange(len(codes.counts.size), dtype=np.int32), codes.counts.size)
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     parts = draw(st.integers(1, len(cell)))
     group = rng.integers(0, parts, len(cell)).astype(np.int32)

@@ -117,8 +117,8 @@ def test_the_file_of_the_design(folder: Path) -> None:
         LDiversity(3, of="disease", kind="entropy"),
         TCloseness(0.2, of="disease"),
     )
-    assert policy.kept == ("disease", "ward", "income")
-    assert policy.confidential == ("disease",)
+    assert policy.unchanged == ("disease", "ward", "income")
+    assert policy.tested_columns == ("disease",)
 
 
 def test_the_python_form_says_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,13 +181,13 @@ def test_null_in_a_taxonomy_is_text_as_in_a_file_of_its_own(tmp_path: Path) -> N
 
 def test_a_target_is_a_purpose_not_a_role() -> None:
     sensitive = Policy(quasi={"age": "numeric"}, sensitive=["disease"], target="disease")
-    assert sensitive.kept == ("disease",)
+    assert sensitive.unchanged == ("disease",)
     quasi = Policy(quasi={"age": "numeric", "sex": "categorical"}, target="sex")
-    assert quasi.kept == ()
+    assert quasi.unchanged == ()
     keep = Policy(quasi={"age": "numeric"}, keep=["ward"], target="ward")
-    assert keep.kept == ("ward",)
+    assert keep.unchanged == ("ward",)
     diverse = Policy(quasi={"age": "numeric"}, target="income", require=[LDiversity(2, of="income")])
-    assert diverse.confidential == ("income",)
+    assert diverse.tested_columns == ("income",)
 
 
 def test_a_requirement_of_a_target_that_is_quasi() -> None:
@@ -202,9 +202,9 @@ def test_a_requirement_of_a_target_that_is_quasi() -> None:
 
 def test_readings_follow_the_kinds(folder: Path) -> None:
     policy = Policy.load(folder / "policy.yaml")
-    kinds = {column: policy.reading(column).kind for column in ("age", "education", "zip", "birth", "disease")}
+    kinds = {column: policy.raw_reading(column).kind for column in ("age", "education", "zip", "birth", "disease")}
     assert kinds == {"age": "number", "education": "text", "zip": "text", "birth": "date", "disease": "text"}
-    assert policy.reading("age").missing == ("", "?")
+    assert policy.raw_reading("age").missing == ("", "?")
 
 
 # Round trip
@@ -471,9 +471,9 @@ def test_a_policy_that_fits() -> None:
 
 
 def test_more_asked_than_there_are_records() -> None:
-    policy_of(require=[KAnonymity(4)]).fit(Schema(("age", "sex"), 4))
+    policy_of(require=[KAnonymity(4)]).check_schema(Schema(("age", "sex"), 4))
     with pytest.raises(PolicyError, match="at least 5 records, but the table has 4"):
-        policy_of(require=[KAnonymity(5)]).fit(Schema(("age", "sex"), 4))
+        policy_of(require=[KAnonymity(5)]).check_schema(Schema(("age", "sex"), 4))
     with pytest.raises(PolicyError, match="at least 5 records, but the table has 4"):
         shoal.anonymize(FRAME, policy_of(require=[KAnonymity(5)]))
     with pytest.raises(PolicyError, match=r"policy, line 5: l-diversity asks .* at least 9"):

@@ -42,15 +42,15 @@ def test_the_words_of_a_file() -> None:
         "categorical",
         "categorical",
     ]
-    assert quasi["age"].maker == Widths((5, 10, 20))
-    assert quasi["hours"].maker == Widths((0.5, 2), 0.25)
-    assert quasi["income"].maker == Boundaries(((18, 30, 45, 65),))
-    assert quasi["weight"].maker == Boundaries(((40, 60.5, 80), (60.5,)))
-    assert quasi["job"].maker == Balanced(4)
-    assert quasi["score"].maker == Balanced(2, numeric=True)
+    assert quasi["age"].tree_builder == Widths((5, 10, 20))
+    assert quasi["hours"].tree_builder == Widths((0.5, 2), 0.25)
+    assert quasi["income"].tree_builder == Boundaries(((18, 30, 45, 65),))
+    assert quasi["weight"].tree_builder == Boundaries(((40, 60.5, 80), (60.5,)))
+    assert quasi["job"].tree_builder == Balanced(4)
+    assert quasi["score"].tree_builder == Balanced(2, numeric=True)
     tree = quasi["education"].taxonomy
     assert tree == Taxonomy.from_nested(TREE)
-    assert quasi["education"].shaped(tree) == tree.levels(skip=[1])
+    assert quasi["education"].reshape(tree) == tree.levels(skip=[1])
 
 
 def test_the_file_is_written_as_it_was_said() -> None:

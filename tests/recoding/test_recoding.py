@@ -535,7 +535,9 @@ def test_what_is_written_holds_the_originals(case: Case, write: str, kind: str) 
     except shoal.RequirementNotMet:
         return
     raw = case.frame.reset_index(drop=True)
-    plain = {name for name, quasi in case.policy.quasi.items() if quasi.maker is None}  # trees are written as labels
+    plain = {
+        name for name, quasi in case.policy.quasi.items() if quasi.tree_builder is None
+    }  # trees are written as labels
     for name in plain & {"age", "score"}:
         if write == "lo-hi":
             assert name not in frame

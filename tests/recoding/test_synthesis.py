@@ -23,7 +23,7 @@ SIGMAS = 5.0  # a sound draw strays further once in two million
 def learned(frame: pd.DataFrame, group: list[int], quasi: dict[str, object]) -> Synthesis:
     policy = shoal.Policy(quasi=quasi, require=[shoal.KAnonymity(1)])
     codes, _ = encode_and_count(open_data(frame), policy)
-    place = Grouping.of_records(codes, codes.counts.row, np.array(group, np.int32)).placement
+    place = Grouping.from_records(codes, codes.counts.row, np.array(group, np.int32)).placement
     fields = tuple(Field.of(a, policy) for a in codes.attributes)
     bounds = {name: q.bounds for name, q in policy.quasi.items()}
     return Synthesis.of(codes, place, fields, Output((), ("",)), bounds)
@@ -211,7 +211,7 @@ def test_records_one_by_one(entries: list[tuple[int, int, int]]) -> None:
     assert (np.diff(each.cell) >= 0).all()
     assert sorted(each.group[each.group >= 0]) == list(range(len(of)))
     assert (np.diff(of) >= 0).all()
-    before, after = pd.DataFrame({"c": cell, "g": group, "w": weight}), pd.DataFrame({"c": each.cell, "w": each.weight})
+    before, after = pd.DataFrame({"c": cell, "g": group, "w": weight}), pd.DataFrame({"c": each.cell, "w": each.count})
     after["g"] = np.where(each.group >= 0, np.append(of, -1)[each.group], -1)
     sums = [t.groupby(["c", "g"])["w"].sum().to_dict() for t in (before, after)]
     assert sums[0] == sums[1]

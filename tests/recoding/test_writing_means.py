@@ -123,7 +123,7 @@ def test_values_are_those_of_the_group(case: Case, write: str) -> None:
         return
     raw = case.frame[case.frame["note"].isin(frame["note"])].reset_index(drop=True)
     first = raw[next(iter(case.policy.quasi))]
-    plain = {n: q for n, q in case.policy.quasi.items() if q.maker is None and q.kind != "date"}
+    plain = {n: q for n, q in case.policy.quasi.items() if q.tree_builder is None and q.kind != "date"}
     if next(iter(case.policy.quasi)) not in plain:
         return
     for key in first.unique():

@@ -119,17 +119,17 @@ class Table:
             return None
         if target in self.names:
             return self.codes.quasi[self.codes.combination, self.names.index(target)].astype(np.int64)
-        place = [s.name for s in self.codes.secrets].index(target)
-        return self.codes.counts.secret[:, place].astype(np.int64)
+        place = [s.name for s in self.codes.sensitive].index(target)
+        return self.codes.counts.sensitive[:, place].astype(np.int64)
 
     @cached_property
     def frequencies(self) -> list[Int64Array]:
         """For every attribute the records by code and class."""
-        kind = self.classes if self.classes is not None else np.zeros(len(self.codes.counts.weight), np.int64)
+        kind = self.classes if self.classes is not None else np.zeros(len(self.codes.counts.size), np.int64)
         found = []
         for j, attribute in enumerate(self.codes.attributes):
             table = np.zeros((attribute.size, int(kind.max()) + 1), np.int64)
-            np.add.at(table, (self.codes.quasi[self.codes.combination, j], kind), self.codes.counts.weight)
+            np.add.at(table, (self.codes.quasi[self.codes.combination, j], kind), self.codes.counts.size)
             found.append(table)
         return found
 
@@ -274,11 +274,11 @@ class Table:
             for number, value in enumerate(cut[j]):
                 place[value.lo : value.hi + 1] = number
             columns.append(place[self.codes.quasi[:, j]])
-        return replace(self.codes.table, quasi=np.stack(columns, axis=1)).merged()
+        return replace(self.codes.raw_groups, quasi=np.stack(columns, axis=1)).merge_equal()
 
     def tested(self, groups: Groups, names: Names) -> tuple[Int64Array, BoolArray]:
         """The groups by one set: their sizes, and which of them meet its requirements."""
-        merged, _ = groups.onto(names)
+        merged, _ = groups.project(names)
         ok = np.ones(len(merged.size), bool)
         for requirement in self.sets[names]:
             ok &= requirement.test(merged).ok
@@ -427,7 +427,7 @@ class Search(Table):
         for names in self.sets:
             columns = [self.names.index(n) for n in names]
             rows, place = np.unique(self.codes.quasi[:, columns], axis=0, return_inverse=True)
-            found[names] = rows, np.bincount(place.reshape(-1), self.codes.weight).astype(np.int64)
+            found[names] = rows, np.bincount(place.reshape(-1), self.codes.size).astype(np.int64)
         return found
 
     def counted(self, cut: Cut, now: dict[Names, int], attribute: str) -> dict[Names, int] | None:

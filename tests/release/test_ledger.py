@@ -44,10 +44,10 @@ def tally(ledger: Ledger) -> dict[tuple[str | None, ...], int]:
     groups = ledger.groups
     found: dict[tuple[str | None, ...], int] = {}
     for cell, group in enumerate(groups.group_of_cell):
-        secret = [groups.labels[j][code] for j, code in enumerate(groups.secret[cell])]
+        secret = [groups.labels[j][code] for j, code in enumerate(groups.sensitive_codes[cell])]
         row = (*ledger.rows()[group], *secret)
         assert row not in found
-        found[row] = int(groups.weight[cell])
+        found[row] = int(groups.cell_size[cell])
     return found
 
 
@@ -81,14 +81,14 @@ def test_long_arrays_are_packed_and_come_back(monkeypatch: pytest.MonkeyPatch) -
 
 def test_fewer_confidential_columns_are_summed_up() -> None:
     rows = [("3", "f", "flu", "9"), ("3", "f", "flu", "10"), ("3", "f", "cold", "9")]
-    fewer = ledger_of(rows).asked_of(["ill"])
+    fewer = ledger_of(rows).select_sensitive(["ill"])
     assert tally(fewer) == {("3", "f", "flu"): 2, ("3", "f", "cold"): 1}
-    assert tally(fewer.asked_of([])) == {("3", "f"): 3}
+    assert tally(fewer.select_sensitive([])) == {("3", "f"): 3}
 
 
 def test_what_was_not_counted_cannot_be_asked_for() -> None:
     with pytest.raises(shoal.DataError, match="does not count the values of 'grade'"):
-        ledger_of([("3", "f", "flu", "9")]).asked_of(["ill"]).asked_of(["grade"])
+        ledger_of([("3", "f", "flu", "9")]).select_sensitive(["ill"]).select_sensitive(["grade"])
 
 
 def test_tables_with_other_columns_are_not_put_together() -> None:
@@ -121,7 +121,7 @@ def test_a_saved_ledger_counts_the_table_and_knows_its_recoding(owner: Path) -> 
     ledger = Ledger.load(owner / "recoding.json")
     table = pd.read_csv(owner.with_name("release") / "table.csv", dtype=str)
     expected = table.groupby(["age", "sex"]).size().to_dict()
-    assert tally(ledger) == expected and ledger.groups.secrets == ()
+    assert tally(ledger) == expected and ledger.groups.sensitive == ()
     assert ledger.recoding == digest((owner / "recoding.json").read_text())
     assert list(ledger.releases) == [json.loads((owner / "ledger.json").read_text())["fingerprint"]]
 

@@ -212,7 +212,7 @@ def test_no_raw_value_leaves_that_was_not_published(tmp_path: Path, format: str)
 
 def test_trees_made_from_the_data_stay_at_home_and_given_ones_leave(tmp_path: Path) -> None:
     made = shoal.Taxonomy.from_nested({"ANY": {"North": ["Oulu", "Lund"], "South": ["Rome", "Bari"]}}, made=True)
-    policy = POLICY.model_copy(update={"quasi": {**POLICY.quasi, "town": shoal.policy.Quasi(taxonomy=made)}})
+    policy = POLICY.model_copy(update={"quasi": {**POLICY.quasi, "town": shoal.policy.QuasiIdentifier(taxonomy=made)}})
     folder = shoal.anonymize(FRAME, policy).save(tmp_path / "release")
     public = yaml.safe_load((folder / "policy.yaml").read_text())
     assert public["quasi"]["town"] == "categorical"

@@ -7,7 +7,7 @@ import stat
 from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
-from pathlib import SearchPath as File
+from pathlib import Path as File
 from xml.etree import ElementTree
 
 import pytest

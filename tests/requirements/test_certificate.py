@@ -91,7 +91,7 @@ def test_a_release_has_no_identifiers_and_no_column_without_a_role(write: str, e
 
 def test_the_report_says_what_the_certificate_says() -> None:
     release = shoal.anonymize(showing(age=1, risk=1, ward=1, number=1, name="x"), ROLES)
-    facts = release.facts()
+    facts = release.summary()
     assert "Every requirement holds." in render_report(facts, release.policy, owner=False)
     odd = replace(facts.certificate, identifiers=("name",), unassigned=("<town>",), notes=("Beware of it.",))
     page = render_report(replace(facts, certificate=odd), release.policy, owner=False)

@@ -146,13 +146,13 @@ def test_a_union_of_groups_that_pass_passes(frame: pd.DataFrame, requirement: Re
     groups = groups_of(frame)
     if requirement.test(groups).ok.all():
         for names in (("a",), ("b",)):
-            assert requirement.test(groups.onto(names)[0]).ok.all()
+            assert requirement.test(groups.project(names)[0]).ok.all()
 
 
 @given(frame=tables(), names=st.sampled_from([("a",), ("b",), ("b", "a"), ("a", "b"), None]))
 def test_onto_is_a_group_by(frame: pd.DataFrame, names: tuple[str, ...] | None) -> None:
     groups = groups_of(frame)
-    merged, place = groups.onto(names)
+    merged, place = groups.project(names)
     assert merged.names == (names or ("a", "b"))
     filled = frame.fillna("~")
     expected = filled.groupby(list(names or ("a", "b"))).size()
@@ -407,7 +407,7 @@ def test_a_value_that_nobody_has_any_more_is_no_step_of_an_ordered_distance(ill:
     frame = pd.DataFrame({"a": list("xxyyz"), "ill": ill})
     closeness = shoal.TCloseness(0.5, of="ill", distance="ordered")
     policy = shoal.Policy(quasi={"a": "categorical"}, sensitive="ill", require=closeness)
-    whole = encode_and_count(open_data(frame), policy)[0].table
-    alone = encode_and_count(open_data(frame[frame.a != "z"]), policy)[0].table
+    whole = encode_and_count(open_data(frame), policy)[0].raw_groups
+    alone = encode_and_count(open_data(frame[frame.a != "z"]), policy)[0].raw_groups
     assert closeness.test(whole.keep(whole.size > 1)).value.tolist() == [reached] * 2
     assert closeness.test(alone).value.tolist() == [reached] * 2

@@ -40,7 +40,7 @@ seeds = st.integers(0, 2**32 - 1)
 def records_of(codes: Codes) -> list[Record]:
     """The records in the order of the cells."""
     quasi, counts = codes.quasi[codes.combination].tolist(), codes.counts
-    cells = zip(quasi, counts.secret.tolist(), counts.weight.tolist(), strict=True)
+    cells = zip(quasi, counts.sensitive.tolist(), counts.size.tolist(), strict=True)
     return [(tuple(q), tuple(s)) for q, s, weight in cells for _ in range(weight)]
 
 
@@ -71,8 +71,8 @@ def fits_of(policy: shoal.Policy, everyone: Sequence[Record], codes: Codes) -> C
     def values(of: str | None, secrets: Sequence[tuple[int, ...]]) -> list[str | None]:
         if of is None:
             return [None] * len(secrets)
-        place = codes.layout.secrets.index(of)
-        return [codes.secrets[place].labels[s[place]] for s in secrets]
+        place = codes.distribution.sensitive.index(of)
+        return [codes.sensitive[place].labels[s[place]] for s in secrets]
 
     whole = {r.of: values(r.of, [s for _, s in everyone]) for r in policy.require}
 
@@ -85,9 +85,9 @@ def fits_of(policy: shoal.Policy, everyone: Sequence[Record], codes: Codes) -> C
 
 def shortfall_of(policy: shoal.Policy, codes: Codes) -> Callable[[Sequence[Record]], float]:
     """How far a group is from the requirement: the sum over its terms."""
-    layout = codes.layout
+    layout = codes.distribution
     terms = [term for requirement in policy.require for term in requirement.limits(layout)]
-    offset = [layout.span(name)[0] for name in layout.secrets]
+    offset = [layout.span(name)[0] for name in layout.sensitive]
 
     @cache
     def shortfall(group: tuple[tuple[int, ...], ...]) -> float:
@@ -123,7 +123,7 @@ def table_of(codes: Codes, policy: shoal.Policy, way: Given) -> Table:
     """What the twin is asked, for the parameters that the method is given."""
     way = dict(way)
     everyone, names = records_of(codes), [a.name for a in codes.attributes]
-    secrets = [s.name for s in codes.secrets]
+    secrets = [s.name for s in codes.sensitive]
     weights = way.pop("weights", None) or {}
     target = None
     if way.get("target_penalty"):
@@ -135,14 +135,14 @@ def table_of(codes: Codes, policy: shoal.Policy, way: Given) -> Table:
 
     sensitive = [secrets.index(name) for name in policy.sensitive] if way.get("diversity") else []
     truly = {
-        place: {c for c, label in enumerate(codes.secrets[place].labels) if label in harmful}
+        place: {c for c, label in enumerate(codes.sensitive[place].labels) if label in harmful}
         for place in sensitive
         for harmful in [policy.truly_sensitive.get(secrets[place], ())]
     }
     return Table(
         everyone,
         [plain_loss(a, weights.get(a.name, 1.0)) for a in codes.attributes],
-        lower_requirements(policy.require, codes.layout).least,
+        lower_requirements(policy.require, codes.distribution).least,
         fits_of(policy, everyone, codes),
         shortfall_of(policy, codes),
         target=target,
@@ -162,7 +162,7 @@ def made(method: str, policy: shoal.Policy, way: Given) -> Method:
 
 
 def coded(method: Method, frame: pd.DataFrame) -> Codes:
-    return encode_and_count(open_data(frame), method.policy, also=method.watched())[0]
+    return encode_and_count(open_data(frame), method.policy, also=method.extra_columns())[0]
 
 
 def decided(method: Method, codes: Codes, seed: int) -> tuple[list[list[Record]], list[Record]]:
@@ -170,8 +170,8 @@ def decided(method: Method, codes: Codes, seed: int) -> tuple[list[list[Record]]
     decision = method.decide(codes, rng=np.random.default_rng(seed), progress=lambda *_: None)
     place, combination = decision.placement, codes.combination
     groups: list[list[Record]] = [[] for _ in range(len(decision.lo) + 1)]
-    for cell, group, weight in zip(place.cell, place.group, place.weight, strict=True):
-        record = (tuple(codes.quasi[combination[cell]].tolist()), tuple(codes.counts.secret[cell].tolist()))
+    for cell, group, weight in zip(place.cell, place.group, place.count, strict=True):
+        record = (tuple(codes.quasi[combination[cell]].tolist()), tuple(codes.counts.sensitive[cell].tolist()))
         groups[group] += [record] * int(weight)
     return sorted(sorted(g) for g in groups[:-1]), sorted(groups[-1])
 
@@ -181,7 +181,7 @@ def check_against_twin(method: str, frame: pd.DataFrame, policy: shoal.Policy, w
     codes = coded(made_of, frame)
     table = table_of(codes, policy, way)
     keyed = replace(codes, hash=KeyedHash.of(seed))
-    turns = np.repeat(keyed.turn, keyed.counts.weight).tolist()
+    turns = np.repeat(keyed.keyed_rank, keyed.counts.size).tolist()
     for known, asked in ((codes, table), (keyed, replace(table, turns=turns))):
         slow = TWINS[method](asked, np.random.default_rng(seed))
         groups, suppressed = decided(made_of, known, seed)
@@ -343,7 +343,7 @@ def named(method: str, frame: pd.DataFrame, policy: shoal.Policy, way: Given, se
     check_against_twin(method, frame, policy, way, seed)
     groups, suppressed = decided(made_of, codes, seed)
     assert codes.counts.row is not None
-    secrets = codes.counts.secret.tolist()
+    secrets = codes.counts.sensitive.tolist()
     quasi = codes.quasi[codes.combination].tolist()
     names: dict[Record, list[str]] = {}
     for name, cell in zip(frame["name"], codes.counts.row, strict=True):
@@ -524,7 +524,7 @@ def test_diverse_clusters_where_they_are_possible(diversity: str, ill: int, seed
     codes = coded(made_of, frame)
     groups, _ = decided(made_of, codes, seed)
     alike = [g for g in groups if len({s for _, s in g}) == 1]
-    gout = codes.secrets[0].labels.index("gout")
+    gout = codes.sensitive[0].labels.index("gout")
     assert not [g for g in alike if diversity == "equal" or g[0][1] == (gout,)]
 
 

@@ -60,7 +60,7 @@ def groups_of(decision: Grouping) -> list[list[int]]:
     """The cells of the records of every group."""
     groups: list[list[int]] = [[] for _ in range(len(decision.lo))]
     place = decision.placement
-    for cell, group, weight in zip(place.cell, place.group, place.weight, strict=True):
+    for cell, group, weight in zip(place.cell, place.group, place.count, strict=True):
         groups[group] += [int(cell)] * int(weight)
     return sorted(groups)
 
@@ -89,7 +89,7 @@ def slow_groups(codes: Codes, k: int, weights: dict[str, float]) -> list[list[in
         means = [mean(columns[j], grid) for j in range(numbers)]
         return (*means, *(mode(columns[j], a.missing) for j, a in enumerate(trees, numbers)))
 
-    cell = np.repeat(np.arange(len(codes.counts.weight)), codes.counts.weight)
+    cell = np.repeat(np.arange(len(codes.counts.size)), codes.counts.size)
     rows = np.vstack([space.number, space.code]).T.tolist()
     points = [(*rows[u][:numbers], *map(int, rows[u][numbers:])) for u in codes.combination[cell]]
     return sorted(sorted(int(cell[i]) for i in group) for group in mdav(points, k, distance, centroid))

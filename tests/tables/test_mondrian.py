@@ -27,8 +27,8 @@ def records_of(codes: Codes) -> list[Record]:
     found: list[Record] = []
     for u in range(len(codes.quasi)):
         for c in range(counts.start[u], counts.start[u + 1]):
-            record = (tuple(codes.quasi[u].tolist()), tuple(counts.secret[c].tolist()))
-            found += [record] * int(counts.weight[c])
+            record = (tuple(codes.quasi[u].tolist()), tuple(counts.sensitive[c].tolist()))
+            found += [record] * int(counts.size[c])
     return found
 
 
@@ -56,7 +56,7 @@ def plain_loss(attribute: Attribute, weight: float = 1.0) -> Callable[[int, int]
 
 
 def fits_of(policy: shoal.Policy, everyone: Sequence[Record], codes: Codes) -> Callable[[Sequence[Record]], bool]:
-    labels = codes.secrets[0].labels if codes.secrets else ()
+    labels = codes.sensitive[0].labels if codes.sensitive else ()
 
     def secrets(records: Sequence[Record]) -> list[str | None]:
         return [labels[secret[0]] if secret else None for _, secret in records]
@@ -71,7 +71,7 @@ def class_of(codes: Codes, target: str) -> Callable[[Record], int]:
     names = [a.name for a in codes.attributes]
     if target in names:
         return lambda record: record[0][names.index(target)]
-    return lambda record: record[1][[s.name for s in codes.secrets].index(target)]
+    return lambda record: record[1][[s.name for s in codes.sensitive].index(target)]
 
 
 def fast_groups(
@@ -83,8 +83,8 @@ def fast_groups(
     combination = np.repeat(np.arange(len(codes.quasi)), np.diff(codes.counts.start))
     groups: list[list[Record]] = [[] for _ in range(len(decision.lo))]
     place = decision.placement
-    for cell, group, weight in zip(place.cell, place.group, place.weight, strict=True):
-        record = (tuple(codes.quasi[combination[cell]].tolist()), tuple(codes.counts.secret[cell].tolist()))
+    for cell, group, weight in zip(place.cell, place.group, place.count, strict=True):
+        record = (tuple(codes.quasi[combination[cell]].tolist()), tuple(codes.counts.sensitive[cell].tolist()))
         groups[group] += [record] * int(weight)
     return sorted(sorted(g) for g in groups)
 
@@ -194,8 +194,8 @@ def test_a_target_must_be_named() -> None:
 
 def test_only_the_cut_by_a_target_counts_it() -> None:
     policy = shoal.datasets.hospital_policy(5).model_copy(update={"target": "diagnosis"})
-    assert shoal.tables.Mondrian(policy).watched() == ()
-    assert shoal.tables.Mondrian(policy, cut="target").watched() == ("diagnosis",)
+    assert shoal.tables.Mondrian(policy).extra_columns() == ()
+    assert shoal.tables.Mondrian(policy, cut="target").extra_columns() == ("diagnosis",)
 
 
 @pytest.fixture(scope="module")

@@ -334,12 +334,12 @@ def test_deciding_leaves_the_codes_as_they_were(case: Case) -> None:
     codes, _ = encode_and_count(
         open_data(case.frame), case.policy, also=[case.policy.target] if case.policy.target else []
     )
-    before = [array.copy() for array in (codes.quasi, codes.weight, codes.counts.secret, codes.counts.weight)]
+    before = [array.copy() for array in (codes.quasi, codes.size, codes.counts.sensitive, codes.counts.size)]
     if not holds(case.frame.assign(**dict.fromkeys(case.policy.quasi, "*")), case.policy):
         return
     method = TopDownSpecialization(case.policy)
     method.decide(codes, rng=np.random.default_rng(0), progress=lambda *_: None)
-    after = [codes.quasi, codes.weight, codes.counts.secret, codes.counts.weight]
+    after = [codes.quasi, codes.size, codes.counts.sensitive, codes.counts.size]
     assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
 
 

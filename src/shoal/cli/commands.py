@@ -351,16 +351,16 @@ def _parameters(given: list[str]) -> dict[str, Any]:
 
 
 def _show(release: Release) -> None:
-    facts = release.facts()
+    facts = release.summary()
     _show_certificate(release.certificate)
     _pairs(("what is at risk", ""), facts.risks())
-    if facts.kept:
-        _pairs(("what was kept", "certainty"), facts.knowledge())
+    if facts.information_kept:
+        _pairs(("what was kept", "certainty"), facts.information())
     if "improved" in facts.measures:
         weighted = ", by its weights" if facts.parameters.get("weights") else ""
         gained = f"{facts.measures['improved']:.1%} of the information loss{weighted}"
         _console().print(f"moving records between groups took away {gained}")
-    if facts.drawn:
+    if facts.is_synthetic:
         _pairs(("statistics of the drawn records", "difference"), facts.statistics())
 
 

@@ -78,7 +78,7 @@ def make(
     more: dict[str, Any] = {} if origin is None else {"origin": origin}
     more |= {"kind": "numeric"} if numeric else {}
     policy = Policy(quasi={column: {ways[0]: given[ways[0]], **more}}, missing=_missing(missing))
-    reading = policy.reading(column)
+    reading = policy.raw_reading(column)
     attribute, _ = encode_attribute(column, policy.quasi[column], _distinct(table, column, reading), reading)
     tree = attribute.taxonomy
     assert tree is not None  # noqa: S101

@@ -131,7 +131,7 @@ def encode_attribute(
 ) -> tuple[Attribute, Dictionary]:
     """An attribute and its dictionary, from the distinct values of its column."""
     absent = distinct.missing > 0
-    if quasi.kind != "categorical" and quasi.maker is None:
+    if quasi.kind != "categorical" and quasi.tree_builder is None:
         position = np.append(distinct.values, np.inf) if absent else np.asarray(distinct.values, np.float64)
         codes = np.arange(len(distinct.values), dtype=np.int32)
         low, high = _ends(name, quasi, distinct.values)
@@ -168,13 +168,13 @@ def _ends(name: str, quasi: QuasiIdentifier, values: FloatArray) -> tuple[float,
 
 def _tree(name: str, quasi: QuasiIdentifier, distinct: Distinct) -> tuple[Taxonomy, Int32Array, bool]:
     """The tree of an attribute, the code of every distinct value, and whether it is a root and leaves in no order."""
-    if quasi.maker is not None:
-        paths = [quasi.maker.path(value) for value in distinct.values]
-        tree = quasi.shaped(quasi.maker.tree(paths, distinct.counts.tolist(), column=name))
+    if quasi.tree_builder is not None:
+        paths = [quasi.tree_builder.path(value) for value in distinct.values]
+        tree = quasi.reshape(quasi.tree_builder.tree(paths, distinct.counts.tolist(), column=name))
         return tree, tree.code_of([path[0] for path in paths], column=name), False
     texts = [str(v) for v in distinct.values]
     if quasi.taxonomy is not None:
-        tree = quasi.shaped(quasi.taxonomy)
+        tree = quasi.reshape(quasi.taxonomy)
         return tree, tree.code_of(texts, column=name), False
     # No tree given: the most frequent value first, so that cuts in the order of codes part what is common from what is rare.
     order = np.argsort(-distinct.counts, kind="stable")

@@ -32,7 +32,7 @@ class Codes:
     """A table as counted cells of codes; ``counts.quasi[u, j]`` is combination u's code of attribute j."""
 
     attributes: tuple[Attribute, ...]
-    secrets: tuple[CodedColumn, ...]
+    sensitive: tuple[CodedColumn, ...]
     counts: Counts
     hash: KeyedHash | None = None
 
@@ -44,12 +44,12 @@ class Codes:
     @cached_property
     def cell_hash(self) -> UInt64Array:
         """The keyed hash of every cell, by its quasi-identifier and confidential values."""
-        if not self.secrets:
+        if not self.sensitive:
             return self.combination_hash
-        known = [self._keyed.texts(s.name, ["" if v is None else v for v in s.labels]) for s in self.secrets]
-        return self._keyed.mix(self.combination_hash[self.combination], self._hashes(known, self.counts.secret))
+        known = [self._keyed.texts(s.name, ["" if v is None else v for v in s.labels]) for s in self.sensitive]
+        return self._keyed.mix(self.combination_hash[self.combination], self._hashes(known, self.counts.sensitive))
 
-    def in_keyed_order(self) -> tuple[Codes, Int64Array]:
+    def sort_by_key(self) -> tuple[Codes, Int64Array]:
         """The same table with its cells in the order of their keyed hashes, and the number that each cell has here.
 
         In this order ties among cells are broken, so that nobody without the secret can repeat it. The cells of a combination
@@ -66,13 +66,15 @@ class Codes:
             cells = np.asarray(kernels.order.argsort(self.cell_hash), np.int64)
             cells = cells[kernels.order.argsort(rank[combination[cells]])]
         start = np.concatenate(([0], np.cumsum(np.diff(counts.start)[first]))).astype(np.int64)
-        ordered = Counts(counts.quasi[first], start, counts.secret[cells], counts.weight[cells], part=counts.part)
-        return Codes(self.attributes, self.secrets, ordered), cells
+        ordered = Counts(
+            counts.quasi[first], start, counts.sensitive[cells], counts.size[cells], partition=counts.partition
+        )
+        return Codes(self.attributes, self.sensitive, ordered), cells
 
     @cached_property
-    def turn(self) -> Int32Array:
+    def keyed_rank(self) -> Int32Array:
         """The place of every cell in keyed order: of equal cells the one with the smaller turn comes first."""
-        _, number = self.in_keyed_order()
+        _, number = self.sort_by_key()
         found = np.empty(len(number), np.int32)
         found[number] = np.arange(len(number), dtype=np.int32)
         return found
@@ -96,11 +98,11 @@ class Codes:
         return self.counts.quasi
 
     @cached_property
-    def weight(self) -> Int64Array:
+    def size(self) -> Int64Array:
         """The number of records of every combination."""
-        if len(self.counts.weight) == len(self.quasi):
-            return self.counts.weight
-        return np.add.reduceat(self.counts.weight, self.counts.start[:-1])
+        if len(self.counts.size) == len(self.quasi):
+            return self.counts.size
+        return np.add.reduceat(self.counts.size, self.counts.start[:-1])
 
     @property
     def combination(self) -> Int64Array:
@@ -110,15 +112,15 @@ class Codes:
     @cached_property
     def records(self) -> int:
         """The number of records."""
-        return int(self.counts.weight.sum())
+        return int(self.counts.size.sum())
 
     @cached_property
-    def geometry(self) -> LossTables:
+    def loss_tables(self) -> LossTables:
         """The attributes as arrays."""
         return LossTables.of(self.attributes)
 
     @cached_property
-    def heights(self) -> LossTables:
+    def height_tables(self) -> LossTables:
         """The attributes as arrays, nodes by their heights: the loss of Byun, Kamra, Bertino and Li, Definition 7."""
         return LossTables.of(self.attributes, heights=True)
 
@@ -128,14 +130,14 @@ class Codes:
         return float(sum(a.distance(np.array([x]), np.array([y]))[0] for a, x, y in pairs))
 
     @cached_property
-    def table(self) -> Groups:
+    def raw_groups(self) -> Groups:
         """The whole table as groups by its raw codes."""
-        return cells_as_groups(self.counts, [a.name for a in self.attributes], self.secrets)
+        return cells_as_groups(self.counts, [a.name for a in self.attributes], self.sensitive)
 
     @cached_property
-    def layout(self) -> TableDistribution:
+    def distribution(self) -> TableDistribution:
         """How the confidential values are distributed in the whole table."""
-        return distribution_of(self.table)
+        return distribution_of(self.raw_groups)
 
 
 def _value_hashes(keyed: KeyedHash, attribute: Attribute) -> UInt64Array:
@@ -152,8 +154,8 @@ def cells_as_groups(counts: Counts, names: Sequence[str], secrets: Sequence[Code
         tuple(s.name for s in secrets),
         counts.quasi,
         counts.start,
-        counts.secret,
-        counts.weight,
+        counts.sensitive,
+        counts.size,
         tuple(len(s.labels) for s in secrets),
         tuple(s.labels for s in secrets),
     )
@@ -164,22 +166,22 @@ class EncodedTable:
     """A table whose columns have codes, not yet counted: the engine that holds it can apply what is decided on them."""
 
     attributes: tuple[Attribute, ...]
-    secrets: tuple[CodedColumn, ...]
+    sensitive: tuple[CodedColumn, ...]
     engine: Engine
     dictionaries: Mapping[str, Dictionary]
     least: int = 1
     hash: KeyedHash | None = None
 
     @cached_property
-    def division(self) -> Partitioning:
+    def partitioning(self) -> Partitioning:
         """The parts to be worked on one after another; one, where all cells can be held at once."""
-        return self.engine.divide(*self._names, least=self.least)
+        return self.engine.partition(*self._names, least=self.least)
 
     def count(self, part: int = 0) -> Codes:
         """The counted cells of a part."""
-        return Codes(self.attributes, self.secrets, self.engine.count(*self._names, part=part), self.hash)
+        return Codes(self.attributes, self.sensitive, self.engine.count(*self._names, part=part), self.hash)
 
-    def occurring(self, j: int) -> Int64Array:
+    def count_codes(self, j: int) -> Int64Array:
         """How often each code of an attribute occurs; nothing need be counted for it."""
         attribute = self.attributes[j]
         known = self.dictionaries[attribute.name]
@@ -191,7 +193,7 @@ class EncodedTable:
 
     @property
     def _names(self) -> tuple[list[str], list[str]]:
-        return [a.name for a in self.attributes], [s.name for s in self.secrets]
+        return [a.name for a in self.attributes], [s.name for s in self.sensitive]
 
 
 def encode_table(
@@ -207,9 +209,9 @@ def encode_table(
 
     ``carry`` names the other columns that a release of it needs; see `Engine.encode`. ``hash`` breaks ties among cells.
     """
-    confidential = [c for c in dict.fromkeys((*policy.confidential, *also)) if c not in policy.quasi]
-    readings = {c: policy.reading(c) for c in policy.quasi}
-    readings |= {c: policy.counted_as(c) for c in confidential}
+    confidential = [c for c in dict.fromkeys((*policy.tested_columns, *also)) if c not in policy.quasi]
+    readings = {c: policy.raw_reading(c) for c in policy.quasi}
+    readings |= {c: policy.published_reading(c) for c in confidential}
     engine.prepare(readings)
     dictionaries: dict[str, Dictionary] = {}
     attributes = []
@@ -222,7 +224,7 @@ def encode_table(
     secrets = [encode_column(engine, c, readings[c], dictionaries) for c in confidential]
     tell(len(readings), len(readings) + 1)
     encoded = engine.encode(dictionaries, carry=carry)
-    return EncodedTable(tuple(attributes), tuple(secrets), encoded, dictionaries, policy.least, hash)
+    return EncodedTable(tuple(attributes), tuple(secrets), encoded, dictionaries, policy.least_group_size, hash)
 
 
 def encode_and_count(

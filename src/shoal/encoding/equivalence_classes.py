@@ -24,9 +24,9 @@ class PublishedTable:
         """What the codes of every column stand for."""
         return {name: secret.labels for name, secret in self.values.items()}
 
-    def parts(self, confidential: Sequence[str]) -> int:
+    def partitions(self, confidential: Sequence[str]) -> int:
         """In how many parts the groups are counted with the values of some columns; each group is whole in one of them."""
-        return self.engine.divide(self.columns, confidential).parts
+        return self.engine.partition(self.columns, confidential).partitions
 
     def groups(self, confidential: Sequence[str], part: int | None = None) -> Groups:
         """The groups, all or those of a part, with the counts of the values of some columns."""
@@ -40,9 +40,9 @@ def read_published_table(engine: Engine, policy: Policy, *, also: Sequence[str] 
     A quasi-identifier that was written as two columns, ``age_lo`` and ``age_hi``, counts as both. Where the table has ``age``
     as well, ``age`` alone counts: the other two have no role.
     """
-    columns = tuple(part for parts in policy.published_as(engine.schema().names).values() for part in parts)
-    listed = tuple(dict.fromkeys((*columns, *policy.confidential, *also)))
-    readings = {name: policy.counted_as(name) for name in listed}
+    columns = tuple(part for parts in policy.published_columns(engine.schema().names).values() for part in parts)
+    listed = tuple(dict.fromkeys((*columns, *policy.tested_columns, *also)))
+    readings = {name: policy.published_reading(name) for name in listed}
     engine.prepare(readings)
     dictionaries: dict[str, Dictionary] = {}
     values = {name: encode_column(engine, name, readings[name], dictionaries) for name in listed}
@@ -52,4 +52,4 @@ def read_published_table(engine: Engine, policy: Policy, *, also: Sequence[str] 
 def read_published_groups(engine: Engine, policy: Policy) -> tuple[Groups, Mapping[str, Sequence[str | None]]]:
     """The groups of a finished table with the values that requirements look at, and the label of every code."""
     table = read_published_table(engine, policy)
-    return table.groups(policy.confidential), table.labels
+    return table.groups(policy.tested_columns), table.labels

@@ -90,7 +90,7 @@ class MemoryEngine:
             sizes[column] = int(target.max(initial=0)) + 1
         return replace(self, codes=codes, sizes=sizes, _seen={})
 
-    def divide(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Partitioning:
+    def partition(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Partitioning:
         """What fits in memory is worked on whole."""
         return Partitioning.whole()
 
@@ -160,7 +160,7 @@ class MemoryEngine:
         """The group of every record."""
         row = plan.counts.row
         assert row is not None  # noqa: S101  counts come from this engine
-        entries = np.bincount(plan.cell, minlength=len(plan.counts.weight))
+        entries = np.bincount(plan.cell, minlength=len(plan.counts.size))
         first = np.concatenate(([0], np.cumsum(entries)[:-1]))
         group = plan.group[first[row]] if len(row) else plan.group[:0]
         divided = np.flatnonzero(entries > 1)
@@ -168,7 +168,7 @@ class MemoryEngine:
             rows = np.flatnonzero(entries[row] > 1)
             ordered = rows[np.lexsort((self._dealt(plan.order, rows, row[rows]), row[rows]))]
             inside = np.isin(plan.cell, divided)
-            group[ordered] = np.repeat(plan.group[inside], plan.weight[inside])
+            group[ordered] = np.repeat(plan.group[inside], plan.count[inside])
         return group.astype(np.int32, copy=False)
 
     def _dealt(self, order: KeyedOrder, rows: Int64Array, cell: Int32Array) -> UInt64Array:
@@ -188,7 +188,7 @@ class MemoryEngine:
         ordered = table.take(pa.array(order)).combine_chunks()
         return table_files.write_table(ordered, path, format, escape_formulas=escape_formulas)
 
-    def opened(self, path: Path) -> MemoryEngine:
+    def reopen(self, path: Path) -> MemoryEngine:
         """A file that was written."""
         return MemoryEngine.open(path)
 

@@ -101,15 +101,15 @@ class Counts:
     """Distinct combinations of codes, sorted, each with the counts of its confidential values.
 
     Combination ``u`` owns the cells ``start[u]:start[u + 1]``. ``row`` gives the cell of every record where the
-    engine can address records, and belongs to the engine that made it; ``part`` is the part of the table that was counted.
+    engine can address records, and belongs to the engine that made it; ``partition`` is the part of the table that was counted.
     """
 
     quasi: Int32Array
     start: Int64Array
-    secret: Int32Array
-    weight: Int64Array
+    sensitive: Int32Array
+    size: Int64Array
     row: Int32Array | None = None
-    part: int = 0
+    partition: int = 0
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Partitioning:
     """A first coarse cut of a table into parts, which are worked on one after another, as a tree over codes.
 
     Node n sends codes up to ``at[n]`` of the column with the number ``column[n]`` to the node ``left[n]``, others to
-    ``right[n]``; where ``column[n]`` is -1 it is the part ``part[n]``. Without a cut the whole table is the only part.
+    ``right[n]``; where ``column[n]`` is -1 it is the part ``partition[n]``. Without a cut the whole table is the only part.
     ``folder`` is a place for what is learned of each part, so that it need not be held until the last; it is there as long
     as ``owner`` is.
     """
@@ -126,7 +126,7 @@ class Partitioning:
     at: Int32Array
     left: Int32Array
     right: Int32Array
-    part: Int32Array
+    partition: Int32Array
     folder: Path | None = None
     owner: Any = field(default=None, repr=False, compare=False)
 
@@ -142,9 +142,9 @@ class Partitioning:
         return cls(nowhere, nowhere, nowhere, nowhere, np.arange(parts, dtype=np.int32))
 
     @property
-    def parts(self) -> int:
+    def partitions(self) -> int:
         """The number of parts."""
-        return int(self.part.max()) + 1
+        return int(self.partition.max()) + 1
 
 
 @dataclass(frozen=True)
@@ -177,26 +177,26 @@ class KeyedOrder:
 
 @dataclass(frozen=True)
 class Plan:
-    """Where every counted cell goes: entry ``p`` sends ``weight[p]`` records of cell ``cell[p]`` to ``group[p]``.
+    """Where every counted cell goes: entry ``p`` sends ``count[p]`` records of cell ``cell[p]`` to ``group[p]``.
 
     Entries are sorted by cell; group -1 is left out of the release. A cell with several entries is divided among them
-    in the order that ``dealing`` gives its records, so that the result does not follow the order of the source and nobody
+    in the order that ``keyed_order`` gives its records, so that the result does not follow the order of the source and nobody
     without the secret can repeat it; where no cell is divided there is none.
     """
 
     counts: Counts
     cell: Int64Array
     group: Int32Array
-    weight: Int64Array
+    count: Int64Array
     columns: tuple[KeptColumn | GroupColumn, ...]
-    dealing: KeyedOrder | None = None
+    keyed_order: KeyedOrder | None = None
 
     @property
     def order(self) -> KeyedOrder:
         """The order of the records of a cell that is divided."""
-        if self.dealing is None:
+        if self.keyed_order is None:
             raise ValueError("a plan that divides cells needs the order in which their records are dealt to groups")
-        return self.dealing
+        return self.keyed_order
 
 
 class Engine(Protocol):
@@ -226,7 +226,7 @@ class Engine(Protocol):
         """
         ...
 
-    def divide(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Partitioning:
+    def partition(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Partitioning:
         """The parts to count one by one, where the cells of the whole table are more than may be held at once.
 
         Every part has at least ``least`` records.
@@ -255,7 +255,7 @@ class Engine(Protocol):
         """
         ...
 
-    def opened(self, path: Path) -> Engine:
+    def reopen(self, path: Path) -> Engine:
         """A file or folder that was written, opened as these data were."""
         ...
 

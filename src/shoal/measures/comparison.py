@@ -24,14 +24,14 @@ from shoal.requirements.groups import Groups
 def measure_tables(original: Any, released: Any, policy: Policy, *, threshold: float = THRESHOLD) -> Measures:
     """All measures of a released table; records of the original that it lacks count as suppressed."""
     before, after = open_data(original), open_data(released)
-    policy.fit(before.schema())
-    policy.fit(after.schema(), check=True)
+    policy.check_schema(before.schema())
+    policy.check_schema(after.schema(), check=True)
     lost = before.schema().rows - after.schema().rows
     if lost < 0:
         raise DataError(f"the release has {-lost} records more than the original; are the two tables the right ones?")
     table = encode_table(before, policy)
     columns = [
-        PublishedColumn(attribute, *_labels(after, attribute.name, policy), table.occurring(j))
+        PublishedColumn(attribute, *_labels(after, attribute.name, policy), table.count_codes(j))
         for j, attribute in enumerate(table.attributes)
     ]
     groups, confided = count_groups(read_published_table(after, policy, also=measured_columns(after, policy)), policy)
@@ -52,7 +52,7 @@ def count_groups(table: PublishedTable, policy: Policy, asked: Sequence[str] = (
     """
     names = measured_columns(table.engine, policy)
     every = tuple(dict.fromkeys((*asked, *names)))
-    parts = table.parts(every)
+    parts = table.partitions(every)
     if parts == 1:
         groups = table.groups(every)
         return groups, SensitiveFigures.of(groups, policy, names)
@@ -64,7 +64,7 @@ def count_groups(table: PublishedTable, policy: Policy, asked: Sequence[str] = (
 
 def count_codes(codes: Codes, j: int) -> Int64Array:
     """How often each code of an attribute occurs."""
-    found: Int64Array = kernels.order.totals(codes.quasi[:, j], codes.weight, codes.attributes[j].size)
+    found: Int64Array = kernels.order.totals(codes.quasi[:, j], codes.size, codes.attributes[j].size)
     return found
 
 
@@ -72,7 +72,7 @@ def _labels(released: Engine, name: str, policy: Policy) -> tuple[list[str | Non
     """The labels of one attribute and how many records bear each; two columns of ends are read as ranges."""
     if name in released.schema().names:
         distinct = released.distinct(name, AS_PUBLISHED)
-        tokens = policy.tokens  # another tool may have left them as they were
+        tokens = policy.missing_texts  # another tool may have left them as they were
         labels: list[str | None] = [None if str(v).strip() in tokens else str(v) for v in distinct.values]
         return [*labels, *([None] if distinct.missing else [])], np.append(
             distinct.counts, [distinct.missing] if distinct.missing else []

@@ -125,7 +125,7 @@ class SensitiveFigures:
             alone = np.bincount(group, minlength=len(size)) == 1
             certain |= alone
             equal += float(size[alone].sum())
-            harmful = np.array(policy.harmful(name, groups.labels[groups.secrets.index(name)]), bool)
+            harmful = np.array(policy.harmful(name, groups.labels[groups.sensitive.index(name)]), bool)
             known = np.zeros(len(size), bool)
             known[group] = harmful[code]
             grave += float(size[alone & known].sum())
@@ -142,7 +142,7 @@ class PublishedGroups:
 
     groups: Groups
     suppressed: int
-    confided: SensitiveFigures = field(default_factory=SensitiveFigures)
+    sensitive_figures: SensitiveFigures = field(default_factory=SensitiveFigures)
     threshold: float = THRESHOLD
 
 
@@ -206,7 +206,7 @@ def _counted(audience: PublishedGroups) -> dict[str, float]:
         "risk_above": float(size[risk > audience.threshold + 1e-12].sum()) / records if records else 0.0,
         "uniques": float((size == 1).sum()),
     }
-    told = audience.confided
+    told = audience.sensitive_figures
     if told.best is not None:
         found["cm_sum"] = records + suppressed - told.best
         found["cm"] = found["cm_sum"] / max(records + suppressed, 1.0)

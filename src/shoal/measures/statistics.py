@@ -64,7 +64,7 @@ class _Numbers:
     def of(cls, codes: Codes) -> _Numbers:
         columns = [a.numbers[codes.quasi[:, j]] for j, a in enumerate(codes.attributes) if a.numbers is not None]
         values = np.stack(columns, axis=1) if columns else np.zeros((len(codes.quasi), 0))
-        return cls(np.where(np.isinf(values), np.nan, values), codes.weight.astype(np.float64))
+        return cls(np.where(np.isinf(values), np.nan, values), codes.size.astype(np.float64))
 
 
 def _correlation(x: FloatArray, y: FloatArray, weight: FloatArray) -> float:
@@ -80,7 +80,7 @@ def _shares(codes: Codes) -> list[dict[str | None, float]]:
     found = []
     for j, attribute in enumerate(codes.attributes):
         if attribute.numbers is None and attribute.taxonomy is not None:
-            counts = np.bincount(codes.quasi[:, j], codes.weight, minlength=attribute.size) / max(codes.records, 1)
+            counts = np.bincount(codes.quasi[:, j], codes.size, minlength=attribute.size) / max(codes.records, 1)
             found.append(dict(zip(attribute.taxonomy.leaves, counts.tolist(), strict=True)))
     return found
 

@@ -19,20 +19,20 @@ from shoal.requirements import TableDistribution, lower_requirements
 class ClusteringInput:
     """Counted cells as the kernels of clusters take them.
 
-    ``label[c]`` says which row of ``secret`` a cell's confidential codes are: the columns that count, one of them behind the
-    other in a histogram that begins at ``offset``. ``turn`` has the place of every cell in keyed order, by which ties are
-    broken. ``geometry`` is the weights and `codes.Codes.heights`.
+    ``label[c]`` says which row of ``sensitive`` a cell's confidential codes are: the columns that count, one of them behind the
+    other in a histogram that begins at ``offset``. ``keyed_rank`` has the place of every cell in keyed order, by which ties are
+    broken. ``loss_tables`` is the weights and `codes.Codes.heights`.
     """
 
     rows: Int32Array
     count: Int64Array
     label: Int32Array
-    secret: Int32Array
+    sensitive: Int32Array
     offset: Int64Array
     limits: tuple[NDArray[Any], ...]
-    geometry: tuple[FloatArray, Int32Array, FloatArray]
+    loss_tables: tuple[FloatArray, Int32Array, FloatArray]
     k: int
-    turn: Int32Array
+    keyed_rank: Int32Array
 
     @classmethod
     def of(
@@ -49,10 +49,10 @@ class ClusteringInput:
         ``beside`` has codes of one more column that matters, by cell, behind the others; ``layout`` is the table that groups
         are compared with, where that is not the whole.
         """
-        limits = lower_requirements(policy.require, layout or codes.layout)
-        cells = len(codes.counts.weight)
-        domains = [len(s.labels) for s in codes.secrets]
-        columns = codes.counts.secret.reshape(cells, len(domains))
+        limits = lower_requirements(policy.require, layout or codes.distribution)
+        cells = len(codes.counts.size)
+        domains = [len(s.labels) for s in codes.sensitive]
+        columns = codes.counts.sensitive.reshape(cells, len(domains))
         if beside is not None:
             columns = np.column_stack([columns, beside])
             domains.append(int(beside.max(initial=0)) + 1)
@@ -62,14 +62,14 @@ class ClusteringInput:
             label = inverse.reshape(-1).astype(np.int32)
         return cls(
             np.ascontiguousarray(codes.quasi[codes.combination]),
-            codes.counts.weight.astype(np.int64),
+            codes.counts.size.astype(np.int64),
             label,
             np.ascontiguousarray(secret, np.int32),
             np.concatenate(([0], np.cumsum(domains))).astype(np.int64),
             limits.arrays(),
-            (weights, codes.heights.ints, codes.heights.floats),
+            (weights, codes.height_tables.ints, codes.height_tables.floats),
             limits.least,
-            codes.turn,
+            codes.keyed_rank,
         )
 
     @property
@@ -77,17 +77,23 @@ class ClusteringInput:
         """The number of records."""
         return int(self.count.sum())
 
-    def of_cells(self, cells: Int64Array) -> ClusteringInput:
+    def select_cells(self, cells: Int64Array) -> ClusteringInput:
         """Some of the cells alone."""
         return replace(
-            self, rows=self.rows[cells], count=self.count[cells], label=self.label[cells], turn=self.turn[cells]
+            self,
+            rows=self.rows[cells],
+            count=self.count[cells],
+            label=self.label[cells],
+            keyed_rank=self.keyed_rank[cells],
         )
 
-    def left_over(self, cell: Int32Array, group: Int32Array, left: Int64Array, rng: np.random.Generator) -> None:
+    def place_leftovers(self, cell: Int32Array, group: Int32Array, left: Int64Array, rng: np.random.Generator) -> None:
         """Send leftover records, in random order, to the clusters whose information loss grows least and that still hold."""
         groups = int(group.max(initial=-1)) + 1
         chance = rng.random(len(left))
-        kernels.cluster_merging.place(left.copy(), chance, self.rows, cell, group, groups, self.values, self.geometry)
+        kernels.cluster_merging.place(
+            left.copy(), chance, self.rows, cell, group, groups, self.values, self.loss_tables
+        )
 
     def failing(self, cell: Int32Array, group: Int32Array) -> BoolArray:
         """Which groups do not meet the requirement."""
@@ -97,12 +103,12 @@ class ClusteringInput:
     def merge(self, cell: Int32Array, group: Int32Array) -> None:
         """Merge groups that fail with those that cost least until all meet the requirement, or one is left."""
         groups = int(group.max(initial=-1)) + 1
-        kernels.cluster_merging.merge(self.rows, cell, group, groups, self.values, self.geometry)
+        kernels.cluster_merging.merge(self.rows, cell, group, groups, self.values, self.loss_tables)
 
     @property
     def values(self) -> tuple[Any, ...]:
         """The confidential values and the limits on them, as kernels take them."""
-        return self.label, self.secret, self.offset, self.limits
+        return self.label, self.sensitive, self.offset, self.limits
 
 
 def suppress_or_merge(records: ClusteringInput, policy: Policy, cell: Int32Array, group: Int32Array) -> Int32Array:

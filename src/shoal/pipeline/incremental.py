@@ -70,7 +70,7 @@ class PriorReleases:
         refuse_other_policy(policy, recoding)
         folder = path.parent  # without its ledger nothing but the secret is lost, and no new record is divided by it
         seed = load_seed(folder) if (folder / LEDGER).is_file() else new_seed()
-        return cls(policy, recoding, Ledger.load(path).counted_by(policy), seed)
+        return cls(policy, recoding, Ledger.load(path).check_policy(policy), seed)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class NewPartition:
     def untrue(self) -> int:
         """The records that got the labels of the nearest box, which are not true of them."""
         wrong = np.repeat(self.outside & (self.group >= 0), np.diff(self.counts.start))
-        return int(self.counts.weight[wrong].sum())
+        return int(self.counts.size[wrong].sum())
 
     def ledger(self, secrets: Sequence[CodedColumn], known: Ledger) -> Ledger:
         """What a stranger will count in these records."""
@@ -103,8 +103,8 @@ class NewPartition:
             tuple(s.name for s in secrets),
             _stacked([np.where(w.index < 0, len(w.values), w.index)[present] for _, w in self.written], len(present)),
             np.append(start, len(order)).astype(np.int64),
-            self.counts.secret[order],
-            self.counts.weight[order],
+            self.counts.sensitive[order],
+            self.counts.size[order],
             tuple(len(s.labels) for s in secrets),
             tuple(s.labels for s in secrets),
         )
@@ -133,46 +133,46 @@ class NewPartition:
 class NewRecords:
     """New records with codes, in as many parts as the engine holds at once."""
 
-    before: PriorReleases
+    prior: PriorReleases
     located: LocatedData
-    secrets: tuple[CodedColumn, ...]
+    sensitive: tuple[CodedColumn, ...]
     names: tuple[str, ...]
     nearest: bool
-    _held: dict[int, NewPartition] = field(default_factory=dict, repr=False)
+    _cached: dict[int, NewPartition] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, engine: Engine, before: PriorReleases, *, nearest: bool) -> NewRecords:
         """Read the columns that are needed."""
         coding: dict[str, Dictionary] = {}
         secrets = tuple(
-            encode_column(engine, c, before.policy.counted_as(c), coding) for c in before.policy.confidential
+            encode_column(engine, c, before.policy.published_reading(c), coding) for c in before.policy.tested_columns
         )
         return cls(before, locate_later_data(before.recoding, engine, coding), secrets, engine.schema().names, nearest)
 
     @property
     def columns(self) -> tuple[list[str], list[str]]:
         """The quasi-identifiers and the confidential columns that are counted."""
-        return [f.name for f in self.before.recoding.fields], [s.name for s in self.secrets]
+        return [f.name for f in self.prior.recoding.fields], [s.name for s in self.sensitive]
 
     @cached_property
-    def number(self) -> int:
+    def partition_count(self) -> int:
         """How many parts there are."""
-        return self.located.engine.divide(*self.columns).parts
+        return self.located.engine.partition(*self.columns).partitions
 
-    def parts(self) -> Iterator[NewPartition]:
+    def partitions(self) -> Iterator[NewPartition]:
         """The parts as the recoding places them; a single one is held, several are counted again."""
-        for number in range(self.number):
-            part = self._held.get(number) or self._placed(number)
-            if self.number == 1:
-                self._held[number] = part
+        for number in range(self.partition_count):
+            part = self._cached.get(number) or self._place(number)
+            if self.partition_count == 1:
+                self._cached[number] = part
             yield part
 
-    def _placed(self, number: int) -> NewPartition:
+    def _place(self, number: int) -> NewPartition:
         counts = self.located.engine.count(*self.columns, part=number)
         later = LaterData(counts.quasi, self.located.positions)
-        placed = self.before.recoding.place(later)
+        placed = self.prior.recoding.place(later)
         records = np.zeros(len(placed.group), np.int64)
-        np.add.at(records, np.repeat(np.arange(len(records)), np.diff(counts.start)), counts.weight)
+        np.add.at(records, np.repeat(np.arange(len(records)), np.diff(counts.start)), counts.size)
         nowhere = np.zeros(len(records), bool)
         unknown, outside = (nowhere, nowhere) if self.nearest else (later.unknown, placed.outside & ~later.unknown)
         gone = (placed.group < 0) & ~unknown
@@ -184,16 +184,16 @@ class NewRecords:
 
     def apply(self, gone: set[Labels]) -> tuple[Engine, int]:
         """The table that leaves, without the groups of these labels, and how many of its records have untrue labels."""
-        output, known = self.before.recoding.output, self.before.ledger
+        output, known = self.prior.recoding.output, self.prior.ledger
         untrue: list[int] = []
 
         def plans() -> Iterator[Plan]:
-            for part in self.parts():
+            for part in self.partitions():
                 kept = part.without(gone, known)
                 untrue.append(kept.untrue)
                 where = Placement.whole(kept.counts, kept.group)
                 listed = output.columns(self.names, kept.written)
-                yield Plan(kept.counts, where.cell, where.group, where.weight, listed)
+                yield Plan(kept.counts, where.cell, where.group, where.count, listed)
 
         return self.located.engine.apply(plans()), sum(untrue)
 
@@ -208,7 +208,7 @@ def release_new_records(
     before = PriorReleases.load(Path(recoding), policy)
     policy, source = before.policy, open_data(data)
     schema = source.schema()
-    policy.fit(schema, check=True)
+    policy.check_schema(schema, check=True)
     tell("reading", 0, 1)
     new = NewRecords.of(source, before, nearest=nearest)
     tell("reading", 1, 1)
@@ -228,7 +228,7 @@ def release_new_records(
     if not certificate.holds:
         text = f"the release fails its check together with what was released before; nothing was written\n{certificate}"
         raise RequirementNotMet(text).reached(certificate)
-    measures = compute_measures([], view.audience(suppressed))
+    measures = compute_measures([], view.for_measures(suppressed))
     if nearest:
         measures["untrue_labels"] = float(untrue)
     if untrue:
@@ -241,21 +241,21 @@ def release_new_records(
         before.recoding,
         "recoding",
         {"kind": before.recoding.kind, "nearest": nearest},
-        tuple(n for n in schema.names if n not in policy.quasi and n not in policy.kept),
+        tuple(n for n in schema.names if n not in policy.quasi and n not in policy.unchanged),
         source.format,
         table,
         seed=before.seed,
-        earlier=before.ledger,
+        prior=before.ledger,
     )
 
 
 def _left_out(new: NewRecords, records: int) -> set[Labels]:
     """The labels of groups whose new records must be left out; an error where these are more than the policy allows."""
-    policy, known = new.before.policy, new.before.ledger
+    policy, known = new.prior.policy, new.prior.ledger
     lost = dict.fromkeys(("unknown", "outside", "suppressed", "failing"), 0)
     both = known
-    for part in new.parts():
-        both = both.beside(part.ledger(new.secrets, known))
+    for part in new.partitions():
+        both = both.stack(part.ledger(new.sensitive, known))
         lost = {why: count + part.lost.get(why, 0) for why, count in lost.items()}
     fixed = np.arange(len(both.groups.quasi)) < len(known.groups.quasi)
     require = on_published_columns(policy.require, both.groups.names)
@@ -290,7 +290,7 @@ def select_new_groups(groups: Groups, requirements: Sequence[Requirement], fixed
 def _by(groups: Groups, requirement: Requirement) -> tuple[Groups, Int32Array]:
     """The groups that a requirement is about, those with the same labels made one."""
     on = requirement.on
-    return groups.merged() if on is None or tuple(on) == groups.names else groups.onto(on)
+    return groups.merge_equal() if on is None or tuple(on) == groups.names else groups.project(on)
 
 
 def _refuse_broken(groups: Groups, earlier: Groups, requirements: Sequence[Requirement]) -> None:
@@ -311,13 +311,15 @@ def _refuse_broken(groups: Groups, earlier: Groups, requirements: Sequence[Requi
         raise RequirementNotMet(
             f"{describe(requirement)} fails for {int(failing.sum())} groups with {int(merged.size[failing].sum())} records "
             f"that were released before and cannot be called back. {why}"
-        ).reached(certify(groups.merged()[0], requirements, fingerprint="", label=lambda *_: None, evidence="union"))
+        ).reached(
+            certify(groups.merge_equal()[0], requirements, fingerprint="", label=lambda *_: None, evidence="union")
+        )
 
 
 def _refusal(new: NewRecords, lost: dict[str, int], total: int, records: int, allowed: int) -> str:
     """Why too many new records would be left out, and what can be done."""
     unseen = next(((name, values[0]) for name, values in new.located.unseen.items()), ("", ""))
-    wanted = "; ".join(describe(r) for r in new.before.policy.require)
+    wanted = "; ".join(describe(r) for r in new.prior.policy.require)
     reasons = {
         "unknown": f"hold a value that the recoding has never seen, as column {unseen[0]!r} does: {unseen[1]!r}",
         "outside": "lie outside every box of the recoding",

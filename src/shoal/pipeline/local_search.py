@@ -87,7 +87,7 @@ def _rounds(
     size = np.bincount(group, minlength=groups)
     room = groups + int((size // max(records.k, 1)).sum())
     polish = kernels.local_search
-    model, state, clock = polish.prepare(records.rows, cell, group, groups, room, records.geometry)
+    model, state, clock = polish.prepare(records.rows, cell, group, groups, room, records.loss_tables)
     loss = _loss(records, cell, group, groups)
     seen, tried = np.full(len(cell), -1, np.int64), np.full(room, -1, np.int64)
     for turn in range(ROUNDS):
@@ -107,7 +107,7 @@ def _near(records: ClusteringInput, cell: Int32Array, order: Int64Array, edge: I
         return [groups] if len(groups) else []
     rows = np.zeros((len(edge) - 1, records.rows.shape[1]), np.int32)
     rows[groups] = records.rows[cell[order[edge[groups]]]]
-    weight, ints, floats = records.geometry
+    weight, ints, floats = records.loss_tables
     label = np.zeros(len(rows), np.int32)
     turn = np.arange(len(rows), dtype=np.int32)
     line = kernels.neighbours.plant(rows, groups, turn, label, 1, weight, ints, floats)[0]
@@ -116,4 +116,4 @@ def _near(records: ClusteringInput, cell: Int32Array, order: Int64Array, edge: I
 
 def _loss(records: ClusteringInput, cell: Int32Array, group: Int32Array, groups: int) -> float:
     """Total-IL."""
-    return float(kernels.cluster_merging.loss(records.rows, cell, group, groups, records.geometry))
+    return float(kernels.cluster_merging.loss(records.rows, cell, group, groups, records.loss_tables))

@@ -97,24 +97,24 @@ class Method(ABC):
         if self.max_size is not None and not self.improve:
             raise PolicyError("max_size needs improve=True")
 
-    def weights_of(self, codes: Codes) -> FloatArray:
+    def attribute_weights(self, codes: Codes) -> FloatArray:
         """How much each attribute counts, in the search and in the information loss."""
         return parse_weights(codes, self.weights)
 
-    def watched(self) -> tuple[str, ...]:
+    def extra_columns(self) -> tuple[str, ...]:
         """Columns that the method looks at beside the quasi-identifiers and what the requirements name."""
         return ()
 
-    def refuse_unions(self) -> None:
+    def refuse_non_monotone(self) -> None:
         """An error for requirements that a union of groups may fail: groups that come to look alike are one."""
-        for requirement in self.asked().require:
+        for requirement in self.full_policy().require:
             if not requirement.monotone:
                 raise PolicyError(
                     f"{self.name} cannot promise {describe(requirement)}: a union of groups that pass it may fail; "
                     "use another method"
                 )
 
-    def asked(self) -> Policy:
+    def full_policy(self) -> Policy:
         """The policy with all that must hold, where the method promises more than it asks."""
         return self.policy
 
@@ -137,7 +137,7 @@ class Method(ABC):
 
     def write_labels(self, codes: Codes, decision: Grouping, style: Style) -> Columns:
         """What is published for every group."""
-        if decision.slices and style in AVERAGES:
+        if decision.attribute_cuts and style in AVERAGES:
             cuts = [s for s in STYLES if s not in AVERAGES]
             raise PolicyError(
                 f"{self.name} publishes the same cut everywhere, so no group has a {style} of its own; "
@@ -148,11 +148,11 @@ class Method(ABC):
     def style(self) -> Style:
         """How generalized values are written."""
         style = parse_style(str(self.write))
-        if style in AVERAGES and self.policy.least < LEAST_AVERAGED:
+        if style in AVERAGES and self.policy.least_group_size < LEAST_AVERAGED:
             raise PolicyError(
-                f"write={style!r} is refused where groups may have fewer than {LEAST_AVERAGED} records, and the policy allows "
-                f"{self.policy.least}: of two people each could compute the other's value. Use write='label', or require "
-                "larger groups."
+                f"write={style!r} needs groups of at least {LEAST_AVERAGED} records; this policy allows groups of "
+                f"{self.policy.least_group_size}. In a group of two, each person can compute the other's value. Use "
+                "write='label', or require larger groups."
             )
         return style
 

@@ -95,12 +95,12 @@ def run(method: Method, data: Any, *, seed: int | None = None, progress: Progres
     engine = open_data(data)
     job = Run(method, secret, progress or silent)
     schema = engine.schema()
-    method.policy.fit(schema)
+    method.policy.check_schema(schema)
     table = job.encode(engine)
-    result = job.search(table) if table.division.parts == 1 else job.search_partitions(table)
+    result = job.search(table) if table.partitioning.partitions == 1 else job.search_partitions(table)
     job.report("checking", 0, 1)
     suppressed = schema.rows - result.applied.counted.schema().rows
-    view, certificate = job.audit(result.applied, suppressed, table.division.parts)
+    view, certificate = job.audit(result.applied, suppressed, table.partitioning.partitions)
     measures = job.measure(result, view, certificate)
     job.report("checking", 1, 1)
     return Release(
@@ -110,14 +110,14 @@ def run(method: Method, data: Any, *, seed: int | None = None, progress: Progres
         result.applied.recoding,
         method.name,
         method.parameters(),
-        tuple(n for n in schema.names if n not in method.policy.quasi and n not in method.policy.kept),
+        tuple(n for n in schema.names if n not in method.policy.quasi and n not in method.policy.unchanged),
         engine.format,
         result.applied.released,
         result.path,
         secret,
-        view=view,
+        audited=view,
         method_notes=method.notes(),
-        again=partial(run, method, engine) if seed is None else None,
+        remake=partial(run, method, engine) if seed is None else None,
     )
 
 
@@ -137,15 +137,15 @@ class Run:
     @property
     def output(self) -> Output:
         """The columns that are released beside the quasi-identifiers."""
-        return Output(self.policy.kept, self.policy.tokens)
+        return Output(self.policy.unchanged, self.policy.missing_texts)
 
     def encode(self, engine: Engine) -> EncodedTable:
         """Give the table its codes."""
         return encode_table(
             engine,
             self.policy,
-            also=self.method.watched(),
-            carry=self.policy.carried,
+            also=self.method.extra_columns(),
+            carry=self.policy.carried_columns,
             hash=KeyedHash.of(self.secret),
             tell=lambda done, total: self.report("reading", done, total),
         )
@@ -177,20 +177,20 @@ class Run:
         Every partition meets the requirements on its own. So does the union, for requirements that unions of passing groups
         meet; others are refused.
         """
-        method, division, output, names = self.method, table.division, self.output, table.engine.schema().names
+        method, division, output, names = self.method, table.partitioning, self.output, table.engine.schema().names
         self._refuse_partitions()
         recoding = start_partitioned(table.attributes, division, self.policy, output)
         labels: list[list[PublishedColumn]] = []
         isolated: list[int] = []
 
         def plans() -> Iterator[Plan]:
-            for number, rng in enumerate(np.random.default_rng(self.secret).spawn(division.parts)):
-                self.report("parts", number, division.parts)
+            for number, rng in enumerate(np.random.default_rng(self.secret).spawn(division.partitions)):
+                self.report("parts", number, division.partitions)
                 codes = table.count(number)
                 try:
                     found = self.group(codes, rng, silent)
                 except RequirementNotMet as error:
-                    where = f"in partition {number + 1} of {division.parts}"
+                    where = f"in partition {number + 1} of {division.partitions}"
                     raise RequirementNotMet(f"{where}: {error} {REMEDY}").reached(error.certificate) from None
                 publication = method.publication(method.style())
                 recoding.put(number, publication.recoding(codes, found.decision, found.written, output))
@@ -198,7 +198,7 @@ class Run:
                 labels.append(count_labels(codes, found.decision, shown))
                 isolated.append(publication.isolated(codes, found.decision, found.written))
                 yield plan_of(codes, found.decision.placement, output.columns(names, found.written), self.policy)
-            self.report("parts", division.parts, division.parts)
+            self.report("parts", division.partitions, division.partitions)
 
         applied = Applied(recoding, table.engine.apply(plans()))
         self.report("writing", 1, 1)
@@ -207,7 +207,7 @@ class Run:
     def _refuse_partitions(self) -> None:
         if self.method.randomized:
             raise PolicyError(f"{self.method.name} cannot search a table in partitions. {REMEDY}")
-        for requirement in self.method.asked().require:
+        for requirement in self.method.full_policy().require:
             if requirement.relative or not requirement.monotone:
                 raise PolicyError(
                     f"{describe(requirement)} compares groups with the whole table, so it cannot be guaranteed for a table "
@@ -216,7 +216,7 @@ class Run:
 
     def group(self, codes: Codes, rng: np.random.Generator, report: Progress) -> Labelled:
         """Group cells by the method, suppress failing groups, then run the optional local search."""
-        refuse_unreachable(self.policy.require, codes.table)
+        refuse_unreachable(self.policy.require, codes.raw_groups)
         decision = self.method.decide(codes, rng=rng, progress=report)
         found = self._label(codes, decision)
         _refuse_clash([column.name for _, column in found.written], self.policy)
@@ -228,8 +228,8 @@ class Run:
 
     def suppress_failing_groups(self, codes: Codes, found: Labelled) -> Labelled:
         """Suppress the groups that fail, as far as the policy allows; labels no longer show what is suppressed."""
-        decision, require = found.decision, self.method.asked().require
-        groups, place_of = groups_as_published(codes, decision, found.written, self.policy).merged()
+        decision, require = found.decision, self.method.full_policy().require
+        groups, place_of = groups_as_published(codes, decision, found.written, self.policy).merge_equal()
         kept = select_passing_groups(groups, require)[place_of]
         lost = codes.records - int(decision.size()[kept].sum())
         allowed = self.policy.most_suppressed(codes.records)
@@ -245,25 +245,25 @@ class Run:
     def improve(self, codes: Codes, found: Labelled, report: Progress) -> Labelled:
         """Move records between groups while the information loss falls; nothing moves where a group fails on its own."""
         decision = found.decision
-        place, number, weights = decision.placement, codes.records, self.method.weights_of(codes)
+        place, number, weights = decision.placement, codes.records, self.method.attribute_weights(codes)
         layout = distribution_of(groups_as_published(codes, decision, found.written, self.policy))
         records = ClusteringInput.of(
-            codes, self.method.asked(), weights / (weights.max(initial=0.0) or 1.0), layout=layout
+            codes, self.method.full_policy(), weights / (weights.max(initial=0.0) or 1.0), layout=layout
         )
         given = self.method.max_size
         most = min(2 * records.k - 1 if given is None else parse_whole_number(given, "max_size", records.k), number)
-        turn = np.argsort(codes.turn[place.cell], kind="stable")  # ties go to the earlier record in keyed order
-        cell, group = (np.repeat(p[turn], place.weight[turn]).astype(np.int32) for p in (place.cell, place.group))
+        turn = np.argsort(codes.keyed_rank[place.cell], kind="stable")  # ties go to the earlier record in keyed order
+        cell, group = (np.repeat(p[turn], place.count[turn]).astype(np.int32) for p in (place.cell, place.group))
         report("improving", 0, number)
         better = improve_groups(records, cell, group, most, lambda done: report("improving", done, number))
         decision = replace(decision, figures={**decision.figures, "improved": better.gained})
-        if not better.apart or (better.gained <= 0.0 and not decision.slices):
+        if not better.apart or (better.gained <= 0.0 and not decision.attribute_cuts):
             return replace(found, decision=decision)
-        return self._label(codes, replace(Grouping.of_records(codes, cell, better.group), figures=decision.figures))
+        return self._label(codes, replace(Grouping.from_records(codes, cell, better.group), figures=decision.figures))
 
     def audit(self, applied: Applied, suppressed: int, partitions: int) -> tuple[AuditedTable, Certificate]:
         """Count the released table and test every requirement; an error where one fails."""
-        required = self.method.asked()
+        required = self.method.full_policy()
         with ThreadPoolExecutor(1) as pool:  # the fingerprint is computed while the groups are counted
             fingerprint = pool.submit(applied.released.fingerprint)
             view = AuditedTable.of(applied.counted, required, measured=self.policy)
@@ -282,7 +282,7 @@ class Run:
 
     def measure(self, result: Result, view: AuditedTable, certificate: Certificate) -> Measures:
         """The measures of the release."""
-        measures = compute_measures(result.labels, view.audience(certificate.suppressed))
+        measures = compute_measures(result.labels, view.for_measures(certificate.suppressed))
         measures |= result.figures
         if result.isolated is not None:
             measures["isolated_ends"] = result.isolated / max(certificate.records, 1)
@@ -298,7 +298,7 @@ def plan_of(codes: Codes, place: Placement, columns: Sequence[KeptColumn | Group
         key = (policy.key,) if policy.key else ()
         kept = (c.name for c in columns if isinstance(c, KeptColumn))
         dealing = KeyedOrder(codes.hash, codes.cell_hash, (*kept, *key))
-    return Plan(codes.counts, place.cell, place.group, place.weight, tuple(columns), dealing)
+    return Plan(codes.counts, place.cell, place.group, place.count, tuple(columns), dealing)
 
 
 def _refuse_clash(written: list[str], policy: Policy) -> None:
@@ -306,7 +306,11 @@ def _refuse_clash(written: list[str], policy: Policy) -> None:
         clash = next((name for name in pair_names(column) if name in policy.quasi), None)
         if clash and column not in written:
             raise PolicyError(f"write='lo-hi' would create {clash!r}, which already exists. Rename that column.")
-    others = (*policy.kept, *policy.identifiers, policy.key)  # a name of an identifier would look like one to the check
+    others = (
+        *policy.unchanged,
+        *policy.identifiers,
+        policy.key,
+    )  # a name of an identifier would look like one to the check
     twice = [name for name in written if written.count(name) > 1 or name in others]
     if twice:
         raise PolicyError(

@@ -157,7 +157,7 @@ class QuasiIdentifier(BaseModel):
         if self.origin is not None and self.widths is None:
             raise PolicyError("'origin' goes with 'widths'")
         self._levels_consistent(ways)
-        self.maker  # noqa: B018  it refuses what does not nest
+        self.tree_builder  # noqa: B018  it refuses what does not nest
         return self
 
     def _levels_consistent(self, ways: list[str]) -> None:
@@ -167,17 +167,17 @@ class QuasiIdentifier(BaseModel):
         if named == ["by"]:
             raise PolicyError("'by' says how the levels of 'keep' or 'skip' are counted; give one of them")
         if named and self.taxonomy is not None:
-            self.shaped(self.taxonomy)  # refuses levels that the tree does not have
+            self.reshape(self.taxonomy)  # refuses levels that the tree does not have
         elif self.keep is not None and self.skip is not None:
             raise PolicyError("'keep' and 'skip' exclude each other; keep one")
 
     @cached_property
-    def maker(self) -> TreeBuilder | None:
+    def tree_builder(self) -> TreeBuilder | None:
         """The rule that makes the tree of this column, where there is one."""
         found: dict[str, Any] = {word: getattr(self, word) for word in WORDS}
         return parse_tree_builder({**found, "origin": self.origin or 0.0, "numeric": self.kind == "numeric"})
 
-    def shaped(self, tree: Taxonomy) -> Taxonomy:
+    def reshape(self, tree: Taxonomy) -> Taxonomy:
         """The tree with the levels that are to be used."""
         if self.keep is None and self.skip is None:
             return tree

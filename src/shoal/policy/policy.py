@@ -222,7 +222,7 @@ class Policy(BaseModel):
     def _with_normalizer(self) -> Policy:
         """Let requirements that name values of a normalized column compare these as the column is counted."""
         require = [
-            replace(r, normal=self.normal) if r.of in self.normalize and hasattr(r, "normal") else r  # type: ignore[type-var]
+            replace(r, normal=self.normalizer) if r.of in self.normalize and hasattr(r, "normal") else r  # type: ignore[type-var]
             for r in self.require
         ]
         object.__setattr__(self, "require", tuple(require))
@@ -293,23 +293,23 @@ class Policy(BaseModel):
         Path(path).write_text(self.to_yaml(), encoding="utf-8")
 
     @property
-    def kept(self) -> tuple[str, ...]:
+    def unchanged(self) -> tuple[str, ...]:
         """The columns that are released as they are."""
         target = (self.target,) if self.target and self.target not in (*self.quasi, *self.sensitive, *self.keep) else ()
         return (*self.sensitive, *self.keep, *target)
 
     @property
-    def carried(self) -> tuple[str, ...]:
+    def carried_columns(self) -> tuple[str, ...]:
         """The columns that a release needs beside the quasi-identifiers."""
-        return (*self.kept, *((self.key,) if self.key else ()))
+        return (*self.unchanged, *((self.key,) if self.key else ()))
 
     @property
-    def tokens(self) -> tuple[str, ...]:
+    def missing_texts(self) -> tuple[str, ...]:
         """The texts that stand for a missing value; the empty one always does."""
         return tuple(dict.fromkeys(("", *self.missing)))
 
     @property
-    def least(self) -> int:
+    def least_group_size(self) -> int:
         """The fewest records of a group that can meet every requirement."""
         return max((r.least for r in self.require), default=1)
 
@@ -319,46 +319,46 @@ class Policy(BaseModel):
         return (*self.sensitive, *([self.target] if self.target and self.target not in self.quasi else []))
 
     @property
-    def confidential(self) -> tuple[str, ...]:
+    def tested_columns(self) -> tuple[str, ...]:
         """The columns whose values inside a group some requirement looks at."""
         return tuple(dict.fromkeys(r.of for r in self.require if r.of is not None))
 
     @property
-    def normal(self) -> Normalizer:
+    def normalizer(self) -> Normalizer:
         """The normalizer of the columns under ``normalize``."""
-        return Normalizer(self.tokens)
+        return Normalizer(self.missing_texts)
 
-    def counted_as(self, column: str) -> Reading:
+    def published_reading(self, column: str) -> Reading:
         """How a published column is read to count its values: as it stands, or normalized."""
-        return Reading("text", self.tokens, normalized=True) if column in self.normalize else AS_PUBLISHED
+        return Reading("text", self.missing_texts, normalized=True) if column in self.normalize else AS_PUBLISHED
 
     def harmful(self, column: str, labels: Sequence[str | None]) -> list[bool]:
         """Which values of a sensitive column, as they are counted, are truly sensitive."""
         truly = self.truly_sensitive.get(column, ())
         if column in self.normalize:
-            truly = tuple(map(self.normal, truly))  # missing is the empty text
+            truly = tuple(map(self.normalizer, truly))  # missing is the empty text
         return [(label or "") in truly for label in labels]
 
     def most_suppressed(self, records: int) -> int:
         """How many of so many records may be suppressed."""
         return int(self.suppress * records + 1e-9)  # 0.1 of 30 records is 3, whatever floating point makes of it
 
-    def published_as(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    def published_columns(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """The columns of a published table that show each quasi-identifier: itself, or ``age_lo`` and ``age_hi`` instead."""
         return {name: published_names(name, names) for name in self.quasi}
 
     def unassigned(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns of a published table that have no role."""
-        roles = {*self.identifiers, *self.kept, self.key, self.target}
-        roles.update(*self.published_as(names).values())
+        roles = {*self.identifiers, *self.unchanged, self.key, self.target}
+        roles.update(*self.published_columns(names).values())
         return tuple(name for name in names if name not in roles)
 
-    def reading(self, column: str) -> Reading:
+    def raw_reading(self, column: str) -> Reading:
         """How a column's raw values are to be understood."""
         kind = self.quasi[column].kind if column in self.quasi else "categorical"
-        return Reading(READ_AS[kind], self.tokens)  # type: ignore[arg-type]
+        return Reading(READ_AS[kind], self.missing_texts)  # type: ignore[arg-type]
 
-    def fit(self, schema: Schema, *, check: bool = False) -> None:
+    def check_schema(self, schema: Schema, *, check: bool = False) -> None:
         """Refuse a table that this policy cannot be used on: no such column, no records, more asked than there are.
 
         With ``check``, only what a finished table must have is asked for.
@@ -369,7 +369,7 @@ class Policy(BaseModel):
             raise self._fault(
                 "the policy names no quasi-identifier; list under 'quasi:' by what a person could be found"
             )
-        roles = {"quasi": tuple(self.quasi), "sensitive": self.confidential}
+        roles = {"quasi": tuple(self.quasi), "sensitive": self.tested_columns}
         if not check:
             roles = {"identifiers": self.identifiers, "quasi": tuple(self.quasi), "sensitive": self.sensitive}
             roles |= {
@@ -379,7 +379,7 @@ class Policy(BaseModel):
             }
         for role, columns in roles.items():
             for column in columns:
-                shown = self.published_as(schema.names)[column] if check and role == "quasi" else (column,)
+                shown = self.published_columns(schema.names)[column] if check and role == "quasi" else (column,)
                 lost = [name for name in shown if name not in schema.names]
                 if len(lost) == len(shown):
                     raise self._fault(

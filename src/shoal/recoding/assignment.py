@@ -27,7 +27,7 @@ from shoal.recoding.serialization import head_from_dict, head_to_dict, written_f
 
 @dataclass(frozen=True)
 class Assignment:
-    """Entry p says that ``weight[p]`` records at the positions ``cells[p]`` went to ``group[p]`` (-1: suppressed).
+    """Entry p says that ``count[p]`` records at the positions ``cells[p]`` went to ``group[p]`` (-1: suppressed).
 
     It holds the raw values of every record, so it never leaves the owner's folder.
     """
@@ -36,7 +36,7 @@ class Assignment:
     output: Output
     cells: FloatArray
     group: Int32Array
-    weight: Int64Array
+    count: Int64Array
     lo: FloatArray
     hi: FloatArray
     written: tuple[tuple[str, GroupColumn], ...]
@@ -47,11 +47,11 @@ class Assignment:
     def __post_init__(self) -> None:
         check_groups(self.fields, self.output, self.lo, self.hi, self.written, self.sets)
         count = len(self.group)
-        fits = self.cells.shape == (count, len(self.fields)) and len(self.weight) == count
+        fits = self.cells.shape == (count, len(self.fields)) and len(self.count) == count
         require(fits, "the cells, their groups and their weights differ in length")
         inside = ((self.group >= -1) & (self.group < len(self.lo))).all()
         require(inside, "a cell is sent to a group that is not there")
-        require((self.weight > 0).all(), "a cell has no records")
+        require((self.count > 0).all(), "a cell has no records")
 
     def apply(self, data: Any, *, nearest: bool = False) -> Any:
         """Recode later data: each record goes to the first box that holds it.
@@ -78,7 +78,7 @@ class Assignment:
                 **head_to_dict(self),
                 "cells": array_to_json(self.cells),
                 "group": array_to_json(self.group),
-                "weight": array_to_json(self.weight),
+                "weight": array_to_json(self.count),
                 "lo": array_to_json(self.lo),
                 "hi": array_to_json(self.hi),
                 "written": written_to_dict(self.written),

@@ -33,31 +33,31 @@ class Field:
     kind: Literal["numeric", "categorical", "date"]
     span: float
     taxonomy: Taxonomy | None = None
-    maker: TreeBuilder | None = None
+    tree_builder: TreeBuilder | None = None
 
     def __post_init__(self) -> None:
         where = f"the field {self.name!r}"
         require(self.kind in READ_AS, f"{where} has an unknown kind; {list_choices(self.kind, list(READ_AS))}")
         require(math.isfinite(self.span) and self.span > 0, f"{where} must have a finite span above 0")
-        if self.kind == "categorical" or self.maker is not None:
+        if self.kind == "categorical" or self.tree_builder is not None:
             require(self.taxonomy is not None, f"{where} has no taxonomy")
         else:
             require(self.taxonomy is None, f"{where} has a taxonomy, but no rule that places its values")
-        if self.maker is not None:
-            fits = self.kind in FITTING[self.maker.word]
-            if isinstance(self.maker, Balanced):
-                fits &= self.maker.numeric == (self.kind == "numeric")
-            require(fits, f"{where} is {self.kind}, which {self.maker.word!r} does not place")
+        if self.tree_builder is not None:
+            fits = self.kind in FITTING[self.tree_builder.word]
+            if isinstance(self.tree_builder, Balanced):
+                fits &= self.tree_builder.numeric == (self.kind == "numeric")
+            require(fits, f"{where} is {self.kind}, which {self.tree_builder.word!r} does not place")
 
     @classmethod
     def of(cls, attribute: Attribute, policy: Policy) -> Field:
         """What to remember of an attribute."""
-        maker = policy.quasi[attribute.name].maker
+        maker = policy.quasi[attribute.name].tree_builder
         return cls(attribute.name, attribute.kind, attribute.span, attribute.taxonomy, maker)
 
     def locate(self, distinct: Distinct) -> FloatArray:
         """The position of each distinct value of later data."""
-        tree, maker = self.taxonomy, self.maker
+        tree, maker = self.taxonomy, self.tree_builder
         if tree is None:
             return np.asarray(distinct.values, np.float64)
         if maker is None:
@@ -67,7 +67,7 @@ class Field:
 
     def _between(self, path: list[str]) -> float:
         """A value that was never seen stands between its neighbours, inside the node that holds it."""
-        tree, maker = self.taxonomy, self.maker
+        tree, maker = self.taxonomy, self.tree_builder
         assert tree is not None and maker is not None  # noqa: S101
         position = bisect_left(self._keys, maker.key(path[0])) - 0.5
         node = next((self._nodes[label] for label in path if label in self._nodes), 0)
@@ -78,8 +78,8 @@ class Field:
 
     @cached_property
     def _keys(self) -> list[Any]:
-        assert self.taxonomy is not None and self.maker is not None  # noqa: S101
-        return [self.maker.key(label) for label in self.taxonomy.leaves if label is not None]
+        assert self.taxonomy is not None and self.tree_builder is not None  # noqa: S101
+        return [self.tree_builder.key(label) for label in self.taxonomy.leaves if label is not None]
 
     @cached_property
     def _nodes(self) -> dict[str, int]:
@@ -106,8 +106,8 @@ class Field:
             found["taxonomy"] = self.taxonomy.to_nested() if len(self.taxonomy.label) > 1 else {"*": []}
             found["missing"] = self.taxonomy.label[-1] is None
             found["made"] = self.taxonomy.made
-        if self.maker is not None:
-            found["maker"] = self.maker.to_dict()
+        if self.tree_builder is not None:
+            found["maker"] = self.tree_builder.to_dict()
         return found
 
     @classmethod

@@ -70,25 +70,26 @@ class Regions:
 
 @dataclass(frozen=True)
 class Grouping:
-    """What a method decided: where each cell goes, the box of every group, the cuts that led there, figures.
+    """What a method decided: the group of each cell, the box of every group, and figures for the owner.
 
-    ``cuts`` is a tree of cuts whose leaves are the groups; ``slices`` has a cut through every attribute, whose combinations
-    are the groups, and ``gone`` the first codes of those that are suppressed. With neither, cells are sent one by one.
-    ``regions`` are there where cuts, not boxes, are to be published.
+    A split tree has the groups at its leaves (``split_tree``). A global recoding has one cut per attribute
+    (``attribute_cuts``); the groups are the combinations of its intervals, and ``suppressed_boxes`` has the first codes of
+    suppressed ones. Otherwise cells are assigned one by one. ``regions`` are the cuts, where these are published instead of
+    boxes.
     """
 
     placement: Placement
     lo: Int32Array
     hi: Int32Array
-    cuts: SplitTree | None = None
+    split_tree: SplitTree | None = None
     figures: Mapping[str, float] = field(default_factory=dict)
-    slices: tuple[AttributeCut, ...] = ()
-    gone: Int32Array | None = None
+    attribute_cuts: tuple[AttributeCut, ...] = ()
+    suppressed_boxes: Int32Array | None = None
     path: SearchPath | None = None
     regions: Regions | None = None
 
     @classmethod
-    def of_slices(
+    def from_cuts(
         cls,
         codes: Codes,
         slices: Sequence[AttributeCut],
@@ -109,10 +110,10 @@ class Grouping:
             lambda part: kernels.boxes.around(codes.quasi, one[part], *tables, lo[part], hi[part]),
             [slice(0, half), slice(half, None)],
         )
-        return cls(Placement.whole(codes.counts, group), lo, hi, slices=tuple(slices), path=path)
+        return cls(Placement.whole(codes.counts, group), lo, hi, attribute_cuts=tuple(slices), path=path)
 
     @classmethod
-    def of_records(
+    def from_records(
         cls, codes: Codes, cell: NDArray[np.integer], group: Int32Array, regions: Regions | None = None
     ) -> Grouping:
         """Groups told record by record: entry i sends one record of ``cell[i]`` to ``group[i]``, -1 to none of them.
@@ -120,12 +121,12 @@ class Grouping:
         Groups are numbered by their first cell, so that nothing tells in which order they were found.
         """
         held = group >= 0
-        first = np.full(int(group.max(initial=-1)) + 1, len(codes.counts.weight), np.int64)
+        first = np.full(int(group.max(initial=-1)) + 1, len(codes.counts.size), np.int64)
         np.minimum.at(first, group[held], cell[held])
         number = np.empty(len(first) + 1, np.int32)
         by_first = np.argsort(first, kind="stable")
         number[by_first], number[-1] = np.arange(len(first), dtype=np.int32), -1
-        groups = int((first < len(codes.counts.weight)).sum())
+        groups = int((first < len(codes.counts.size)).sum())
         key, weight = np.unique(cell.astype(np.int64) * (groups + 1) + number[group] + 1, return_counts=True)
         cells, group = key // (groups + 1), (key % (groups + 1) - 1).astype(np.int32)
         lo, hi = kernels.boxes.bounds(codes.quasi, codes.combination[cells], group, groups)
@@ -144,8 +145,10 @@ class Grouping:
             placement=replace(self.placement, group=renumber(self.placement.group)),
             lo=self.lo[kept],
             hi=self.hi[kept],
-            cuts=None if self.cuts is None else replace(self.cuts, group=renumber(self.cuts.group)),
-            gone=self.lo[~kept],
+            split_tree=None
+            if self.split_tree is None
+            else replace(self.split_tree, group=renumber(self.split_tree.group)),
+            suppressed_boxes=self.lo[~kept],
             regions=None if self.regions is None else self.regions.of(kept),
         )
 
@@ -164,7 +167,7 @@ class Grouping:
 
     def size(self) -> Int64Array:
         """The records of every group."""
-        return kernels.order.totals(self.placement.group, self.placement.weight, len(self.lo))
+        return kernels.order.totals(self.placement.group, self.placement.count, len(self.lo))
 
 
 def _grouped(codes: Codes, slices: Sequence[AttributeCut]) -> Int32Array:
@@ -176,7 +179,7 @@ def _grouped(codes: Codes, slices: Sequence[AttributeCut]) -> Int32Array:
 
 def locate_intervals(decision: Grouping, codes: Int32Array) -> Int32Array:
     """The interval of every group and attribute, told by a code that lies in it."""
-    places = [np.searchsorted(s.first, codes[:, j], side="right") - 1 for j, s in enumerate(decision.slices)]
+    places = [np.searchsorted(s.first, codes[:, j], side="right") - 1 for j, s in enumerate(decision.attribute_cuts)]
     return np.stack(places, axis=1).astype(np.int32)
 
 
@@ -190,7 +193,7 @@ def count_members(codes: Codes, decision: Grouping) -> Callable[[int], tuple[Int
         size = codes.attributes[j].size
         key = place.group[present].astype(np.int64) * size + codes.quasi[combination[present], j]
         pair, index = np.unique(key, return_inverse=True)
-        records = np.bincount(index, place.weight[present], minlength=len(pair)).astype(np.int64)
+        records = np.bincount(index, place.count[present], minlength=len(pair)).astype(np.int64)
         return (pair // size).astype(np.int32), (pair % size).astype(np.int32), records
 
     return members
@@ -215,11 +218,11 @@ def groups_as_published(
         )
     return Groups(
         names,
-        tuple(s.name for s in codes.secrets),
+        tuple(s.name for s in codes.sensitive),
         quasi.astype(np.int32),
         start,
-        take_rows(codes.counts.secret, place.cell[order] if codes.secrets else order),
-        place.weight[order],
-        tuple(len(s.labels) for s in codes.secrets),
-        tuple(s.labels for s in codes.secrets),
+        take_rows(codes.counts.sensitive, place.cell[order] if codes.sensitive else order),
+        place.count[order],
+        tuple(len(s.labels) for s in codes.sensitive),
+        tuple(s.labels for s in codes.sensitive),
     )

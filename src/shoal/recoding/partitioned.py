@@ -28,7 +28,7 @@ from shoal.recoding.synthesis import Synthesis
 @dataclass(frozen=True)
 class Parts:
     """Node n sends positions up to ``at[n]`` of field ``field[n]`` left, others right; where ``field[n]`` is -1 it is the
-    part ``part[n]``, whose recoding is in ``folder``, which is there as long as ``owner`` is.
+    part ``partition[n]``, whose recoding is in ``folder``, which is there as long as ``owner`` is.
     """
 
     fields: tuple[Field, ...]
@@ -37,7 +37,7 @@ class Parts:
     at: FloatArray
     left: Int32Array
     right: Int32Array
-    part: Int32Array
+    partition: Int32Array
     folder: Path
     owner: Any = dataclasses.field(default=None, repr=False, compare=False)
 
@@ -45,20 +45,20 @@ class Parts:
 
     def __post_init__(self) -> None:
         check_head(self.fields, self.output)
-        leaves = np.sort(self.part[self.field < 0])
-        each = np.array_equal(leaves, np.arange(len(leaves))) and self.part.max(initial=-1) < len(leaves)
+        leaves = np.sort(self.partition[self.field < 0])
+        each = np.array_equal(leaves, np.arange(len(leaves))) and self.partition.max(initial=-1) < len(leaves)
         require(each, "the tree of cuts does not lead to each part once")
-        tree = self.field, self.at, self.left, self.right, self.part
+        tree = self.field, self.at, self.left, self.right, self.partition
         check_tree(len(self.fields), *tree, leaves=len(leaves))
 
     @property
-    def parts(self) -> int:
+    def partitions(self) -> int:
         """The number of parts."""
-        return int(self.part.max()) + 1
+        return int(self.partition.max()) + 1
 
     def files(self) -> tuple[Path, ...]:
         """The files that hold the recodings of the parts."""
-        return tuple(self.folder / f"recoding-{part}.json" for part in range(self.parts))
+        return tuple(self.folder / f"recoding-{part}.json" for part in range(self.partitions))
 
     def put(self, part: int, recoding: Recoding) -> None:
         """Keep what was learned of a part."""
@@ -72,7 +72,7 @@ class Parts:
 
     def place(self, later: LaterData) -> PlacedData:
         """Each combination to its part, and on to a group there; the groups are numbered one part behind the other."""
-        part = descend_split_tree(later, self.field, self.at, self.left, self.right, self.part)
+        part = descend_split_tree(later, self.field, self.at, self.left, self.right, self.partition)
         group, outside = np.full(len(part), -1, np.int32), np.zeros(len(part), bool)
         written: list[Columns] = []
         total = 0
@@ -109,7 +109,7 @@ class Parts:
         fields, output = head_from_dict(found)
         made = cls(fields, output, *tree_from_dict(found, "part"), folder)
         digests = texts(found, "digests")
-        require(len(digests) == made.parts, "there is not one digest for each part")
+        require(len(digests) == made.partitions, "there is not one digest for each part")
         for file, digest in zip(made.files(), digests, strict=True):
             require(
                 file.is_file() and digest_of(file) == digest,
@@ -175,8 +175,8 @@ def refuse_other_policy(policy: Policy, recoding: Recoding) -> None:
             )
     pairs: dict[str, tuple[Sequence[str], Sequence[str]]] = {
         "column {!r} is a quasi-identifier": (tuple(policy.quasi), tuple(kinds)),
-        "column {!r} is kept": (policy.kept, recoding.output.kept),
-        "the text {!r} stands for a missing value": (policy.tokens, recoding.output.missing),
+        "column {!r} is kept": (policy.unchanged, recoding.output.kept),
+        "the text {!r} stands for a missing value": (policy.missing_texts, recoding.output.missing),
     }
     for text, (mine, theirs) in pairs.items():
         differ = set(mine) ^ set(theirs)

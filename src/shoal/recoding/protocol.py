@@ -18,17 +18,17 @@ from shoal.recoding.field import Field
 
 @dataclass(frozen=True)
 class Placement:
-    """Where every counted cell goes: entry ``p`` sends ``weight[p]`` records of cell ``cell[p]`` to ``group[p]``."""
+    """Where every counted cell goes: entry ``p`` sends ``count[p]`` records of cell ``cell[p]`` to ``group[p]``."""
 
     cell: Int64Array
     group: Int32Array
-    weight: Int64Array
+    count: Int64Array
 
     @classmethod
     def whole(cls, counts: Counts, group: Int32Array) -> Placement:
         """Every combination goes to one group with all its cells."""
         cells = np.repeat(group, np.diff(counts.start)).astype(np.int32)
-        return cls(np.arange(len(cells), dtype=np.int64), cells, counts.weight)
+        return cls(np.arange(len(cells), dtype=np.int64), cells, counts.size)
 
 
 @dataclass(frozen=True)
@@ -155,21 +155,21 @@ def apply(recoding: Recoding, data: Any, *, nearest: bool) -> Any:
     columns, engine = [f.name for f in recoding.fields], located.engine
 
     def plans() -> Iterator[Plan]:
-        for part in range(engine.divide(columns).parts):
+        for part in range(engine.partition(columns).partitions):
             counts = engine.count(columns, part=part)
             placed = recoding.place(LaterData(counts.quasi, located.positions))
             if not nearest:
                 _refuse_outside(counts, placed.outside)
             where = Placement.whole(counts, placed.group)
             listed = recoding.output.columns(source.schema().names, placed.written)
-            yield Plan(counts, where.cell, where.group, where.weight, listed)
+            yield Plan(counts, where.cell, where.group, where.count, listed)
 
     return engine.apply(plans()).frame()
 
 
 def _refuse_outside(counts: Counts, outside: BoolArray) -> None:
     """An error that counts the records that no box holds."""
-    records = int(counts.weight[np.repeat(outside, np.diff(counts.start))].sum())
+    records = int(counts.size[np.repeat(outside, np.diff(counts.start))].sum())
     if records:
         raise DataError(
             f"{records} records lie outside every box of the recoding; learn it anew on all records, or ask for the nearest "

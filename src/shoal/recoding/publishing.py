@@ -35,7 +35,7 @@ class Publication:
 
     def write(self, codes: Codes, decision: Grouping) -> Columns:
         """What is published for every group."""
-        if decision.slices:
+        if decision.attribute_cuts:
             return self._cut(codes, decision, Output((), ())).write(locate_intervals(decision, decision.lo))
         attributes = self._attributes(codes, decision)
         ranges = self._ranges(codes, decision)
@@ -43,15 +43,15 @@ class Publication:
 
     def recoding(self, codes: Codes, decision: Grouping, written: Columns, output: Output) -> Recoding:
         """What a method learned, with which later data can be recoded."""
-        if decision.slices:
+        if decision.attribute_cuts:
             return self._cut(codes, decision, output)
         fields = fields_of(codes.attributes, self.policy)
         lo, hi = self._extents(codes, decision, fields)
-        cuts, place = decision.cuts, decision.placement
+        cuts, place = decision.split_tree, decision.placement
         if cuts is None:
             cells = _positions(codes, codes.quasi[codes.combination[place.cell]])
             return Assignment(
-                fields, output, cells, place.group, place.weight, lo, hi, written, self._sets(codes, decision)
+                fields, output, cells, place.group, place.count, lo, hi, written, self._sets(codes, decision)
             )
         at = _cut_positions(codes.attributes, cuts.attribute, cuts.at)
         tree = cuts.attribute, at, cuts.left, cuts.right, cuts.group
@@ -79,7 +79,7 @@ class Publication:
         number = number_combinations([column.index + 1 for _, column in written], len(decision.lo))
         first = np.zeros(int(number.max(initial=-1)) + 1, np.int64)
         first[number] = np.arange(len(number))
-        group, weight = number[place.group[held]], place.weight[held]
+        group, weight = number[place.group[held]], place.count[held]
         rows = codes.combination[place.cell[held]]
         alone = np.zeros(len(group), bool)
         for j, ends in self._end_codes(codes, decision):
@@ -92,7 +92,7 @@ class Publication:
 
     def _end_codes(self, codes: Codes, decision: Grouping) -> Iterator[tuple[int, tuple[Int32Array, Int32Array]]]:
         """For every attribute that is published in ranges the codes at both ends, by group; -1 where no value is there."""
-        cut = self._cut(codes, decision, Output((), ())) if decision.slices else None
+        cut = self._cut(codes, decision, Output((), ())) if decision.attribute_cuts else None
         ranges = self._ranges(codes, decision)
         for j, attribute in enumerate(codes.attributes):
             lo, hi = decision.lo[:, j], decision.hi[:, j]
@@ -113,7 +113,7 @@ class Publication:
             yield j, (found[0], found[1])
 
     def _is_balanced_number(self, attribute: Attribute) -> bool:
-        return attribute.kind == "numeric" and isinstance(self.policy.quasi[attribute.name].maker, Balanced)
+        return attribute.kind == "numeric" and isinstance(self.policy.quasi[attribute.name].tree_builder, Balanced)
 
     @staticmethod
     def _branch_ends(codes: Codes, decision: Grouping, j: int) -> tuple[Int32Array, Int32Array]:
@@ -160,13 +160,13 @@ class Publication:
             seen = decision.released(codes)
         narrowed = self._attributes(codes, decision)
         cuts = tuple(
-            self._field_cut(attribute, known, decision.slices[j], seen[j])
+            self._field_cut(attribute, known, decision.attribute_cuts[j], seen[j])
             for j, (attribute, known) in enumerate(zip(narrowed, fields, strict=True))
         )
         cut = Cut(fields, output, cuts, numbers="label" if sets else self.style)
-        if decision.gone is None:
+        if decision.suppressed_boxes is None:
             return cut
-        return replace(cut, suppressed=tuple(cut.labels(locate_intervals(decision, decision.gone))))
+        return replace(cut, suppressed=tuple(cut.labels(locate_intervals(decision, decision.suppressed_boxes))))
 
     def _field_cut(self, attribute: Attribute, field: Field, slices: AttributeCut, seen: Int32Array | None) -> FieldCut:
         """A cut in codes as a cut in positions, which later data can be held against; ``seen`` are the released codes."""
@@ -213,7 +213,7 @@ def start_partitioned(
 ) -> Parts:
     """The coarse cut that came before the search, as a recoding that has one of its own for every part."""
     at = _cut_positions(attributes, division.column, division.at)
-    tree = (division.column, at, division.left, division.right, division.part)
+    tree = (division.column, at, division.left, division.right, division.partition)
     assert division.folder is not None  # noqa: S101  an engine that divides has room
     return Parts(fields_of(attributes, policy), output, *tree, division.folder, division.owner)
 

@@ -238,7 +238,7 @@ class Synthesis:
         """Learn from the records that a placement sends to groups."""
         order = np.argsort(placement.group, kind="stable")
         order = order[placement.group[order] >= 0]
-        group, weight = placement.group[order].astype(np.int64), placement.weight[order]
+        group, weight = placement.group[order].astype(np.int64), placement.count[order]
         quasi = codes.quasi[codes.combination[placement.cell[order]]]
         begin = np.flatnonzero(np.diff(group, prepend=-1)).astype(np.int64)
         scales, values, shares = [], [], []
@@ -334,11 +334,11 @@ def expand_placement(placement: Placement) -> tuple[Placement, Int32Array]:
     """Every record by itself, numbered group behind group; and the group of each number. Suppressed ones stay so."""
     order = np.argsort(placement.group, kind="stable")
     order = order[placement.group[order] >= 0]
-    weight = placement.weight[order]
+    weight = placement.count[order]
     gone = placement.group < 0
     cell = np.concatenate([np.repeat(placement.cell[order], weight), placement.cell[gone]])
     number = np.concatenate([np.arange(weight.sum()), np.full(int(gone.sum()), -1)]).astype(np.int32)
-    each = np.concatenate([np.ones(int(weight.sum()), np.int64), placement.weight[gone]])
+    each = np.concatenate([np.ones(int(weight.sum()), np.int64), placement.count[gone]])
     by_cell = np.argsort(cell, kind="stable")
     group = np.repeat(placement.group[order], weight).astype(np.int32)
     return Placement(cell[by_cell], number[by_cell], each[by_cell]), group

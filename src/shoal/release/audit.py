@@ -31,16 +31,16 @@ class AuditedTable:
     engine: Engine
     groups: Groups
     labels: Mapping[str, Sequence[str | None]]
-    confided: SensitiveFigures = field(default_factory=SensitiveFigures)
+    sensitive_figures: SensitiveFigures = field(default_factory=SensitiveFigures)
 
     @classmethod
     def of(cls, engine: Engine, policy: Policy, *, measured: Policy | None = None) -> AuditedTable:
         """Count a table by a policy; with ``measured`` also the columns that measures look at."""
-        policy.fit(engine.schema(), check=True)
+        policy.check_schema(engine.schema(), check=True)
         if measured is None:
             return cls(engine, *read_published_groups(engine, policy))
         table = read_published_table(engine, policy, also=measured_columns(engine, measured))
-        groups, confided = count_groups(table, measured, policy.confidential)
+        groups, confided = count_groups(table, measured, policy.tested_columns)
         return cls(engine, groups, table.labels, confided)
 
     def certificate(
@@ -81,9 +81,9 @@ class AuditedTable:
         )
         return replace(found, records=self.groups.records)
 
-    def audience(self, suppressed: int) -> PublishedGroups:
+    def for_measures(self, suppressed: int) -> PublishedGroups:
         """What the measures look at."""
-        return PublishedGroups(self.groups, suppressed, self.confided)
+        return PublishedGroups(self.groups, suppressed, self.sensitive_figures)
 
 
 def audit_table(data: Any, policy: Policy) -> Certificate:
@@ -105,12 +105,12 @@ def _unlike_spellings(
     table and of the policy are quoted, none of ``earlier`` tables.
     """
     notes = []
-    for column in policy.confidential:
+    for column in policy.tested_columns:
         if column in policy.normalize or column not in columns or column not in policy.countable:
             continue
-        before = () if earlier is None else earlier.groups.labels[earlier.groups.secrets.index(column)]
+        before = () if earlier is None else earlier.groups.labels[earlier.groups.sensitive.index(column)]
         named = [v for r in policy.require if r.of == column for v in getattr(r, "values", None) or ()]
-        if said := _agreeing(policy.normal, labels[column], named, before):
+        if said := _agreeing(policy.normalizer, labels[column], named, before):
             notes.append(
                 f"Requirements count values of {column!r} as different that agree after normalization (trimming, Unicode NFKC, "
                 f"case folding, number text, words for missing): {said}. Add 'normalize: [{column}]' to the policy to count "

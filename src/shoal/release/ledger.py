@@ -67,20 +67,20 @@ class Ledger:
         found = {name: tuple(labels[name]) for name in groups.names}
         return cls(groups, found, (release,), normalized=tuple(normalized))
 
-    def counted_by(self, policy: Policy) -> Ledger:
+    def check_policy(self, policy: Policy) -> Ledger:
         """The counts of the columns that a policy's requirements name, their values normalized where the policy says so."""
-        found = self.asked_of(policy.confidential)
+        found = self.select_sensitive(policy.tested_columns)
         groups = found.groups
-        for name in groups.secrets:
+        for name in groups.sensitive:
             if name in self.normalized and name not in policy.normalize:
                 raise PolicyError(
                     f"the values of {name!r} were normalized when earlier releases were counted, so new ones can only be "
                     f"counted with them in the same way; add 'normalize: [{name}]' to the policy"
                 )
-        if all(name in self.normalized or name not in policy.normalize for name in groups.secrets):
+        if all(name in self.normalized or name not in policy.normalize for name in groups.sensitive):
             return found
-        labels, codes, none, normal = [], [], np.zeros(0, np.int32), policy.normal
-        for name, old, column in zip(groups.secrets, groups.labels, groups.secret.T, strict=True):
+        labels, codes, none, normal = [], [], np.zeros(0, np.int32), policy.normalizer
+        for name, old, column in zip(groups.sensitive, groups.labels, groups.sensitive_codes.T, strict=True):
             if name in policy.normalize:
                 old = tuple(normal(label or "") or None for label in old)
             new, moved = _common(old, (), column, none)
@@ -88,37 +88,37 @@ class Ledger:
             codes.append(moved)
         groups = replace(
             groups,
-            secret=_columns(codes, len(groups.weight)),
+            sensitive_codes=_columns(codes, len(groups.cell_size)),
             domains=tuple(map(len, labels)),
             labels=tuple(labels),
         )
         return replace(found, groups=_summed(groups), normalized=policy.normalize)
 
-    def asked_of(self, secrets: Sequence[str]) -> Ledger:
+    def select_sensitive(self, secrets: Sequence[str]) -> Ledger:
         """The same groups with the counts of these confidential columns alone."""
         groups = self.groups
         for name in secrets:
-            if name not in groups.secrets:
+            if name not in groups.sensitive:
                 raise DataError(
                     f"the ledger does not count the values of {name!r} in what was released before, so nothing can be "
                     f"required of them; use the policy of that release, or learn a recoding anew on all records"
                 )
-        if tuple(secrets) == groups.secrets:
+        if tuple(secrets) == groups.sensitive:
             return self
-        place = [groups.secrets.index(name) for name in secrets]
+        place = [groups.sensitive.index(name) for name in secrets]
         fewer = replace(
             groups,
-            secrets=tuple(secrets),
-            secret=groups.secret[:, place],
+            sensitive=tuple(secrets),
+            sensitive_codes=groups.sensitive_codes[:, place],
             domains=tuple(groups.domains[p] for p in place),
             labels=tuple(groups.labels[p] for p in place),
         )
         return replace(self, groups=_summed(fewer))
 
-    def beside(self, other: Ledger) -> Ledger:
+    def stack(self, other: Ledger) -> Ledger:
         """Our groups, and behind them those of another ledger, in common codes; equal ones are not joined."""
         mine = self.groups
-        theirs = other.asked_of(mine.secrets).groups
+        theirs = other.select_sensitive(mine.sensitive).groups
         lost = sorted(set(mine.names) ^ set(theirs.names))
         if lost:
             raise DataError(
@@ -128,12 +128,12 @@ class Ledger:
         pairs = [(self.labels[n], other.labels[n], mine.quasi[:, j]) for j, n in enumerate(mine.names)]
         columns = [theirs.quasi[:, theirs.names.index(n)] for n in mine.names]
         quasi = [_common(a, b, x, y) for (a, b, x), y in zip(pairs, columns, strict=True)]
-        listed = zip(mine.labels, theirs.labels, mine.secret.T, theirs.secret.T, strict=True)
+        listed = zip(mine.labels, theirs.labels, mine.sensitive_codes.T, theirs.sensitive_codes.T, strict=True)
         secret = [_common(a, b, x, y) for a, b, x, y in listed]
-        weight = np.concatenate([mine.weight, theirs.weight])
+        weight = np.concatenate([mine.cell_size, theirs.cell_size])
         groups = Groups(
             mine.names,
-            mine.secrets,
+            mine.sensitive,
             _columns([codes for _, codes in quasi], len(mine.quasi) + len(theirs.quasi)),
             np.concatenate([mine.start, theirs.start[1:] + mine.start[-1]]),
             _columns([codes for _, codes in secret], len(weight)),
@@ -146,7 +146,7 @@ class Ledger:
 
     def union(self, other: Ledger) -> Ledger:
         """What is counted in both together, as a stranger would who puts one table under the other."""
-        both = self.beside(other)
+        both = self.stack(other)
         return replace(both, groups=_summed(both.groups))
 
     def rows(self) -> list[Labels]:
@@ -164,12 +164,12 @@ class Ledger:
                 "columns": [{"name": n, "labels": list(self.labels[n])} for n in groups.names],
                 "confidential": [
                     {"name": n, "labels": list(found), "normalized": n in self.normalized}
-                    for n, found in zip(groups.secrets, groups.labels, strict=True)
+                    for n, found in zip(groups.sensitive, groups.labels, strict=True)
                 ],
                 "groups": array_to_json(groups.quasi),
                 "start": array_to_json(groups.start),
-                "values": array_to_json(groups.secret),
-                "records": array_to_json(groups.weight),
+                "values": array_to_json(groups.sensitive_codes),
+                "records": array_to_json(groups.cell_size),
             },
             ensure_ascii=False,
         )
@@ -254,24 +254,24 @@ def _columns(columns: Sequence[Int32Array], rows: int) -> Int32Array:
 
 def _summed(groups: Groups) -> Groups:
     """Groups with the same labels made one, and in each the records with the same confidential values."""
-    merged, _ = groups.merged()
+    merged, _ = groups.merge_equal()
     group = merged.group_of_cell
-    _, order, begin = sort_combinations([group, *merged.secret.T], len(group))
+    _, order, begin = sort_combinations([group, *merged.sensitive_codes.T], len(group))
     first = order[begin]
-    weight = np.add.reduceat(merged.weight[order], begin) if len(begin) else merged.weight
+    weight = np.add.reduceat(merged.cell_size[order], begin) if len(begin) else merged.cell_size
     start = np.searchsorted(group[first], np.arange(len(merged.start))).astype(np.int64)
-    return replace(merged, start=start, secret=merged.secret[first], weight=weight)
+    return replace(merged, start=start, sensitive_codes=merged.sensitive_codes[first], cell_size=weight)
 
 
 def _refuse_torn(groups: Groups, labels: Mapping[str, Sequence[Any]]) -> None:
     """`DataError` where the arrays of a ledger do not fit one another."""
     ends = [len(labels[n]) for n in groups.names], groups.domains
-    tables = groups.quasi, groups.secret
+    tables = groups.quasi, groups.sensitive_codes
     codes = all(
         ((table >= 0) & (table < np.array(most, np.int64))).all() for table, most in zip(tables, ends, strict=True)
     )
     start = groups.start
     rising = len(start) == len(groups.quasi) + 1 and start[0] == 0 and (np.diff(start) > 0).all()
-    counts = (groups.weight > 0).all() and groups.weight.sum(dtype=np.float64) < MOST_RECORDS
-    fits = codes and rising and start[-1] == len(groups.weight) and counts
+    counts = (groups.cell_size > 0).all() and groups.cell_size.sum(dtype=np.float64) < MOST_RECORDS
+    fits = codes and rising and start[-1] == len(groups.cell_size) and counts
     require(fits, "its counts do not fit one another")

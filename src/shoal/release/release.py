@@ -28,8 +28,8 @@ class Release:
 
     ``frame`` is the released table as the kind of frame that came in, in its row order, suppressed records left out.
     ``path`` is the way that a method took which opens or closes values step by step, else None; ``seed`` the secret, on which
-    ties among records and random draws depend; ``again`` makes the release with another secret, where the user gave none;
-    ``earlier`` what was released before, where later records were released by the same recoding; ``view``
+    ties among records and random draws depend; ``remake`` makes the release with another secret, where the user gave none;
+    ``prior`` what was released before, where later records were released by the same recoding; ``audited``
     what a stranger counts in the table.
     """
 
@@ -44,10 +44,10 @@ class Release:
     engine: Engine
     path: shoal.recoding.search_path.SearchPath | None = None
     seed: int = field(default=0, repr=False)
-    earlier: Ledger | None = field(default=None, repr=False)
-    view: AuditedTable | None = field(default=None, repr=False)
+    prior: Ledger | None = field(default=None, repr=False)
+    audited: AuditedTable | None = field(default=None, repr=False)
     method_notes: tuple[str, ...] = field(default=(), repr=False)
-    again: Callable[..., Release] | None = field(default=None, repr=False, compare=False)
+    remake: Callable[..., Release] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def frame(self) -> Any:
@@ -62,7 +62,7 @@ class Release:
         """What the owner should know; not for the public."""
         return (*self.method_notes, *((GUESSABLE,) if is_guessable(self.seed) else ()))
 
-    def facts(self) -> Summary:
+    def summary(self) -> Summary:
         """What a reader wants to know at a glance; nothing in it points at a person."""
         return Summary(self.certificate, self.measures, self.method, dict(self.parameters), self.notes)
 
@@ -121,10 +121,10 @@ class Release:
 
     def reuse_secret(self, seed: int | None) -> None:
         """Become the release that is made with this secret."""
-        if seed is None or seed == self.seed or self.again is None:
+        if seed is None or seed == self.seed or self.remake is None:
             return
         try:
-            other = self.again(seed=seed)
+            other = self.remake(seed=seed)
         except (DataError, EngineError) as error:
             raise EngineError(
                 "the release that is overwritten was made with another secret, and this one cannot be made again with it, "

@@ -40,9 +40,9 @@ def save_release(
     sweep(folder.parent.absolute())
     for place, mark in ((folder, MARK), (owner, OWNER_MARK)):
         _refuse_to_lose(place, mark, overwrite)
-    if release.earlier is not None:
-        _refuse_to_forget(owner, release.earlier)
-    if release.again is not None:
+    if release.prior is not None:
+        _refuse_to_forget(owner, release.prior)
+    if release.remake is not None:
         release.reuse_secret(read_earlier_seed(folder, release.policy))
     made = [p for p in folder.parents if not p.exists()]
     work = None
@@ -73,11 +73,11 @@ def _write_public(release: Release, folder: Path, format: Format, *, escape_form
     table = folder / f"table.{format}"
     options = {} if escape_formulas else {"escape_formulas": False}
     escaped = release.engine.write(table, format, **options)
-    written = release.engine.opened(table)
+    written = release.engine.reopen(table)
     drawn = (
         release.certificate.evidence == "groups"
     )  # the groups that records were drawn from do not stand in the table
-    same = release.view if written is release.engine else None  # the very bytes that were counted
+    same = release.audited if written is release.engine else None  # the very bytes that were counted
     view = None if drawn else same or AuditedTable.of(written, release.policy)
     certificate = _recheck(release, written, view)
     if not certificate.holds or certificate.fingerprint != release.certificate.fingerprint:
@@ -93,14 +93,14 @@ def _write_public(release: Release, folder: Path, format: Format, *, escape_form
     }
     (folder / "certificate.json").write_text(_json(statement), encoding="utf-8")
     (folder / "policy.yaml").write_text(release.policy.to_yaml(public=True), encoding="utf-8")
-    facts = replace(release.facts(), certificate=certificate)
+    facts = replace(release.summary(), certificate=certificate)
     (folder / "report.html").write_text(render_report(facts, release.policy, owner=False), encoding="utf-8")
     if view is None:
         return None
-    ledger = Ledger.of(view.groups, view.labels, certificate.fingerprint, normalized=release.policy.normalize).asked_of(
-        release.policy.confidential
-    )
-    return ledger if release.earlier is None else release.earlier.union(ledger)
+    ledger = Ledger.of(
+        view.groups, view.labels, certificate.fingerprint, normalized=release.policy.normalize
+    ).select_sensitive(release.policy.tested_columns)
+    return ledger if release.prior is None else release.prior.union(ledger)
 
 
 def _recheck(release: Release, written: Engine, view: AuditedTable | None) -> Certificate:
@@ -108,7 +108,7 @@ def _recheck(release: Release, written: Engine, view: AuditedTable | None) -> Ce
     before = release.certificate
     if view is None:
         return replace(before, fingerprint=written.fingerprint())
-    return view.certificate(release.policy, suppressed=before.suppressed, parts=before.parts, earlier=release.earlier)
+    return view.certificate(release.policy, suppressed=before.suppressed, parts=before.parts, earlier=release.prior)
 
 
 def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
@@ -118,7 +118,7 @@ def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
     files = {
         "recoding.json": recoding,
         "policy.yaml": release.policy.to_yaml(),
-        "report.html": render_report(release.facts(), release.policy, owner=True),
+        "report.html": render_report(release.summary(), release.policy, owner=True),
         LEDGER: _json(
             {
                 "method": release.method,
@@ -126,7 +126,7 @@ def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
                 "seed": release.seed,
                 "dropped": list(release.dropped),
                 "fingerprint": release.certificate.fingerprint,
-                **({} if release.earlier is None else {"earlier": list(release.earlier.releases)}),
+                **({} if release.prior is None else {"earlier": list(release.prior.releases)}),
                 "records": release.certificate.records,
                 "suppressed": release.certificate.suppressed,
                 "measures": {**release.measures, "columns": release.measures.columns},

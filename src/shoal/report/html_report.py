@@ -49,10 +49,10 @@ def render_report(facts: Summary, policy: Policy, *, owner: bool) -> str:
 <h2>What is at risk</h2>
 {_table(("", ""), facts.risks(owner=owner), figures=True)}
 <p>The risk of being found is the chance to pick the right record of somebody who is known to be in the table and whose
-quasi-identifiers are known: one over the size of the group{" that it was drawn from" if facts.drawn else ""}.</p>
-{_kept(facts) if owner and facts.kept else ""}
+quasi-identifiers are known: one over the size of the group{" that it was drawn from" if facts.is_synthetic else ""}.</p>
+{_kept(facts) if owner and facts.information_kept else ""}
 <h2>Columns</h2>
-{_table(("role", "columns"), _roles(policy, "drawn anew" if facts.drawn else "generalized"))}
+{_table(("role", "columns"), _roles(policy, "drawn anew" if facts.is_synthetic else "generalized"))}
 <footer><p>Made by {escape_markup(facts.method)} ({escape_markup(parameters)}). Counting: a missing value is a value of its own;
 suppressed records are left out whole. What is not promised: that nobody can be found by columns which the policy leaves as
 they are, nor that a group's confidential values differ unless a requirement says so.</p>
@@ -81,7 +81,7 @@ over records). These figures are relative to the original table: they stay with 
 
 def _statistics(facts: Summary) -> str:
     """What a drawn table kept of the original's statistics."""
-    if not facts.drawn:
+    if not facts.is_synthetic:
         return ""
     return f"""
 <p>Of records that were drawn anew this is said of the boxes around their groups. What the table kept of the original's
@@ -103,7 +103,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, figures: bool 
 
 
 def _bars(facts: Summary) -> str:
-    shares = [("all attributes", 1 - facts.measures["ncp"]), *facts.kept.items()]
+    shares = [("all attributes", 1 - facts.measures["ncp"]), *facts.information_kept.items()]
     return "\n".join(
         f'<tr><td>{escape_markup(name)}</td><td class="figure">{share:.1%}</td>'
         f'<td><div class="bar"><span style="width:{max(share, 0):.1%}"></span></div></td></tr>'

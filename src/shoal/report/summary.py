@@ -28,12 +28,12 @@ class Summary:
     notes: tuple[str, ...] = ()  # for the owner
 
     @property
-    def drawn(self) -> bool:
+    def is_synthetic(self) -> bool:
         """Whether records were drawn anew, so that the table does not show its groups."""
         return self.certificate.evidence == "groups"
 
     @property
-    def kept(self) -> dict[str, float]:
+    def information_kept(self) -> dict[str, float]:
         """The share of each attribute's certainty that was kept: 1 - NCP."""
         return {name: 1 - figures["ncp"] for name, figures in self.measures.columns.items()}
 
@@ -61,14 +61,14 @@ class Summary:
             rows.append(("records with untrue labels", f"{m['untrue_labels']:,.0f}"))
         return rows
 
-    def knowledge(self) -> list[tuple[str, str]]:
+    def information(self) -> list[tuple[str, str]]:
         """What was kept, overall and by attribute: 100 % is the raw value, 0 % is '*'; nothing where it was not measured."""
-        if not self.kept:
+        if not self.information_kept:
             return []
         overall = 1 - self.measures["ncp"]
         return [
             ("all attributes", f"{overall:.1%}"),
-            *((name, f"{share:.1%}") for name, share in self.kept.items()),
+            *((name, f"{share:.1%}") for name, share in self.information_kept.items()),
         ]
 
     def statistics(self) -> list[tuple[str, str]]:

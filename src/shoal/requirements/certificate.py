@@ -164,7 +164,7 @@ def certify(
 
 
 def _finding(groups: Groups, requirement: Requirement, label: Callable[[str, int], str | None]) -> Finding:
-    merged, _ = groups.onto(requirement.on)
+    merged, _ = groups.project(requirement.on)
     verdict = requirement.test(merged)
     size = merged.size
     worst = {n: label(n, int(merged.quasi[verdict.worst, j])) for j, n in enumerate(merged.names)} if len(size) else {}
@@ -196,7 +196,7 @@ def select_passing_groups(groups: Groups, requirements: Iterable[Requirement]) -
         changed = False
         for requirement in listed:
             left = groups.keep(kept)
-            merged, place = left.onto(requirement.on)
+            merged, place = left.project(requirement.on)
             ok = requirement.test(merged).ok
             if not ok.all():
                 kept[np.flatnonzero(kept)[~ok[place]]] = False

@@ -24,33 +24,33 @@ class Groups:
     """
 
     names: tuple[str, ...]
-    secrets: tuple[str, ...]
+    sensitive: tuple[str, ...]
     quasi: Int32Array
     start: Int64Array
-    secret: Int32Array
-    weight: Int64Array
+    sensitive_codes: Int32Array
+    cell_size: Int64Array
     domains: tuple[int, ...] = ()
     labels: tuple[tuple[str | None, ...], ...] = ()
 
     @cached_property
     def size(self) -> Int64Array:
         """The number of records of every group."""
-        return self._per_group(self.weight)
+        return self._per_group(self.cell_size)
 
     @property
     def records(self) -> int:
         """The number of records of all groups."""
-        return int(self.weight.sum())
+        return int(self.cell_size.sum())
 
     def histogram(self, of: str) -> tuple[Int32Array, Int32Array, Int64Array]:
         """Group, confidential code and number of records, wherever there are any; sorted by group."""
-        column = self.secret[:, self.secrets.index(of)].astype(np.int64)
-        domain = self.domains[self.secrets.index(of)]
+        column = self.sensitive_codes[:, self.sensitive.index(of)].astype(np.int64)
+        domain = self.domains[self.sensitive.index(of)]
         key = self.group_of_cell.astype(np.int64) * domain + column
         if (key[1:] > key[:-1]).all():  # counted by this attribute alone
-            return self.group_of_cell, column.astype(np.int32), self.weight
+            return self.group_of_cell, column.astype(np.int32), self.cell_size
         kept, place = np.unique(key, return_inverse=True)
-        weight = np.bincount(place, self.weight, minlength=len(kept)).astype(np.int64)
+        weight = np.bincount(place, self.cell_size, minlength=len(kept)).astype(np.int64)
         return (kept // domain).astype(np.int32), (kept % domain).astype(np.int32), weight
 
     @cached_property
@@ -58,13 +58,13 @@ class Groups:
         """The group that each cell lies in."""
         return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
 
-    def onto(self, names: Sequence[str] | None) -> tuple[Groups, Int32Array]:
+    def project(self, names: Sequence[str] | None) -> tuple[Groups, Int32Array]:
         """The groups by fewer attributes, and for each of ours which of those it lies in."""
         if names is None or tuple(names) == self.names:
             return self, np.arange(len(self.start) - 1, dtype=np.int32)
         return self._by(names)
 
-    def merged(self) -> tuple[Groups, Int32Array]:
+    def merge_equal(self) -> tuple[Groups, Int32Array]:
         """Groups with the same published values made one, and for each of ours which of those it lies in."""
         return self._by(self.names)
 
@@ -74,11 +74,11 @@ class Groups:
         cells, start = kernels.order.runs(self.start, order)
         merged = Groups(
             tuple(names),
-            self.secrets,
+            self.sensitive,
             self.quasi[order[begin]][:, columns],
             start[np.append(begin, len(order))],
-            take_rows(self.secret, cells),
-            self.weight[cells],
+            take_rows(self.sensitive_codes, cells),
+            self.cell_size[cells],
             self.domains,
             self.labels,
         )
@@ -92,11 +92,11 @@ class Groups:
         counts = np.diff(self.start)[kept]
         return Groups(
             self.names,
-            self.secrets,
+            self.sensitive,
             self.quasi[kept],
             np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-            self.secret[inside],
-            self.weight[inside],
+            self.sensitive_codes[inside],
+            self.cell_size[inside],
             self.domains,
             self.labels,
         )

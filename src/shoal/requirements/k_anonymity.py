@@ -38,7 +38,7 @@ class KAnonymity(Combining):
 
     name: ClassVar[str] = "k-anonymity"
     monotone: ClassVar[bool] = True
-    evidence: ClassVar[Literal["table", "bucket", "operator"]] = "table"
+    tested_on: ClassVar[Literal["table", "bucket", "operator"]] = "table"
     of: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:

@@ -55,7 +55,7 @@ class LDiversity(Combining):
 
     name: ClassVar[str] = "l-diversity"
     monotone: ClassVar[bool] = True
-    evidence: ClassVar[Literal["table", "bucket", "operator"]] = "table"
+    tested_on: ClassVar[Literal["table", "bucket", "operator"]] = "table"
 
     def __post_init__(self) -> None:
         parse_column(self.of, self.name)

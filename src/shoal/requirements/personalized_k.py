@@ -34,7 +34,7 @@ class PersonalizedK(Combining):
 
     name: ClassVar[str] = "own-k"
     monotone: ClassVar[bool] = True
-    evidence: ClassVar[Literal["table", "bucket", "operator"]] = "bucket"
+    tested_on: ClassVar[Literal["table", "bucket", "operator"]] = "bucket"
     on: ClassVar[Sequence[str] | None] = None
 
     def __post_init__(self) -> None:
@@ -69,6 +69,6 @@ class PersonalizedK(Combining):
         """The size of every group over the largest k in it."""
         asked = np.ones(len(groups.start) - 1)
         group, code, _ = groups.histogram(self.of)
-        np.maximum.at(asked, group, self.sizes(groups.labels[groups.secrets.index(self.of)])[code])
+        np.maximum.at(asked, group, self.sizes(groups.labels[groups.sensitive.index(self.of)])[code])
         value = groups.size / asked
         return Verdict(value >= 1, value, int(np.argmin(value)) if len(value) else 0)

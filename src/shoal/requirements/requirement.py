@@ -23,14 +23,14 @@ SLACK = 1e-9  # a bound met up to rounding is met
 class TableDistribution:
     """Where the counts of each confidential attribute lie, one behind the other, and the whole table's distribution."""
 
-    secrets: tuple[str, ...]
+    sensitive: tuple[str, ...]
     domains: tuple[int, ...]
     base: FloatArray
     labels: tuple[tuple[str | None, ...], ...] = ()
 
     def span(self, of: str) -> tuple[int, int]:
         """First and last place (exclusive) of an attribute's codes."""
-        place = self.secrets.index(of)
+        place = self.sensitive.index(of)
         first = sum(self.domains[:place])
         return first, first + self.domains[place]
 
@@ -40,7 +40,7 @@ class TableDistribution:
 
     def label(self, of: str) -> tuple[str | None, ...]:
         """What the codes of an attribute stand for."""
-        return self.labels[self.secrets.index(of)]
+        return self.labels[self.sensitive.index(of)]
 
 
 @dataclass(frozen=True)
@@ -131,14 +131,14 @@ class Requirement(Protocol):
 
     ``on`` is the set of attributes that form the groups (None: all quasi-identifiers), ``of`` the confidential attribute
     it looks at. ``monotone``: a union of groups that pass passes. ``relative``: groups are compared with the whole table, so
-    that suppressing some changes what is asked of the others. ``least``: no smaller group can pass. ``evidence`` is what a
+    that suppressing some changes what is asked of the others. ``least``: no smaller group can pass. ``tested_on`` is what a
     stranger needs to test it.
     """
 
     name: ClassVar[str]
     monotone: ClassVar[bool]
     relative: ClassVar[bool]
-    evidence: ClassVar[Literal["table", "bucket", "operator"]]
+    tested_on: ClassVar[Literal["table", "bucket", "operator"]]
 
     @property
     def on(self) -> Sequence[str] | None:
@@ -174,18 +174,18 @@ def lower_requirements(requirements: Iterable[Requirement], layout: TableDistrib
 def distribution_of(groups: Groups) -> TableDistribution:
     """The layout of the confidential attributes of a table, with their distribution over all records."""
     base = [
-        np.bincount(groups.secret[:, j], groups.weight, minlength=domain) / max(groups.records, 1)
+        np.bincount(groups.sensitive_codes[:, j], groups.cell_size, minlength=domain) / max(groups.records, 1)
         for j, domain in enumerate(groups.domains)
     ]
     return TableDistribution(
-        groups.secrets, groups.domains, np.concatenate(base) if base else np.zeros(0), groups.labels
+        groups.sensitive, groups.domains, np.concatenate(base) if base else np.zeros(0), groups.labels
     )
 
 
 def shares(groups: Groups, of: str) -> Iterator[tuple[int, int, FloatArray]]:
     """The share of every value in every group, some groups at a time to bound the memory: first, last, shares."""
     group, code, weight = groups.histogram(of)
-    domain = groups.domains[groups.secrets.index(of)]
+    domain = groups.domains[groups.sensitive.index(of)]
     count = len(groups.start) - 1
     step = max(1, 4_000_000 // max(domain, 1))
     for begin in range(0, count, step):
@@ -244,11 +244,11 @@ def refuse_unreachable(requirements: Iterable[Requirement], table: Groups) -> No
     """An error for what no release of a table can reach: the whole table as one group is the most there is."""
     parse_whole_number = Groups(
         (),
-        table.secrets,
+        table.sensitive,
         np.zeros((1, 0), np.int32),
-        np.array([0, len(table.weight)]),
-        table.secret,
-        table.weight,
+        np.array([0, len(table.cell_size)]),
+        table.sensitive_codes,
+        table.cell_size,
         table.domains,
         table.labels,
     )

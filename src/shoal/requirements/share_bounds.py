@@ -40,7 +40,7 @@ class _Shares(Combining, ABC):
     of: str
     name: ClassVar[str]
     monotone: ClassVar[bool] = True
-    evidence: ClassVar[Literal["table", "bucket", "operator"]] = "table"
+    tested_on: ClassVar[Literal["table", "bucket", "operator"]] = "table"
 
     @property
     def least(self) -> int:
@@ -64,7 +64,7 @@ class _Shares(Combining, ABC):
     def test(self, groups: Groups) -> Verdict:
         """The worst share of every group."""
         share = distribution_of(groups).share(self.of)
-        labels = groups.labels[groups.secrets.index(self.of)]
+        labels = groups.labels[groups.sensitive.index(self.of)]
         floor, ceiling = self.bounds(share, labels)
         count = len(groups.start) - 1
         ok, value = np.ones(count, bool), np.zeros(count)

@@ -60,7 +60,7 @@ class TCloseness(Combining):
     name: ClassVar[str] = "t-closeness"
     monotone: ClassVar[bool] = True
     relative: ClassVar[bool] = True
-    evidence: ClassVar[Literal["table", "bucket", "operator"]] = "table"
+    tested_on: ClassVar[Literal["table", "bucket", "operator"]] = "table"
 
     def __post_init__(self) -> None:
         parse_column(self.of, self.name)
@@ -119,7 +119,7 @@ class TCloseness(Combining):
                 among = gap[:, share > 0]  # a value that nobody has any more is no step on the way
                 value[begin:end] = np.abs(np.cumsum(among, axis=1)).sum(axis=1) / max(among.shape[1] - 1, 1)
             else:
-                value[begin:end] = self._moved(gap, groups.labels[groups.secrets.index(self.of)])
+                value[begin:end] = self._moved(gap, groups.labels[groups.sensitive.index(self.of)])
         return Verdict(value <= self.t + SLACK, value, int(np.argmax(value)) if count else 0)
 
     def _tree(self, labels: Sequence[str | None]) -> tuple[Taxonomy, Int32Array]:

@@ -65,15 +65,15 @@ class Combinations:
     def of(cls, codes: Codes, of: AttributeSet) -> Combinations:
         """Of a set, from the combinations of all attributes."""
         plain = all(r.of is None for r in of.require)
-        layout = codes.layout
-        counts, quasi, weight = codes.counts, codes.quasi, codes.weight
-        cells = (counts.start, counts.secret, counts.weight)
+        layout = codes.distribution
+        counts, quasi, weight = codes.counts, codes.quasi, codes.size
+        cells = (counts.start, counts.sensitive, counts.size)
         columns = np.array(of.columns, np.int64)
         if len(columns) < len(codes.attributes) and plain:
             quasi, weight = _collapsed(codes, columns)
         elif len(columns) < len(codes.attributes):
-            merged, _ = codes.table.onto(of.names)
-            quasi, weight, cells = merged.quasi, merged.size, (merged.start, merged.secret, merged.weight)
+            merged, _ = codes.raw_groups.project(of.names)
+            quasi, weight, cells = merged.quasi, merged.size, (merged.start, merged.sensitive_codes, merged.cell_size)
             columns = np.arange(len(columns))
         offset = np.cumsum((0, *layout.domains), dtype=np.int64)
         width = 0 if plain else int(offset[-1])
@@ -85,9 +85,9 @@ def _collapsed(codes: Codes, columns: Int64Array) -> tuple[Int32Array, Int64Arra
     quasi, sizes = codes.quasi, [codes.attributes[c].size for c in columns]
     sample = quasi[:: max(1, len(quasi) // SAMPLE)]
     if len(sort_matrix(sample, columns, sizes).start) > MOSTLY * len(sample):
-        return quasi, codes.weight
+        return quasi, codes.size
     _, order, begin = sort_matrix(quasi, columns, sizes)
-    return quasi[order[begin]], np.add.reduceat(codes.weight[order], begin)
+    return quasi[order[begin]], np.add.reduceat(codes.size[order], begin)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class SuppressionAllowance:
         """The records that must be left out of the groups by these cuts, once everything has settled."""
         if all(isinstance(r, KAnonymity) for r in self.policy.require):
             return self._smaller(codes, slices)
-        decision = Grouping.of_slices(codes, slices)
+        decision = Grouping.from_cuts(codes, slices)
         groups = _groups(codes, decision)
         kept = select_passing_groups(groups, self.policy.require)
         return codes.records - int(groups.size[kept].sum())
@@ -138,7 +138,7 @@ class SuppressionAllowance:
         sets = attribute_sets(self.policy)
         groups = threads.each(lambda of: _numbered(codes, slices, of.columns), sets)
         least = [max(r.least for r in of.require) for of in sets]
-        weight, left = codes.weight.copy(), codes.records + 1
+        weight, left = codes.size.copy(), codes.records + 1
         while left != (left := int(weight.sum())):
             for group, k in zip(groups, least, strict=True):
                 weight[(np.bincount(group, weight) < k)[group]] = 0
@@ -159,14 +159,14 @@ def _groups(codes: Codes, decision: Grouping) -> Groups:
     group = decision.placement.group
     order = np.argsort(group, kind="stable")
     start = np.searchsorted(group[order], np.arange(len(decision.lo) + 1)).astype(np.int64)
-    table = codes.table
+    table = codes.raw_groups
     return Groups(
         table.names,
-        table.secrets,
+        table.sensitive,
         decision.lo,
         start,
-        table.secret[order],
-        table.weight[order],
+        table.sensitive_codes[order],
+        table.cell_size[order],
         table.domains,
         table.labels,
     )

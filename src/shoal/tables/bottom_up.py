@@ -65,7 +65,7 @@ class BottomUpGeneralization(Method):
         super().__init__(policy, **common)
         self.anonymity = anonymity
 
-    def watched(self) -> tuple[str, ...]:
+    def extra_columns(self) -> tuple[str, ...]:
         """The target, whose classes are counted."""
         return (self.policy.target,) if self.policy.target is not None else ()
 
@@ -87,7 +87,7 @@ class BottomUpGeneralization(Method):
             climb.close(climb.best())
             progress("closing", records - min(max(c.failing for c in climb.crowds), records), records)
         self.path_ = climb.path()
-        return Grouping.of_slices(codes, climb.slices(), self.path_)
+        return Grouping.from_cuts(codes, climb.slices(), self.path_)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class Search:
             np.where(made, np.cumsum(made) - 1, -1).astype(np.int32), np.diff(starts[: clusters + 1])
         )
         left = np.concatenate([np.arange(state[PICKED], total), np.flatnonzero(group[: state[PICKED]] < 0)])
-        records.left_over(picks, group, left, rng)
+        records.place_leftovers(picks, group, left, rng)
         lost = np.flatnonzero(group[: state[PICKED]] < 0)  # those of one cluster stay together
         _, together = np.unique(np.searchsorted(starts[1 : clusters + 1], lost, side="right"), return_inverse=True)
         group[lost] = group.max(initial=-1) + 1 + together
@@ -94,17 +94,17 @@ class Search:
     ) -> None:
         """Make clusters until fewer than k records are left; the forest is planted anew as the records grow fewer."""
         near = kernels.neighbours
-        weight, ints, floats = records.geometry
+        weight, ints, floats = records.loss_tables
         begin, room = near.tables(records.rows.shape[1], ints)
         aims = (self.aims.columns, self.aims.price, self.aims.grave, begin, room)
         planted, forests = -1, ((), ())
         while state[REMAINING] >= records.k:
             if 2 * state[LIVING] < planted or planted < 0:
                 cells = np.flatnonzero(count).astype(np.int32)
-                one, labelled = np.zeros(len(count), np.int32), cells[: None if records.secret.shape[1] else 0]
+                one, labelled = np.zeros(len(count), np.int32), cells[: None if records.sensitive.shape[1] else 0]
                 forests = tuple(
-                    near.plant(records.rows, of, records.turn, label, labels, weight, ints, floats)
-                    for of, label, labels in ((cells, one, 1), (labelled, records.label, len(records.secret)))
+                    near.plant(records.rows, of, records.keyed_rank, label, labels, weight, ints, floats)
+                    for of, label, labels in ((cells, one, 1), (labelled, records.label, len(records.sensitive)))
                 )
                 state[LIVING] = planted = len(cells)
             kernels.kmember.grow(
@@ -113,11 +113,11 @@ class Search:
                 planted,
                 (records.k, self.mode, self.growing),
                 chance,
-                (records.rows, count, records.label, records.secret, records.offset),
+                (records.rows, count, records.label, records.sensitive, records.offset),
                 forests,
                 aims,
                 records.limits,
-                records.geometry,
+                records.loss_tables,
                 out,
             )
             tell(int(state[PICKED]))
@@ -141,11 +141,11 @@ def cluster_cells(
             codes,
             policy,
             part,
-            lambda cells, chance, tell: search.run(records.of_cells(cells), chance, tell),
+            lambda cells, chance, tell: search.run(records.select_cells(cells), chance, tell),
             rng,
             progress,
         )
-    return Grouping.of_records(codes, cell, suppress_or_merge(records, policy, cell, group))
+    return Grouping.from_records(codes, cell, suppress_or_merge(records, policy, cell, group))
 
 
 def cluster_partitions(

@@ -88,7 +88,7 @@ class Condensation(KNearest):
         super().__init__(policy, weights=weights, part=part, **common)
         self.own_k = own_k
 
-    def watched(self) -> tuple[str, ...]:
+    def extra_columns(self) -> tuple[str, ...]:
         """The column with each record's own k."""
         if self.own_k is None:
             return ()
@@ -100,12 +100,12 @@ class Condensation(KNearest):
             )
         return (self.own_k,)
 
-    def asked(self) -> Policy:
+    def full_policy(self) -> Policy:
         """The policy, and each record's own k."""
         return self.policy.model_copy(update={"require": (*self.policy.require, *self._wishes())})
 
     def _wishes(self) -> tuple[PersonalizedK, ...]:
-        return tuple(PersonalizedK(column, self.policy.tokens) for column in self.watched())
+        return tuple(PersonalizedK(column, self.policy.missing_texts) for column in self.extra_columns())
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """The groups."""
@@ -114,7 +114,7 @@ class Condensation(KNearest):
                 f"condensation releases plain values, which cannot be written as {self.write!r}; use 'label'"
             )
         for own in self._wishes():
-            most = own.sizes(codes.layout.label(own.of)).max(initial=0.0)
+            most = own.sizes(codes.distribution.label(own.of)).max(initial=0.0)
             if most > codes.records:
                 raise RequirementNotMet(
                     f"column {own.of!r} asks for a group of {most:.0f} records, but the table has {codes.records}; lower the "
@@ -136,7 +136,7 @@ class Condensation(KNearest):
         bounds = {name: quasi.bounds for name, quasi in self.policy.quasi.items()}
         synthesis = Synthesis.of(codes, decision.placement, fields, output, bounds)
         each, group = expand_placement(decision.placement)
-        own = tuple(_own(codes, each, column) for column in self.watched() if column not in output.kept)
+        own = tuple(_own(codes, each, column) for column in self.extra_columns() if column not in output.kept)
 
         def table(columns: Columns) -> Engine:
             listed = output.columns(names, columns)
@@ -157,11 +157,11 @@ def _numbered(policy: Policy, group: Int32Array) -> Columns:
 
 def _own(codes: Codes, each: Placement, column: str) -> tuple[str, GroupColumn]:
     """A column that the groups are tested by but that is not released, for records one by one."""
-    place = [s.name for s in codes.secrets].index(column)
-    labels = codes.secrets[place].labels
+    place = [s.name for s in codes.sensitive].index(column)
+    labels = codes.sensitive[place].labels
     index = np.empty(int(each.group.max(initial=-1)) + 1, np.int32)
     kept = each.group >= 0
-    index[each.group[kept]] = codes.counts.secret[each.cell[kept], place]
+    index[each.group[kept]] = codes.counts.sensitive[each.cell[kept], place]
     known = [label for label in labels if label is not None]  # a missing one is the last code
     return column, GroupColumn(
         column, np.array(known, dtype=object), np.where(index < len(known), index, -1).astype(np.int32)

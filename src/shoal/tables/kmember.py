@@ -86,18 +86,18 @@ class KMember(Method):
         self.weights = weights
         self.part = part
 
-    def watched(self) -> tuple[str, ...]:
+    def extra_columns(self) -> tuple[str, ...]:
         """The target and the sensitive columns, where they are looked at."""
         target = (self.policy.target,) if self.policy.target and _price(self.target_penalty, "target_penalty") else ()
         return (*target, *(self.policy.sensitive if self.diversity is not None else ()))
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """The clusters."""
-        self.refuse_unions()
+        self.refuse_non_monotone()
         if self.furthest not in FURTHEST:
             raise PolicyError(f"unknown furthest {self.furthest!r}; {list_choices(self.furthest, FURTHEST)}")
         _price(self.diversity_penalty, "diversity_penalty")
-        records = ClusteringInput.of(codes, self.policy, self.weights_of(codes), beside=self._class(codes))
+        records = ClusteringInput.of(codes, self.policy, self.attribute_weights(codes), beside=self._class(codes))
         search = Search(LAST if self.furthest == "last" else SEED, True, self._aims(codes, records))
         return cluster_cells(codes, self.policy, records, search, self.part, rng, progress)
 
@@ -109,7 +109,7 @@ class KMember(Method):
 
     def _aims(self, codes: Codes, records: ClusteringInput) -> Aims:
         """What is penalized, in the words of the kernel."""
-        names = [s.name for s in codes.secrets]
+        names = [s.name for s in codes.sensitive]
         rows, price = [], []
         grave = np.ones(int(records.offset[-1]), bool)
         if _price(self.target_penalty, "target_penalty"):
@@ -135,7 +135,7 @@ class KMember(Method):
                 rows.append((s, records.offset[s], records.offset[s + 1], False))
                 price.append(_price(self.diversity_penalty, "diversity_penalty"))
                 if self.diversity == "sensitive":
-                    harmful = self.policy.harmful(name, codes.secrets[s].labels)
+                    harmful = self.policy.harmful(name, codes.sensitive[s].labels)
                     grave[records.offset[s] : records.offset[s + 1]] = harmful
         return Aims(np.array(rows, np.int64).reshape(-1, 4), np.array(price, np.float64), grave)
 

@@ -59,7 +59,7 @@ class KNearest(Method):
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """The groups."""
-        self.refuse_unions()
-        policy = self.asked()
-        records = ClusteringInput.of(codes, policy, self.weights_of(codes))
+        self.refuse_non_monotone()
+        policy = self.full_policy()
+        records = ClusteringInput.of(codes, policy, self.attribute_weights(codes))
         return cluster_cells(codes, policy, records, Search(RANDOM, False, Aims.none()), self.part, rng, progress)

@@ -107,22 +107,22 @@ class MDAV(Method):
         return (SMALL,) if self.write is None and self._small() else ()
 
     def _small(self) -> bool:
-        return self.policy.least < LEAST_AVERAGED
+        return self.policy.least_group_size < LEAST_AVERAGED
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """The groups; ``rng`` is not used."""
-        weights, optimal = self.weights_of(codes), self._optimal(codes)
-        self.refuse_unions()
-        k = lower_requirements(self.policy.require, codes.layout).least
-        keyed, number = codes.in_keyed_order()
-        cell = np.repeat(np.arange(len(number), dtype=np.int32), keyed.counts.weight)
+        weights, optimal = self.attribute_weights(codes), self._optimal(codes)
+        self.refuse_non_monotone()
+        k = lower_requirements(self.policy.require, codes.distribution).least
+        keyed, number = codes.sort_by_key()
+        cell = np.repeat(np.arange(len(number), dtype=np.int32), keyed.counts.size)
         if k == 1:
             group = np.arange(len(cell), dtype=np.int32)
         elif optimal:
             group = _optimal(keyed, k, progress)
         else:
-            group = _grouped(Space.of(keyed, weights), keyed.weight, k, progress)
-        return Grouping.of_records(codes, number[cell], meet_requirements(keyed, self.policy, cell, group, weights))
+            group = _grouped(Space.of(keyed, weights), keyed.size, k, progress)
+        return Grouping.from_records(codes, number[cell], meet_requirements(keyed, self.policy, cell, group, weights))
 
     def _optimal(self, codes: Codes) -> bool:
         if not (self.optimal is None or isinstance(self.optimal, bool)):
@@ -167,7 +167,7 @@ class Space:
                 code.append(column)
                 trees.append((attribute, weight))
                 continue
-            position, variance = _standard(attribute, np.bincount(column, codes.weight, minlength=attribute.size))
+            position, variance = _standard(attribute, np.bincount(column, codes.size, minlength=attribute.size))
             number.append(position[column])
             factor.append(weight / variance if variance > 0 else 0.0)
             gap.append(weight)
@@ -345,7 +345,7 @@ def _grouped(space: Space, weight: Int64Array, k: int, progress: Progress) -> In
 def _optimal(codes: Codes, k: int, progress: Progress) -> Int32Array:
     """Hansen and Mukherjee: the group of every record by one number, in the order of the cells."""
     attribute = codes.attributes[0]
-    position = np.repeat(attribute.position[codes.quasi[:, 0]], codes.weight)
+    position = np.repeat(attribute.position[codes.quasi[:, 0]], codes.size)
     ascending = np.argsort(position, kind="stable")
     position = position[ascending]
     value = position[np.isfinite(position)]

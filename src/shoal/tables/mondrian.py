@@ -88,7 +88,7 @@ class Mondrian(Method):
         self.relaxed = relaxed
         self.weights = weights
 
-    def watched(self) -> tuple[str, ...]:
+    def extra_columns(self) -> tuple[str, ...]:
         """The target, where cuts are to tell of it."""
         return (self.policy.target,) if self.cut == "target" and self.policy.target is not None else ()
 
@@ -96,7 +96,7 @@ class Mondrian(Method):
         """The boxes; ``rng`` is not used."""
         if self.cut not in CUTS:
             raise PolicyError(f"unknown cut {self.cut!r}; {list_choices(self.cut, CUTS)}")
-        self.refuse_unions()
+        self.refuse_non_monotone()
         if not isinstance(self.relaxed, bool):
             raise PolicyError(f"relaxed must be true or false, not {self.relaxed!r}")
         if self.relaxed and self.cut != "median":
@@ -106,12 +106,12 @@ class Mondrian(Method):
                 "cut='target' needs a column to tell of; name it as 'target' in the policy, or use cut='gain'"
             )
         mode = RELAXED if self.relaxed else {"gain": GAIN, "median": MEDIAN, "target": TARGET}[self.cut]
-        keyed, number = codes.in_keyed_order() if self.relaxed else (codes, np.zeros(0, np.int64))
-        forest = _Forest.of(keyed, self.policy, mode, self.weights_of(codes))
+        keyed, number = codes.sort_by_key() if self.relaxed else (codes, np.zeros(0, np.int64))
+        forest = _Forest.of(keyed, self.policy, mode, self.attribute_weights(codes))
         tree, ref = _joined(forest.grow(progress), len(forest.ref)), forest.ref
         regions = _regions(codes, tree, forest) if self.ends == "cut" else None
         if self.relaxed:
-            return Grouping.of_records(codes, number[ref], _groups(tree)[1], regions)
+            return Grouping.from_records(codes, number[ref], _groups(tree)[1], regions)
         box = kernels.boxes.of_segments(forest.rows, tree.segment[tree.leaves], forest.width)
         del forest  # its rows are large
         return replace(_strict(codes, ref, tree, box), regions=regions)
@@ -157,7 +157,7 @@ class _Forest:
     @classmethod
     def of(cls, codes: Codes, policy: Policy, mode: int, weights: FloatArray) -> _Forest:
         counts = codes.counts
-        layout = codes.layout
+        layout = codes.distribution
         limits = lower_requirements(policy.require, layout)
         offset = (
             np.concatenate(([0], np.cumsum(layout.domains)[:-1])).astype(np.int64)
@@ -167,17 +167,17 @@ class _Forest:
         classes, kinds = classes_of(codes, policy.target) if mode == TARGET else (np.zeros(0, np.int32), 0)
         most = max((a.size for a in codes.attributes), default=0)
         if mode == RELAXED:  # one row per record, told by its cell
-            cell = np.repeat(np.arange(len(counts.weight), dtype=np.int32), counts.weight)
+            cell = np.repeat(np.arange(len(counts.size), dtype=np.int32), counts.size)
             rows = _padded(codes.quasi[codes.combination[cell]], most)
             weight = np.ones(len(rows), np.int32)
-            start = np.arange(len(counts.weight) + 1, dtype=np.int64)
-            cells = (start, counts.secret, np.ones(len(counts.weight), np.int64), offset, classes, kinds)
+            start = np.arange(len(counts.size) + 1, dtype=np.int64)
+            cells = (start, counts.sensitive, np.ones(len(counts.size), np.int64), offset, classes, kinds)
         else:
             cell = np.arange(len(codes.quasi), dtype=np.int32)
             rows = _padded(codes.quasi, most)
-            weight = codes.weight.astype(np.int32)
-            cells = (counts.start, counts.secret, counts.weight, offset, classes, kinds)
-        shape, share = codes.geometry, weights / (weights.max(initial=0.0) or 1.0)
+            weight = codes.size.astype(np.int32)
+            cells = (counts.start, counts.sensitive, counts.size, offset, classes, kinds)
+        shape, share = codes.loss_tables, weights / (weights.max(initial=0.0) or 1.0)
         geometry = (shape.ints, shape.floats, share, _first_codes(codes))
         width = len(codes.attributes)
         return cls(rows, weight, cell, width, mode, geometry, cells, limits.arrays(), limits.least, codes.records)
@@ -233,7 +233,7 @@ def _bounds(segment: Int64Array) -> tuple[int, int]:
 
 def _first_codes(codes: Codes) -> Int32Array:
     """The first code under each node, at the place where the geometry has the last."""
-    ints = codes.geometry.ints
+    ints = codes.loss_tables.ints
     found = np.zeros(len(ints), np.int32)
     for j, attribute in enumerate(codes.attributes):
         if attribute.taxonomy is not None:

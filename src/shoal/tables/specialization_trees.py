@@ -51,7 +51,7 @@ def class_counts(codes: Codes, target: str | None) -> list[ClassCounts]:
     if sum(sizes) * domain > MOST_CELLS:
         return [_sparse(codes, j, classes, domain) for j in range(len(sizes))]
     offset = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    start, weight = codes.counts.start, codes.counts.weight
+    start, weight = codes.counts.start, codes.counts.size
 
     def counted(part: tuple[int, int]) -> Int64Array:
         out = np.zeros((int(offset[-1]), domain), np.int64)
@@ -68,12 +68,12 @@ def classes_of(codes: Codes, target: str | None) -> tuple[Int32Array, int]:
     """The class of every cell, and how many there may be."""
     names = [a.name for a in codes.attributes]
     if target is None:
-        return np.zeros(len(codes.counts.weight), np.int32), 1
+        return np.zeros(len(codes.counts.size), np.int32), 1
     if target in names:
         place = names.index(target)
         return codes.quasi[codes.combination, place], codes.attributes[place].size
-    secret = [s.name for s in codes.secrets].index(target)
-    return np.ascontiguousarray(codes.counts.secret[:, secret]), len(codes.secrets[secret].labels)
+    secret = [s.name for s in codes.sensitive].index(target)
+    return np.ascontiguousarray(codes.counts.sensitive[:, secret]), len(codes.sensitive[secret].labels)
 
 
 def _compressed(dense: Int64Array, domain: int) -> ClassCounts:
@@ -86,7 +86,7 @@ def _sparse(codes: Codes, j: int, classes: Int32Array, domain: int) -> ClassCoun
     key, place = np.unique(
         codes.quasi[codes.combination, j].astype(np.int64) * domain + classes.astype(np.int64), return_inverse=True
     )
-    weight = np.bincount(place, codes.counts.weight, minlength=len(key)).astype(np.int64)
+    weight = np.bincount(place, codes.counts.size, minlength=len(key)).astype(np.int64)
     start = np.searchsorted(key // domain, np.arange(codes.attributes[j].size + 1)).astype(np.int64)
     return ClassCounts(start, key % domain, weight, domain)
 

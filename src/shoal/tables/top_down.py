@@ -91,7 +91,7 @@ class TopDownSpecialization(Method):
         self.max_steps = max_steps
         self.seconds = seconds
 
-    def watched(self) -> tuple[str, ...]:
+    def extra_columns(self) -> tuple[str, ...]:
         """The target, whose classes are counted."""
         return (self.policy.target,) if self.policy.target is not None else ()
 
@@ -137,8 +137,8 @@ class TopDownSpecialization(Method):
         stand = len(search.steps) if chosen is None or stop_at is None else stop_at
         self.path_ = search.path(stand, ended)
         if chosen is None:
-            return Grouping.of_slices(search.codes, search.slices(), self.path_, search.groups())
-        return Grouping.of_slices(search.codes, chosen, self.path_)
+            return Grouping.from_cuts(search.codes, search.slices(), self.path_, search.groups())
+        return Grouping.from_cuts(search.codes, chosen, self.path_)
 
 
 @dataclass

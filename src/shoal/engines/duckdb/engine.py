@@ -64,7 +64,7 @@ class _Counted:
 class DuckEngine:
     """A table that DuckDB reads from Parquet files, with the codes of the columns that were encoded."""
 
-    home: Session
+    session: Session
     source: Source
     codings: Mapping[str, _Coding] = field(default_factory=dict)
     carry: tuple[str, ...] | None = None
@@ -99,7 +99,7 @@ class DuckEngine:
     def _settled(self, column: str, reading: Reading) -> tuple[Distinct, Int32Array]:
         """The distinct values, and the place of every raw one's among them, in the order of the table of raw values."""
         if (column, reading) not in self._seen:
-            found = self.home.arrow(f"SELECT raw, records FROM {self._raw(column)} ORDER BY id")
+            found = self.session.arrow(f"SELECT raw, records FROM {self._raw(column)} ORDER BY id")
             raw = self.source.typed(column, found["raw"].combine_chunks())
             raw = raw.chunk(0) if isinstance(raw, pa.ChunkedArray) else raw
             records = found["records"].to_numpy()
@@ -118,7 +118,7 @@ class DuckEngine:
         if column not in self.source.names:
             raise PolicyError(f"column {column!r} is not in the table; {list_choices(column, list(self.source.names))}")
         if ("raw", column) not in self._seen:
-            table, raw = self.home.fresh("raw"), name(column)
+            table, raw = self.session.fresh("raw"), name(column)
             self._refuse_strange(column)
             self._read(
                 f"CREATE TEMP TABLE {table} AS SELECT row_number() OVER () AS id, * FROM "
@@ -148,16 +148,16 @@ class DuckEngine:
             _, place = self._settled(column, dictionary.reading)
             target = np.append(dictionary.codes, np.int32(dictionary.missing)).astype(np.int32)
             code = target[place]
-            numbered = self.home.put("numbered", pa.table({"id": np.arange(1, len(code) + 1), "code": code}))
-            table = self.home.fresh("codes")
-            self.home.run(
+            numbered = self.session.put("numbered", pa.table({"id": np.arange(1, len(code) + 1), "code": code}))
+            table = self.session.fresh("codes")
+            self.session.run(
                 f"CREATE TEMP TABLE {table} AS SELECT raw, code FROM {self._raw(column)} JOIN {numbered} USING (id)"
             )
-            self.home.drop(numbered)
+            self.session.drop(numbered)
             codings[column] = _Coding(table, int(target.max(initial=0)) + 1)
         return replace(self, codings=codings, carry=None if carry is None else tuple(dict.fromkeys(carry)), _seen={})
 
-    def divide(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Partitioning:
+    def partition(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Partitioning:
         """One part, unless there are more cells than may be held at once.
 
         Where nothing is to be released, parts are ranges of the keys.
@@ -171,13 +171,13 @@ class DuckEngine:
         if self.carry is None:
             counted = self._counted(quasi, secret)
             where = "true" if part is None else counted.where(part)
-            found = self.home.arrow(f"SELECT * FROM {counted.table} WHERE {where}")
+            found = self.session.arrow(f"SELECT * FROM {counted.table} WHERE {where}")
             return _counts(counted.keys, found, len(quasi), part or 0)[1]
         staged = self._staged(quasi, secret)
-        if part is None and staged.parts.parts > 1:
+        if part is None and staged.parts.partitions > 1:
             raise EngineError("the table is too large to be counted whole; count its parts")
         query = f"SELECT {staged.keys.words}, count(*) AS n FROM {self._part(staged, part or 0)} GROUP BY ALL"
-        words, counts = _counts(staged.keys, self.home.arrow(query), len(quasi), part or 0)
+        words, counts = _counts(staged.keys, self.session.arrow(query), len(quasi), part or 0)
         self._seen["counted"] = counts, staged, words  # a plan is made for what was counted last
         return counts
 
@@ -185,17 +185,17 @@ class DuckEngine:
         """Cells that stay in DuckDB, to be fetched in ranges of their keys; those of one combination are together."""
         wanted = ("cells", tuple(quasi), tuple(secret))
         if wanted not in self._seen:
-            keys, table = self._keys((*quasi, *secret)), self.home.fresh("counted")
+            keys, table = self._keys((*quasi, *secret)), self.session.fresh("counted")
             query = f"SELECT {keys.words}, count(*) AS n FROM ({self._encoded(keys)}) GROUP BY ALL"
             self._read(f"CREATE TEMP TABLE {table} AS {query}")
             first = f"k0 // {math.prod(keys.groups[0][len(quasi) :])}"
-            cells, records = self.home.rows(f"SELECT count(*), coalesce(sum(n), 0)::BIGINT FROM {table}")[0]
+            cells, records = self.session.rows(f"SELECT count(*), coalesce(sum(n), 0)::BIGINT FROM {table}")[0]
             self.source.refuse_miscounted(records)
-            most = self.home.resources.most
+            most = self.session.resources.most
             ends = [None]
             if cells > most:
                 shares = [i / -(-cells // most) for i in range(1, -(-cells // most))]
-                cuts = self.home.rows(f"SELECT quantile_disc({first}, {shares}) FROM {table}")[0][0]
+                cuts = self.session.rows(f"SELECT quantile_disc({first}, {shares}) FROM {table}")[0][0]
                 ends = [*sorted(set(cuts)), None]
             self._seen[wanted] = _Counted(table, keys, first, tuple(ends))
         found: _Counted = self._seen[wanted]
@@ -204,7 +204,7 @@ class DuckEngine:
     def _read(self, sql: str) -> None:
         """Carry out a statement that reads the source; if it fails because that has changed, the error says so."""
         try:
-            self.home.run(sql)
+            self.session.run(sql)
         except EngineError:
             self.source.refuse_changed()
             raise
@@ -233,24 +233,24 @@ class DuckEngine:
             keys, carry = self._keys((*quasi, *secret)), self.carry
             for column in carry:
                 self._refuse_strange(column)
-            file = self.home.place("staged").with_suffix(".parquet")
+            file = self.session.place("staged").with_suffix(".parquet")
             self._read(
                 f"COPY ({self._encoded(keys, carry)}) TO {text(str(file))} (FORMAT parquet, COMPRESSION lz4_raw)"
             )
             self.source.refuse_changed()
             sql = scan([file])
-            self.source.refuse_miscounted(self.home.rows(f"SELECT count(*) FROM {sql}")[0][0])
-            parts = partition_table(self.home, keys, sql, len(quasi), least)
-            if parts.parts > 1:
+            self.source.refuse_miscounted(self.session.rows(f"SELECT count(*) FROM {sql}")[0][0])
+            parts = partition_table(self.session, keys, sql, len(quasi), least)
+            if parts.partitions > 1:
                 assert parts.folder is not None  # noqa: S101
-                scatter(self.home, f"SELECT *, {part_of(keys, parts)} AS part FROM {sql}", parts.folder)
+                scatter(self.session, f"SELECT *, {part_of(keys, parts)} AS part FROM {sql}", parts.folder)
                 file.unlink()
             self._seen[wanted] = StagedTable(keys, carry, sql, parts)
         found: StagedTable = self._seen[wanted]
         return found
 
     def _part(self, staged: StagedTable, part: int) -> str:
-        if staged.parts.parts == 1:
+        if staged.parts.partitions == 1:
             return staged.sql
         assert staged.parts.folder is not None  # noqa: S101
         return scattered(staged.parts.folder, part)
@@ -261,14 +261,14 @@ class DuckEngine:
 
     def apply(self, plans: Iterable[Plan]) -> DuckEngine:
         """The released data, in files of their own; what is published is sorted by what stands in it."""
-        release = ReleaseWriter(self.home, self.source)
+        release = ReleaseWriter(self.session, self.source)
         for plan in plans:
             counts, staged, words = self._seen["counted"]
             if plan.counts is not counts:
                 raise EngineError("a plan must be made for the cells that were counted last")
-            release.place(plan, staged, self._part(staged, counts.part), words)
+            release.place(plan, staged, self._part(staged, counts.partition), words)
         self.source.refuse_changed()
-        return DuckEngine(self.home, release.written())
+        return DuckEngine(self.session, release.written())
 
     def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
         """Put the files where they are wanted; a CSV file is written from them, in their order."""
@@ -295,11 +295,11 @@ class DuckEngine:
                 changed += sum(count for _, count in listed)
         return changed
 
-    def opened(self, path: Path) -> DuckEngine:
+    def reopen(self, path: Path) -> DuckEngine:
         """A file or folder that was written, in the same home; these very data, where it has the very same bytes."""
-        source = source_of(path, self.home)
+        source = source_of(path, self.session)
         same = sorted(map(digest_of, source.files)) == self._seen.get("digests")
-        return self if same else DuckEngine(self.home, source)
+        return self if same else DuckEngine(self.session, source)
 
     def fingerprint(self) -> str:
         """A digest of the rows as a multiset."""
@@ -323,11 +323,11 @@ class DuckEngine:
 
     def frame(self) -> Any:
         """A DuckDB relation over the files."""
-        self.home.last(self.source.files)
-        session = self.home.connection.cursor()
+        self.session.last(self.source.files)
+        session = self.session.connection.cursor()
         zones = {kind.tz for kind in self.source.types.values() if pa.types.is_timestamp(kind) and kind.tz}
         if len(zones) == 1:
-            with suppress(self.home.duckdb.Error):  # DuckDB has no zones that are an offset: it shows these in UTC
+            with suppress(self.session.duckdb.Error):  # DuckDB has no zones that are an offset: it shows these in UTC
                 session.execute(f"SET TimeZone = {text(zones.pop())}")
         return session.sql(f"SELECT * FROM {self.source.sql}")
 
@@ -348,7 +348,7 @@ def _counts(keys: Keys, found: pa.Table, quasi: int, part: int) -> tuple[list[In
     codes = [kernels.order.unpack(word.view(np.uint64), np.array(sizes, np.uint64)) for word, sizes in listed]
     cell = codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1)
     if cell.shape[1] == quasi:
-        return words, Counts(cell, np.arange(len(cell) + 1, dtype=np.int64), cell[:, quasi:], weight, part=part)
+        return words, Counts(cell, np.arange(len(cell) + 1, dtype=np.int64), cell[:, quasi:], weight, partition=part)
     fresh = np.ones(len(cell), bool)
     if len(words) == 1:  # the codes of the quasi-identifiers come first in the word
         above = words[0] // math.prod(keys.groups[0][quasi:])
@@ -357,4 +357,4 @@ def _counts(keys: Keys, found: pa.Table, quasi: int, part: int) -> tuple[list[In
         fresh[1:] = (cell[1:, :quasi] != cell[:-1, :quasi]).any(axis=1)
     start: Int64Array = np.append(np.flatnonzero(fresh), len(cell)).astype(np.int64)
     secret = np.ascontiguousarray(cell[:, quasi:])
-    return words, Counts(cell[start[:-1], :quasi], start, secret, weight, part=part)
+    return words, Counts(cell[start[:-1], :quasi], start, secret, weight, partition=part)

@@ -60,7 +60,7 @@ class ReleaseWriter:
         count = int(plan.group.max(initial=-1)) + 1
         number = np.arange(self.total, self.total + count)
         listed = {f"w{i}": _labels(column, count) for i, column in enumerate(self._written())}
-        size = np.bincount(plan.group[plan.group >= 0], plan.weight[plan.group >= 0], minlength=count).astype(np.int64)
+        size = np.bincount(plan.group[plan.group >= 0], plan.count[plan.group >= 0], minlength=count).astype(np.int64)
         table = self.home.put("written", pa.table({"g": number, "n": size, **listed}))
         if self.placed:
             self.home.run(f"INSERT INTO {self.groups} SELECT * FROM {table}")
@@ -68,7 +68,7 @@ class ReleaseWriter:
         else:
             self.groups = table
         words = dict(zip(staged.keys.names, cells, strict=True))
-        if staged.parts.parts == 1:
+        if staged.parts.partitions == 1:
             number = self.home.arrow(f"SELECT r FROM ({self._ranked()}) ORDER BY g")["r"].to_numpy()
             self.placed.append(self._grouped(plan, staged, part, words, number))
         else:
@@ -97,7 +97,7 @@ class ReleaseWriter:
     ) -> str:
         """The records of a part with the numbers of their groups as ``g``; the key is left behind."""
         keys = staged.keys
-        entries = np.bincount(plan.cell, minlength=len(plan.counts.weight))
+        entries = np.bincount(plan.cell, minlength=len(plan.counts.size))
         alone = entries[plan.cell] == 1
         stays = alone & (plan.group >= 0)
         carried = ", ".join(f"s.c{i}" for i in range(len(staged.columns)))
@@ -108,7 +108,7 @@ class ReleaseWriter:
         query = f"SELECT g{shown} FROM {part} s JOIN {cells} USING ({keys.words})"
         if alone.all():
             return query
-        cell, group, weight = (array[~alone] for array in (plan.cell, plan.group, plan.weight))
+        cell, group, weight = (array[~alone] for array in (plan.cell, plan.group, plan.count))
         each = np.repeat(cell, weight)
         first = np.concatenate(([0], np.flatnonzero(np.diff(each)) + 1)) if len(each) else np.zeros(0, np.int64)
         ordinal = np.arange(len(each)) - np.repeat(first, np.diff(np.append(first, len(each)))) + 1

@@ -169,7 +169,7 @@ def part_of(keys: Keys, division: Partitioning, node: int = 0) -> str:
     """The part that a record belongs to, by its key, in SQL."""
     column = int(division.column[node])
     if column < 0:
-        return str(int(division.part[node]))
+        return str(int(division.partition[node]))
     left, right = (part_of(keys, division, int(below[node])) for below in (division.left, division.right))
     return f"CASE WHEN {keys.code(column)} <= {int(division.at[node])} THEN {left} ELSE {right} END"
 

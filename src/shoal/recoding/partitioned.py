@@ -99,7 +99,8 @@ class Parts:
 
     def to_json(self) -> str:
         """The coarse cut as JSON text; the recodings of the parts lie beside it."""
-        tree = {name: array_to_json(getattr(self, name)) for name in ("field", "at", "left", "right", "part")}
+        arrays = {"field": self.field, "at": self.at, "left": self.left, "right": self.right, "part": self.partition}
+        tree = {name: array_to_json(values) for name, values in arrays.items()}
         digests = [digest_of(file) for file in self.files()]
         return json.dumps({**head_to_dict(self), **tree, "digests": digests}, ensure_ascii=False)
 

@@ -147,7 +147,7 @@ def _who_wins(loss: Mapping[tuple[str, int], float]) -> str:
     said = [f"{name} at {places(k for k in KS if best[k] == name)}" for name in dict.fromkeys(best.values())]
     ahead = {name: [k for k in KS if loss["k-member", k] < loss[name, k]] for name in OTHERS}
     beaten = [f"`{name}` at {'every k' if len(ks) == len(KS) else places(ks)}" for name, ks in ahead.items()]
-    return f"Least Total-IL: {', '.join(said)}. k-member is ahead of {', '.join(beaten)}."
+    return f"Least Total-IL: {', '.join(said)}. k-member has a lower loss than {', '.join(beaten)}."
 
 
 def _pictures(found: Mapping[tuple[str, int], Run], folder: Path) -> None:
@@ -196,10 +196,12 @@ def _explained(lab: Lab, folder: Path) -> dict[str, str]:
 
     quarters = {k: in_order(lab.frame, k) for k in (10, 50, 100, 500)}
     order = [[f"Total-IL, k = {k}", *(f"{q.loss:.0f}" for q in four)] for k, four in quarters.items()]
-    order += [[f"seeds from elsewhere, k = {k}", *(f"{q.elsewhere:.0f}" for q in four)] for k, four in quarters.items()]
+    order += [
+        [f"seeds from other countries, k = {k}", *(f"{q.elsewhere:.0f}" for q in four)] for k, four in quarters.items()
+    ]
     header = ["percent", "first quarter of the clusters", "second", "third", "last"]
     elsewhere = 100 * (lab.frame["native-country"] != HOME).mean()
-    said = f"In the whole table {elsewhere:.0f} % are not from the United States."
+    said = f"In the whole table {elsewhere:.0f} % of the people are not from the United States."
     return {
         "attributes": page.table(["k", "method", *QUASI], rows()),
         "order": page.table(header, order),
@@ -253,10 +255,10 @@ def _classes(lab: Lab, folder: Path) -> dict[str, str]:
     plain, best = (lab.run(WAYS[name], 5) for name in ("k-member", "class"))
     light = lab.run(KMEMBER.but(target_penalty=1), 5)
     said = (
-        f"At k = 5 a penalty of {CLASS_PENALTY} brings CM from {plain['cm_sum']:,.0f} down to {best['cm_sum']:,.0f}; "
-        f"Total-IL is {more(best['il'], plain['il'])} %. Clusters that are published alike are one group in these figures. "
-        f"Counted by clusters, a penalty of 1 leaves {light.mixed:,} records ({more(light['il'], plain['il'])} %), one of "
-        f"{CLASS_PENALTY} leaves {best.mixed:,}."
+        f"At k = 5 a penalty of {CLASS_PENALTY} reduces CM from {plain['cm_sum']:,.0f} to {best['cm_sum']:,.0f}; "
+        f"Total-IL changes by {more(best['il'], plain['il'])} %. Clusters with the same labels are one group in these "
+        f"figures. Counted by clusters, CM is {light.mixed:,} with a penalty of 1 (Total-IL "
+        f"{more(light['il'], plain['il'])} %) and {best.mixed:,} with a penalty of {CLASS_PENALTY}."
     )
     return {
         "classes": page.table(["penalty", *(f"{name}, k = {k}" for k in (5, 50) for name in names)], rows()),
@@ -272,9 +274,9 @@ def _sensitive(lab: Lab, folder: Path) -> dict[str, str]:
     strong = [lab.run(ways["penalty 100"], k) for k in (5, 10)]
     extra = [more(run["il"], lab.loss(KMEMBER, k)) for run, k in zip(strong, (5, 10), strict=True)]
     said = (
-        f"The guarantee brings SD to 0 at {bound[0]} % Total-IL for k = 5 and {bound[1]} % for k = 10. The penalty alone, "
-        f"however large, leaves {strong[0]['sd']:,.0f} records at {extra[0]} % for k = 5 and {strong[1]['sd']:,.0f} at "
-        f"{extra[1]} % for k = 10."
+        f"With the guarantee SD is 0; Total-IL changes by {bound[0]} % for k = 5 and by {bound[1]} % for k = 10. With the "
+        f"largest penalty alone SD is {strong[0]['sd']:,.0f} (Total-IL {extra[0]} %) for k = 5 and {strong[1]['sd']:,.0f} "
+        f"({extra[1]} %) for k = 10."
     )
     return {"sensitive": _diversity_table(lab, "sd", ways), "sensitive-said": said}
 
@@ -355,8 +357,8 @@ def _chosen(lab: Lab, folder: Path) -> dict[str, str]:
     losses = [lab.run(KMEMBER, 10, seed=seed)["il"] for seed in SEEDS]
     low, mean, high = min(losses), fmean(losses), max(losses)
     said = (
-        f"Five random first records at k = 10 give a Total-IL of {low:,.0f} to {high:,.0f}, {mean:,.0f} in the mean: a spread "
-        f"of {100 * (high - low) / mean:.1f} %."
+        f"Five random first records at k = 10 give a Total-IL of {low:,.0f} to {high:,.0f}, with a mean of {mean:,.0f}: a "
+        f"spread of {100 * (high - low) / mean:.1f} %."
     )
     header = [
         "order of the attributes",
@@ -437,7 +439,8 @@ def _sizes(lab: Lab, folder: Path) -> dict[str, str]:
     least = all(found["k-member", size]["il"] < others[size] for size in SIZES)
     said = (
         f"k-member has the least Total-IL {'for every size' if least else 'for some sizes only'}. From {first:,} to {last:,} "
-        f"records its time grows like n to the power of {grown['k-member']:.1f}, that of knn like {grown['knn']:.1f}."
+        f"records its time grows like n^{grown['k-member']:.1f}, the time of knn like n^{grown['knn']:.1f}, where n is the "
+        f"number of records."
     )
     header = ["records", *(f"Total-IL, {name}" for name in PLAIN), *(f"seconds, {name}" for name in timed)]
     return {"sizes": page.table(header, rows), "sizes-said": said}

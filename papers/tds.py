@@ -158,7 +158,7 @@ def _cuts_table(raw: pd.DataFrame, judge: Judge, found: dict[tuple[str, str, int
             most = [max(judge.bayes(_seen(found["score", top, k]), cuts) for k in KS) - base for top in TOPS]
             yield [cuts, base, *most]
 
-    return page.table(["numbers are cut by", "BE", *(f"{top}: most AE − BE" for top in TOPS)], rows())
+    return page.table(["numbers are divided by", "BE", *(f"{top}: most AE − BE" for top in TOPS)], rows())
 
 
 def _values_table(*releases: shoal.Release) -> str:

@@ -67,13 +67,13 @@ def test_another_secret_gives_another_grouping(method: str, fresh: None) -> None
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, "7", True, 2**5000])
 def test_a_seed_is_a_whole_number(wrong: Any) -> None:
-    with pytest.raises(shoal.PolicyError, match="a seed is a whole number of at least 0"):
+    with pytest.raises(shoal.PolicyError, match="the seed must be a whole number of at least 0"):
         shoal.anonymize(people(), policy(), seed=wrong)
 
 
 def test_a_small_seed_is_called_guessable(tmp_path: Path) -> None:
     release = shoal.anonymize(people(), policy(), seed=2**64 - 1)
-    assert any("guessable; for tests only" in note for note in release.notes)
+    assert any("guessable; use it for tests only" in note for note in release.notes)
     assert not shoal.anonymize(people(), policy(), seed=2**64).notes
     release.save(tmp_path / "out")
     assert "guessable" in (tmp_path / "out.owner" / "report.html").read_text()
@@ -110,13 +110,13 @@ def test_a_secret_is_used_again_for_another_folder(tmp_path: Path, fresh: None) 
 
 
 def test_a_secret_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(shoal.DataError, match="owner's folder of a saved release"):
+    with pytest.raises(shoal.DataError, match="owner folder of a saved release"):
         shoal.anonymize(people(), policy(), secret=tmp_path)
     (tmp_path / "ledger.json").write_text('{"seed": "no"}')
     with pytest.raises(shoal.ShoalError):
         shoal.anonymize(people(), policy(), secret=tmp_path)
     (tmp_path / "ledger.json").write_text("[" * 100_000)
-    with pytest.raises(shoal.DataError, match="holds no secret"):
+    with pytest.raises(shoal.DataError, match="contains no secret"):
         shoal.anonymize(people(), policy(), secret=tmp_path)
     with pytest.raises(shoal.PolicyError, match="exclude each other"):
         shoal.anonymize(people(), policy(), secret=tmp_path, seed=1)
@@ -144,4 +144,4 @@ def test_the_command_line_reuses_secrets(tmp_path: Path) -> None:
     assert table_in(tmp_path / "a") == table
     anonymize("-o", tmp_path / "b", "--secret", tmp_path / "a.owner")
     assert table_in(tmp_path / "b") == table
-    assert "guessable; for tests only" in anonymize("-o", tmp_path / "c", "--seed", "5")
+    assert "guessable; use it for tests only" in anonymize("-o", tmp_path / "c", "--seed", "5")

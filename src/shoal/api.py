@@ -12,7 +12,7 @@ from shoal.measures import THRESHOLD, Measures
 from shoal.measures.comparison import measure_tables
 from shoal.pipeline.incremental import release_new_records
 from shoal.pipeline.method import make_method
-from shoal.policy import Policy, policy_of
+from shoal.policy import Policy, parse_policy
 from shoal.progress import Progress
 from shoal.release import Release, audit_table
 from shoal.requirements import Certificate
@@ -82,7 +82,7 @@ def anonymize(
     resources = resources_of(engine, memory, combinations, temp)
     if recoding is not None:
         _refuse_beside_recoding({"method": method, "seed": seed, "secret": secret, **parameters})
-        given = None if policy is None else policy_of(policy)
+        given = None if policy is None else parse_policy(policy)
         return release_new_records(open_data(data, resources), recoding, given, nearest=nearest, tell=progress)
     if nearest:
         raise PolicyError("'nearest' goes with 'recoding', the file of an earlier release")
@@ -96,7 +96,7 @@ def anonymize(
                 "'seed' and 'secret' exclude each other: both name the secret of the release. Give one of them."
             )
         seed = load_seed(secret)
-    chosen = make_method(find_method(method or "mondrian"), policy_of(policy), parameters)
+    chosen = make_method(find_method(method or "mondrian"), parse_policy(policy), parameters)
     return chosen.release(open_data(data, resources), seed=seed, progress=progress)
 
 
@@ -141,7 +141,7 @@ def check(
     >>> check(hospital(500, seed=1), hospital_policy(k=5)).smallest
     1
     """
-    return audit_table(open_data(data, resources_of(engine, memory, temp=temp)), policy_of(policy))
+    return audit_table(open_data(data, resources_of(engine, memory, temp=temp)), parse_policy(policy))
 
 
 def measure(
@@ -183,4 +183,4 @@ def measure(
     """
     resources = resources_of(engine, memory, temp=temp)
     before, after = open_data(original, resources), open_data(released, resources)
-    return measure_tables(before, after, policy_of(policy), threshold=threshold)
+    return measure_tables(before, after, parse_policy(policy), threshold=threshold)

@@ -1,4 +1,4 @@
-"""Types of NumPy arrays."""
+"""Type aliases for NumPy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of progress: a function that is called with a stage, the work done and the work in all."""
+"""Progress callbacks: a function of the stage, the work done and the total work."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The secret of a release: a number on which ties among records, first records and random draws depend.
+"""The secret seed of a release: ties among records, first records and random draws depend on it.
 
-The attacker knows the algorithm and can run it again. The secret is what the attacker lacks, so it comes from the operating
-system and stays in the owner's folder.
+An attacker knows the algorithm and can run it again, but does not know the secret seed. The operating system generates the
+seed, and the seed is stored only in the owner folder.
 """
 
 from __future__ import annotations
@@ -14,50 +14,50 @@ from typing import Any
 
 from shoal.errors import DataError, PolicyError
 
-LEDGER = "ledger.json"  # in the owner's folder
+LEDGER = "ledger.json"  # in the owner folder
 BITS = 128
-LARGEST = 2**4096  # a longer number is no seed of ours
-GUESSABLE = "the seed is below 2^64, so it is guessable; for tests only"
-ONE = (
-    "Publish only one release of these records: two that were made with different secrets are two groupings of the same "
-    "people, and whoever has both can intersect them. A secret is reused with --force or with --secret OUT.owner."
+LARGEST = 2**4096  # larger numbers are not accepted as seeds
+GUESSABLE = "the seed is below 2^64, so it is guessable; use it for tests only"
+ONE_RELEASE = (
+    "Publish only one release of these records: releases with different secrets group the same people differently, so an "
+    "attacker who has both can intersect the groups. To reuse a secret, run with --force or --secret OUT.owner."
 )
 
 
 def new_seed() -> int:
-    """A secret from the operating system."""
+    """Generate a secret seed by the operating system."""
     return secrets.randbits(BITS)
 
 
 def parse_seed(given: Any) -> int:
-    """A seed that a user gives: a whole number of at least 0."""
+    """Check a seed that the user passes: an integer of at least 0."""
     try:
         number = -1 if isinstance(given, bool) else operator.index(given)
     except TypeError:
         number = -1
     if not 0 <= number < LARGEST:
-        raise PolicyError(f"a seed is a whole number of at least 0, not {given!r}")
+        raise PolicyError(f"the seed must be a whole number of at least 0, not {given!r}")
     return number
 
 
 def load_seed(path: str | Path) -> int:
-    """The secret of a saved release, by its owner's folder."""
+    """Read the secret seed of a saved release from its owner folder."""
     file = Path(path)
     file = file if file.name == LEDGER else file / LEDGER
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        return parse_seed(found["seed"])
+        ledger = json.loads(file.read_text(encoding="utf-8"))
+        return parse_seed(ledger["seed"])
     except OSError as error:
         raise DataError(
-            f"cannot read the secret in {str(path)!r}: {error.strerror or error}. Name the owner's folder of a saved release, "
+            f"cannot read the secret in {str(path)!r}: {error.strerror or error}. Pass the owner folder of a saved release, "
             "such as 'release.owner'."
         ) from None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError(
-            f"the file {str(file)!r} holds no secret of a release. Name the owner's folder of a saved release."
+            f"the file {str(file)!r} contains no secret of a release. Pass the owner folder of a saved release."
         ) from None
 
 
 def is_guessable(seed: int) -> bool:
-    """Whether somebody could try all such seeds."""
+    """Whether an attacker can try all seeds up to this one."""
     return seed < 2**64

@@ -1,4 +1,4 @@
-"""Work on several cores: kernels release the interpreter, so threads run side by side."""
+"""Run kernels in parallel threads. Kernels release the global interpreter lock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-Part = TypeVar("Part")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CORES = min(os.cpu_count() or 1, 8)
@@ -17,21 +17,21 @@ CORES = min(os.cpu_count() or 1, 8)
 
 @dataclass(frozen=True)
 class Workers:
-    """Threads that are there for the length of a search; work must not ask them for more work and wait for it."""
+    """A thread pool for one search. A task must not submit further tasks and wait for them: that can deadlock."""
 
     pool: Executor | None
 
-    def each(self, work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
-        """The results for all parts in their order; the parts must not write to the same places."""
-        listed = list(parts)
+    def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """Return the results for all items, in order. Tasks must not write to the same memory."""
+        listed = list(items)
         if self.pool is None or len(listed) < 2:
-            return [work(part) for part in listed]
+            return [work(item) for item in listed]
         return list(self.pool.map(work, listed))
 
 
 @contextmanager
 def workers() -> Iterator[Workers]:
-    """A thread for every core."""
+    """A thread pool with one thread per core, at most eight."""
     if CORES < 2:
         yield Workers(None)
         return
@@ -39,11 +39,11 @@ def workers() -> Iterator[Workers]:
         yield Workers(pool)
 
 
-def each(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
-    """What `Workers.each` does, for once.
+def each(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """Run `Workers.each` in a thread pool for this call only.
 
     >>> each(abs, [-1, 2])
     [1, 2]
     """
-    with workers() as found:
-        return found.each(work, parts)
+    with workers() as pool:
+        return pool.each(work, items)

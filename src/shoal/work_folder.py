@@ -1,8 +1,9 @@
-"""Work folders: private folders beside a release or in a temporary place, which never outlive their use.
+"""Work folders: private temporary folders beside a release or in a temporary directory.
 
-A work folder holds raw data or a recoding. It is locked while its owner uses it and removed afterwards; if its owner was
-killed, the next run that works in the same place removes it. `WorkFolder.exchange` moves folders out of it to their places. A
-journal in the work folder makes that safe: whoever removes the folder, owner or next run, first undoes a half exchange.
+A work folder contains raw data or a recoding. The process that created it locks it while in use and removes it afterwards. If
+that process was killed, the next run in the same parent folder removes the work folder. `WorkFolder.exchange` moves folders
+from the work folder to their final paths and records the moves in a journal. Before a work folder is removed, an incomplete
+exchange is undone.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ LOCK, JOURNAL, OLD = "lock", "journal.json", "old-"
 class WorkFolder:
     """A new folder (mode 700) in ``parent``, locked by this process until ``remove`` is called or the program ends.
 
-    On a file system without locks the folder is removed by its owner, but not by the next run if the owner was killed.
+    On a file system without locks, this process still removes the folder, but no later run does so if this process was killed.
     """
 
     def __init__(self, parent: Path) -> None:
@@ -39,20 +40,20 @@ class WorkFolder:
         prefix = f"{PREFIX}{secrets.token_hex(8)}"
         try:
             lock = None
-            while lock is None:  # another run may sweep the folder before it is locked
+            while lock is None:  # another run may remove the folder before it is locked
                 self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
                 lock = _lock(self.path, wait=True)
             self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
-        except BaseException:  # an interrupt may come before the name of the folder is known here
+        except BaseException:  # an interrupt may come before ``self.path`` is set
             for folder in parent.glob(f"{prefix}*"):
                 shutil.rmtree(folder, ignore_errors=True)
             raise
 
     def exchange(self, places: Mapping[str, str]) -> None:
-        """Move the folders of these names to their places beside this one; folders that are there move in here.
+        """Move folders, by name, to these names beside the work folder; folders with those names move into the work folder.
 
-        The last folder is the one that others see: the old one goes first and the new one comes last, so nobody sees it
-        beside a folder of another release.
+        The last folder is the public folder. Its old version is moved away first and its new version is moved last, so that
+        readers never see it beside a folder of another release.
         """
         (self.path / JOURNAL).write_text(json.dumps(places), encoding="utf-8")
         moves = _moves(self.path, places)
@@ -64,7 +65,7 @@ class WorkFolder:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the work folders of this user whose owners died; a half exchange is undone first."""
+    """Remove this user's work folders whose processes have ended; undo incomplete exchanges first."""
     with suppress(OSError):
         for folder in parent.glob(f"{PREFIX}*"):
             with suppress(OSError):
@@ -76,26 +77,26 @@ def sweep(parent: Path) -> None:
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether this is a folder, not a link to one, and of this user."""
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and (sys.platform == "win32" or found.st_uid == os.getuid())
+    """Whether the path is a folder of this user and not a symbolic link."""
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and (sys.platform == "win32" or status.st_uid == os.getuid())
 
 
 def _lock(folder: Path, *, wait: bool) -> int | None:
     """Lock a folder by a file in it; None if the folder was removed before it was locked.
 
-    The file that is locked must be the one in the folder: a lock on a removed file protects nothing, since there may be
-    another folder of the same name with an owner of its own.
+    The locked file must be the file that is in the folder now. A lock on a removed file protects nothing, because another
+    process may have created a folder of the same name.
     """
     file, lock = folder / LOCK, None
     try:
         lock = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        unlockable = (OSError,) if wait else ()  # where files cannot be locked, no other run can lock this one either
+        unlockable = (OSError,) if wait else ()  # without file locks, no other run can lock this file either
         with suppress(*unlockable):
             _acquire(lock, wait=wait)
         if os.path.samestat(os.fstat(lock), os.lstat(file)):
-            found, lock = lock, None
-            return found
+            acquired, lock = lock, None
+            return acquired
     except FileNotFoundError:
         pass
     finally:
@@ -105,7 +106,7 @@ def _lock(folder: Path, *, wait: bool) -> int | None:
 
 
 def _acquire(file: int, *, wait: bool) -> None:
-    """Lock an open file for this process; OSError if another one holds it, or if files cannot be locked here."""
+    """Lock an open file for this process; OSError if another process holds the lock or the system has no locks."""
     if sys.platform == "win32":
         msvcrt.locking(file, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
     else:
@@ -114,17 +115,17 @@ def _acquire(file: int, *, wait: bool) -> None:
 
 def _unlock(folder: Path, lock: int) -> None:
     os.close(lock)
-    if sys.platform == "win32":  # a file that is open cannot be removed there
+    if sys.platform == "win32":  # Windows cannot remove an open file
         with suppress(OSError):
             (folder / LOCK).unlink()
             folder.rmdir()
 
 
 def _remove(folder: Path, lock: int, owner: int) -> None:
-    if os.getpid() != owner:  # a forked child leaves the folder to its parent
+    if os.getpid() != owner:  # only the parent of a forked child removes the folder
         return
     try:
-        for _ in range(2):  # once more after an interrupt
+        for _ in range(2):  # try again after an interrupt
             with suppress(KeyboardInterrupt, OSError):
                 _clear(folder)
     finally:
@@ -132,21 +133,21 @@ def _remove(folder: Path, lock: int, owner: int) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Undo a half exchange and remove the folder; it stays if the exchange cannot be undone."""
+    """Undo an incomplete exchange and remove the folder. Keep the folder if the exchange cannot be undone."""
     if _undo(folder):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _undo(folder: Path) -> bool:
-    """Put everything back where an exchange was interrupted; whether the folder may be removed then."""
+    """Undo an interrupted exchange. Return whether the folder may be removed."""
     journal = folder / JOURNAL
     try:
         moves = _moves(folder, json.loads(journal.read_text(encoding="utf-8")))
-    except FileNotFoundError:  # no exchange began, or it was undone before
+    except FileNotFoundError:  # no exchange was started, or it was already undone
         return True
-    except ValueError:  # the journal was not written to its end, so nothing was moved
+    except ValueError:  # the journal is incomplete, so nothing was moved
         moves = []
-    if moves and not os.path.lexists(moves[-1][0]):  # the last folder is in its place: the exchange is complete
+    if moves and not os.path.lexists(moves[-1][0]):  # the last folder was moved: the exchange is complete
         return True
     for new, place, _ in reversed(moves):
         if not os.path.lexists(new) and os.path.lexists(place):
@@ -154,12 +155,12 @@ def _undo(folder: Path) -> bool:
     for _, place, old in moves:
         if os.path.lexists(old) and not os.path.lexists(place):
             old.replace(place)
-    if any(folder.glob(f"{OLD}*")):  # something else has taken the place of an old folder: keep both
+    if any(folder.glob(f"{OLD}*")):  # another folder now has the name of an old folder: keep both
         return False
-    journal.unlink()  # before any folder is removed, which would look like a folder that was moved
+    journal.unlink()  # remove it first: a removed folder would look like a moved folder
     return True
 
 
 def _moves(folder: Path, places: Mapping[str, str]) -> list[tuple[Path, Path, Path]]:
-    """Of every exchanged folder: where it was written, its place, and where the old one goes."""
+    """For every exchanged folder: its path in the work folder, its final path, and the path for the old folder."""
     return [(folder / name, folder.parent / place, folder / f"{OLD}{name}") for name, place in places.items()]

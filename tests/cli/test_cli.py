@@ -411,7 +411,7 @@ def test_text_in_a_numeric_column_names_column_value_and_remedy(run: Run, here: 
 
 def test_a_value_that_the_taxonomy_misses_is_named(run: Run, here: Path) -> None:
     (here / "policy.yaml").write_text(POLICY.replace("{mask: right}", "{taxonomy: ['47900', '47901', '47902']}"))
-    refused(run(*ANONYMIZE), here, "column 'zip'", "'47903'", "add them to the tree")
+    refused(run(*ANONYMIZE), here, "column 'zip'", "'47903'", "add them to the taxonomy")
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,11 @@ def unused() -> list[str]:
         (["make", "table.csv", "age"], "by one of --mask, --date, --widths, --boundaries, --balanced"),
         (["make", "table.csv", "zip", "--mask", "right", "--balanced", "2"], "by one of"),
         (["make", "table.csv", "zip", "--mask", "middle"], "'right' or 'left'"),
-        (["make", "table.csv", "zip", "--mask", "right", "--origin", "3"], "'origin' goes with 'widths'"),
-        (["make", "table.csv", "zip", "--mask", "right", "--numeric"], "'mask' goes with kind 'categorical'"),
+        (["make", "table.csv", "zip", "--mask", "right", "--origin", "3"], "'origin' needs 'widths'"),
+        (
+            ["make", "table.csv", "zip", "--mask", "right", "--numeric"],
+            "'mask' needs a column of the kind 'categorical'",
+        ),
         (["make", "table.csv", "age", "--widths", "5,12", "--missing", "?"], "12 is no multiple of 5"),
         (["make", "table.csv", "age", "--widths", "5"], "holds text: '?'"),
         (["make", "table.csv", "agee", "--widths", "5"], "did you mean 'age'?"),

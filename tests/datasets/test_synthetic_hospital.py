@@ -19,7 +19,7 @@ from shoal.datasets.hospital_figures import (
     Planted,
     Tree,
 )
-from shoal.datasets.synthetic_hospital import columns, leaves
+from shoal.datasets.synthetic_hospital import draw_columns, leaves
 from shoal.errors import DataError
 from shoal.policy import Policy
 from shoal.requirements import KAnonymity
@@ -61,7 +61,7 @@ def test_columns_and_their_types(table: pd.DataFrame) -> None:
     assert len(table) == 60_000
     assert table["birth"].dtype.kind == table["admission"].dtype.kind == "M"
     assert table["cost"].dtype == np.float64
-    drawn = columns(5, np.random.default_rng(0))
+    drawn = draw_columns(5, np.random.default_rng(0))
     assert list(drawn) == ORDER
     assert drawn["birth"].values.dtype == drawn["admission"].values.dtype == np.dtype("datetime64[D]")
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from shoal.datasets import adult, adult_taxonomies
-from shoal.datasets.uci_adult import COLUMNS, HEADER, NUMBERS, SHA256, TAXONOMIES, Tree, normalized
+from shoal.datasets.uci_adult import COLUMNS, HEADER, NUMBERS, SHA256, TAXONOMIES, Tree, normalize_raw_text
 from shoal.errors import DataError, EngineError
 
 DATA = Path(os.environ.get("SHOAL_DATA") or "nowhere") / "adult"
@@ -154,7 +154,7 @@ def test_an_unknown_part_is_an_error() -> None:
     [
         ((), "does not begin with the header"),
         ((ROW,), "does not begin with the header"),
-        ((HEADER, ROW, "1,2"), "line 3: 2 values where 15 belong"),
+        ((HEADER, ROW, "1,2"), "line 3: the line has 2 values instead of 15"),
         ((HEADER, ROW.replace("77516", "many")), "column 'fnlwgt' .* 'many'"),
     ],
 )
@@ -165,8 +165,8 @@ def test_a_file_with_another_layout_is_an_error(lines: tuple[str, ...], text: st
 
 def test_normalized_text() -> None:
     spaced = ROW.replace(",", ", ")
-    assert normalized(f"{spaced}\n\n") == f"{HEADER}\n{ROW}\n"
-    assert normalized(f"|1x3 Cross validator\n{spaced}.\n\n") == f"{HEADER}\n{ROW}\n"
+    assert normalize_raw_text(f"{spaced}\n\n") == f"{HEADER}\n{ROW}\n"
+    assert normalize_raw_text(f"|1x3 Cross validator\n{spaced}.\n\n") == f"{HEADER}\n{ROW}\n"
 
 
 @needs_data

@@ -102,7 +102,7 @@ def test_what_was_saved_is_read(way: str, owner: Callable[[str], Path]) -> None:
 @ways
 def test_packed_arrays_are_read(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recoding = shoal.load_recoding(saved(way) / "recoding.json")
-    monkeypatch.setattr(checked_json, "LISTED", 2)
+    monkeypatch.setattr(checked_json, "LONGEST_LIST", 2)
     file = tmp_path / "recoding.json"
     for part in saved(way).glob("recoding-*.json"):
         shutil.copy(part, tmp_path)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.formats.dates import format_date
-from shoal.formats.labels import ROOT, cut_text, masked, range_text, read_range, read_set, set_text
+from shoal.formats.labels import ROOT, format_interval, format_range, format_set, match_mask, read_range, read_set
 from shoal.formats.numbers import format_number
 
 INF = float("inf")
@@ -29,7 +29,7 @@ def test_the_root_is_a_star() -> None:
     ],
 )
 def test_a_tight_range(lo: float, hi: float, text: str) -> None:
-    assert range_text(lo, hi) == text
+    assert format_range(lo, hi) == text
 
 
 @pytest.mark.parametrize(
@@ -43,34 +43,34 @@ def test_a_tight_range(lo: float, hi: float, text: str) -> None:
     ],
 )
 def test_a_cut(lo: float, hi: float, text: str) -> None:
-    assert cut_text(lo, hi) == text
+    assert format_interval(lo, hi) == text
 
 
 def test_dates() -> None:
     day = 86400.0
-    assert range_text(0, 31 * day, format_date) == "[1970-01-01, 1970-02-01]"
-    assert range_text(day, day, format_date) == "1970-01-02"
-    assert cut_text(-INF, 3600, format_date) == "(-inf, 1970-01-01T01:00:00)"
+    assert format_range(0, 31 * day, format_date) == "[1970-01-01, 1970-02-01]"
+    assert format_range(day, day, format_date) == "1970-01-02"
+    assert format_interval(-INF, 3600, format_date) == "(-inf, 1970-01-01T01:00:00)"
 
 
 def test_a_set() -> None:
-    assert set_text(["b", "a"]) == "{b, a}"
-    assert set_text(["a"]) == "a"
-    assert set_text(["a", None]) == "{a, ?}"
-    assert set_text([None]) is None
-    assert set_text(iter(["a", "b"])) == "{a, b}"
+    assert format_set(["b", "a"]) == "{b, a}"
+    assert format_set(["a"]) == "a"
+    assert format_set(["a", None]) == "{a, ?}"
+    assert format_set([None]) is None
+    assert format_set(iter(["a", "b"])) == "{a, b}"
 
 
 @given(numbers, numbers)
 def test_ranges_that_differ_are_written_differently(one: float, other: float) -> None:
     lo, hi = sorted((one, other))
-    text = range_text(lo, hi)
+    text = format_range(lo, hi)
     if lo == hi:
         assert float(text) == lo
     else:
         left, right = text.strip("[]").split(", ")
         assert (float(left), float(right)) == (lo, hi)
-        assert cut_text(lo, hi) == f"[{format_number(lo)}, {format_number(hi)})"
+        assert format_interval(lo, hi) == f"[{format_number(lo)}, {format_number(hi)})"
 
 
 @pytest.mark.parametrize(
@@ -132,24 +132,24 @@ words = st.text("ab,? ", min_size=1, max_size=5).filter(lambda word: word == wor
 @given(st.lists(words, min_size=2, max_size=12, unique=True), st.data())
 def test_a_set_is_read_as_values_that_are_written_alike(known: list[str], data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.sampled_from(known), min_size=2, unique=True))
-    label = set_text(chosen)
+    label = format_set(chosen)
     assert label is not None
     found = read_set(label, known)
     assert found is not None and len(found) >= 2
-    assert "".join(str(set_text(found)).split()) == "".join(label.split())
+    assert "".join(str(format_set(found)).split()) == "".join(label.split())
 
 
 def test_a_large_set_is_read() -> None:
     known = [f"value {i}, or so" for i in range(20_000)]
-    assert read_set(str(set_text(known)), known) == known
+    assert read_set(str(format_set(known)), known) == known
 
 
 def test_a_mask_is_read() -> None:
     known = ["479", "478", "4790", None, "a.c", "abc"]
-    assert masked("47*", known) == [0, 1]
-    assert masked("***", known) == [0, 1, 4, 5]
-    assert masked("*7*", known) == [0, 1]
-    assert masked("a.*", known) == [4]
-    assert masked("4*****", known) == [0, 1, 2]
-    assert masked("479", known) == []
-    assert masked("*8", known) == []
+    assert match_mask("47*", known) == [0, 1]
+    assert match_mask("***", known) == [0, 1, 4, 5]
+    assert match_mask("*7*", known) == [0, 1]
+    assert match_mask("a.*", known) == [4]
+    assert match_mask("4*****", known) == [0, 1, 2]
+    assert match_mask("479", known) == []
+    assert match_mask("*8", known) == []

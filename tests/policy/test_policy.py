@@ -191,7 +191,7 @@ def test_a_target_is_a_purpose_not_a_role() -> None:
 
 
 def test_a_requirement_of_a_target_that_is_quasi() -> None:
-    """What forms the groups is not confidential inside them."""
+    """A column that forms the groups cannot be sensitive within them."""
     with pytest.raises(shoal.PolicyError, match="'sex', which is no sensitive column"):
         Policy(
             quasi={"age": "numeric", "sex": "categorical"},
@@ -360,8 +360,11 @@ def test_the_schema_refuses_what_the_loader_refuses(wrong: dict[str, Any]) -> No
         ("quasi: [age]\n", ["line 1", "'quasi' maps each column to its kind", "'numeric'"]),
         ("quasi:\n  zip: {mask: middle}\n", ["line 2", "quasi.zip.mask", "'right' or 'left'"]),
         ("quasi:\n  zip: {mask: right, bounds: [1, 2]}\n", ["line 2", "'mask' and 'bounds' exclude each other"]),
-        ("quasi:\n  zip: {mask: right, kind: numeric}\n", ["line 2", "'mask' goes with kind 'categorical'"]),
-        ("quasi:\n  age: {bounds: [9, 1]}\n", ["line 2", "quasi.age", "bounds must be [lowest, highest]"]),
+        (
+            "quasi:\n  zip: {mask: right, kind: numeric}\n",
+            ["line 2", "'mask' needs a column of the kind 'categorical'"],
+        ),
+        ("quasi:\n  age: {bounds: [9, 1]}\n", ["line 2", "quasi.age", "'bounds' must be [lowest, highest]"]),
         ("quasi:\n  age: {bounds: [1, inf]}\n", ["line 2", "quasi.age", "bounds"]),
         ("quasi:\n  age: {bounds: [nan, 1]}\n", ["line 2", "quasi.age", "bounds"]),
         ("quasi:\n  birth: {date: [year, day]}\n", ["line 2", "quasi.birth", "from fine to coarse", "decade"]),
@@ -476,7 +479,7 @@ def test_more_asked_than_there_are_records() -> None:
         policy_of(require=[KAnonymity(5)]).check_schema(Schema(("age", "sex"), 4))
     with pytest.raises(PolicyError, match="at least 5 records, but the table has 4"):
         shoal.anonymize(FRAME, policy_of(require=[KAnonymity(5)]))
-    with pytest.raises(PolicyError, match=r"policy, line 5: l-diversity asks .* at least 9"):
+    with pytest.raises(PolicyError, match=r"policy, line 5: l-diversity requires .* at least 9"):
         shoal.anonymize(FRAME, Policy.parse(AGE + "require:\n- l-diversity: {l: 9, of: disease}\n"))
     assert not shoal.check(FRAME, policy_of(require=[KAnonymity(5)])).holds  # a finished table may simply fail
 
@@ -533,7 +536,7 @@ def test_text_in_a_numeric_column() -> None:
 
 def test_values_that_a_taxonomy_misses_or_bounds_exclude() -> None:
     tree = {"ANY": {"A": ["F"]}}
-    with pytest.raises(DataError, match="column 'sex' holds values that its taxonomy misses: 'M'"):
+    with pytest.raises(DataError, match="column 'sex' contains values that are not in the taxonomy: 'M'"):
         shoal.anonymize(FRAME, policy_of(quasi={"sex": {"taxonomy": tree}}))
     with pytest.raises(DataError, match="column 'age' holds values outside its bounds 25 to 45: '20', '50'"):
         shoal.anonymize(FRAME, policy_of(quasi={"age": {"bounds": [25, 45]}}))

@@ -84,7 +84,7 @@ def test_dates_stay_as_fine_as_they_are(write: str, days: list[str | None], show
 def expected(column: pd.Series, values: list[object], quasi: shoal.policy.Quasi, write: str) -> object:
     """What a group of raw values is to show, by plain loops; for categories all that would do."""
     known = [None if pd.isna(v) else v for v in values]
-    if quasi.kind == "numeric" and quasi.maker is None:
+    if quasi.kind == "numeric" and quasi.tree_builder is None:
         if None in known:
             return None
         known_to = [p for p in range(7) if all(round(float(v), p) == v for v in column.dropna())]

@@ -74,7 +74,7 @@ def test_json_keeps_everything(rows: list[tuple[str | None, ...]]) -> None:
 def test_long_arrays_are_packed_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = ledger_of([("3", "f", "flu", "9"), ("3", "m", "flu", "10"), ("*", "m", None, "9")])
     plain = tally(ledger)
-    monkeypatch.setattr(checked_json, "LISTED", 2)
+    monkeypatch.setattr(checked_json, "LONGEST_LIST", 2)
     text = ledger.to_json()
     assert "packed" in text and tally(Ledger.from_json(text)) == plain
 

@@ -234,7 +234,7 @@ def test_a_derived_tree_keeps_its_mark_through_files_and_later_releases(tmp_path
     frame = pd.DataFrame({"town": ["Oulu"] * 4 + ["Lund"] * 4, "ill": ["flu", "cold"] * 4})
     shoal.anonymize(frame, policy).save(tmp_path / "one")
     again = shoal.Policy.load(tmp_path / "one.owner" / "policy.yaml")
-    assert again == policy and again.quasi["town"].taxonomy.made and again.require[1].taxonomy.made
+    assert again == policy and again.quasi["town"].taxonomy.derived and again.require[1].taxonomy.derived
     later = shoal.anonymize(frame.head(3), recoding=tmp_path / "one.owner" / "recoding.json")
     later.save(tmp_path / "two")
     for folder in ("one", "two"):
@@ -745,7 +745,7 @@ def test_a_tree_made_from_the_data_stays_at_home_even_through_a_file(tmp_path: P
     assert "ghost" not in (folder / "policy.yaml").read_text()
     given = shoal.Taxonomy.from_nested(made.to_nested())
     given.save(tmp_path / name)
-    assert not shoal.Taxonomy.load(tmp_path / name).made
+    assert not shoal.Taxonomy.load(tmp_path / name).derived
 
 
 # ---- the path

@@ -66,7 +66,7 @@ def test_a_table_that_fails_is_not_publishable() -> None:
 @pytest.mark.parametrize(("there", "lost"), [("age_lo", "age_hi"), ("age_hi", "age_lo")])
 def test_one_of_two_columns_is_an_error_that_names_the_other(there: str, lost: str) -> None:
     with pytest.raises(
-        shoal.PolicyError, match=rf"'age' is shown by 'age_lo' and 'age_hi' together, but '{lost}' is not"
+        shoal.PolicyError, match=rf"'age' is published as the columns 'age_lo' and 'age_hi', but '{lost}' is not"
     ):
         shoal.check(showing(**{there: 1}), ROLES)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shoal.errors import DataError, PolicyError
 from shoal.taxonomy import Taxonomy
-from shoal.taxonomy.balancing import even_parts, joined
+from shoal.taxonomy.balancing import divide_evenly, join_neighbours
 
 weights = st.lists(st.one_of(st.integers(0, 5), st.sampled_from([1, 40, 1000])), min_size=1, max_size=9)
 texts = st.dictionaries(st.text("abcdef", min_size=1, max_size=4), st.integers(0, 50), min_size=1, max_size=30)
@@ -26,7 +26,7 @@ def sums(found: list[int], of: list[int]) -> list[int]:
 @given(of=weights, data=st.data())
 def test_no_division_has_a_lighter_heaviest_part(of: list[int], data: st.DataObject) -> None:
     parts = data.draw(st.integers(1, len(of)))
-    found = even_parts(of, parts)
+    found = divide_evenly(of, parts)
     assert (found[0], found[-1], len(found)) == (0, len(of), parts + 1)
     assert all(a < b for a, b in pairwise(found))
     others = [[0, *inner, len(of)] for inner in combinations(range(1, len(of)), parts - 1)]
@@ -35,7 +35,7 @@ def test_no_division_has_a_lighter_heaviest_part(of: list[int], data: st.DataObj
 
 @given(of=weights, data=st.data())
 def test_no_two_neighbours_can_be_made_more_even(of: list[int], data: st.DataObject) -> None:
-    found = even_parts(of, data.draw(st.integers(1, len(of))))
+    found = divide_evenly(of, data.draw(st.integers(1, len(of))))
     for begin, middle, end in zip(found, found[1:], found[2:], strict=False):
         gaps = {p: abs(sum(of[begin:p]) - sum(of[p:end])) for p in range(begin + 1, end)}
         assert gaps[middle] == min(gaps.values())
@@ -45,7 +45,7 @@ def test_no_two_neighbours_can_be_made_more_even(of: list[int], data: st.DataObj
 def test_every_level_joins_whole_branches_of_the_one_below(of: list[int], fanout: int) -> None:
     below = len(of)
     fine = [(code, code) for code in range(len(of))]
-    for runs in joined(of, fanout):
+    for runs in join_neighbours(of, fanout):
         assert len(runs) == -(-below // fanout)
         assert [runs[0][0], runs[-1][1]] == [0, len(of) - 1]
         assert all(a[1] + 1 == b[0] for a, b in pairwise(runs))
@@ -59,7 +59,7 @@ def test_every_value_is_a_leaf_once_in_its_order(frequencies: dict[Any, int], fa
     tree = Taxonomy.balanced(frequencies, fanout=fanout)
     numeric = not isinstance(next(iter(frequencies)), str)
     assert [float(str(leaf)) if numeric else leaf for leaf in tree.leaves] == sorted(frequencies)
-    assert tree.made
+    assert tree.derived
     assert len(tree.below[0]) <= max(fanout, 1)
     most = next(h for h in range(99) if fanout**h >= len(frequencies))
     assert 1 <= tree.height[0] <= max(most, 1)
@@ -92,11 +92,11 @@ def test_small_trees() -> None:
 
 @pytest.mark.parametrize("fanout", [1, 0, -3, 2.5, True, None])
 def test_a_fanout_below_two_is_refused(fanout: Any) -> None:
-    with pytest.raises(PolicyError, match="whole number from 2 up"):
+    with pytest.raises(PolicyError, match="whole number of at least 2"):
         Taxonomy.balanced({"a": 1}, fanout=fanout)
 
 
 @pytest.mark.parametrize("count", [-1, 0.5, float("nan"), float("inf")])
 def test_frequencies_are_counts(count: float) -> None:
-    with pytest.raises(DataError, match="frequencies are counts"):
+    with pytest.raises(DataError, match="frequencies must be whole numbers"):
         Taxonomy.balanced({"a": count})  # type: ignore[dict-item]

@@ -14,7 +14,7 @@ from shoal.errors import PolicyError
 from shoal.taxonomy import Balanced, Boundaries, DateParts, Mask, Taxonomy, TreeBuilder, Widths, parse_tree_builder
 
 numbers = st.one_of(st.integers(-1000, 1000), st.integers(-(10**6), 10**6).map(lambda n: n / 100))
-MAKERS = [
+BUILDERS = [
     Mask("left"),
     DateParts(("day", "year")),
     Widths((0.5, 10), 0.25),
@@ -47,10 +47,10 @@ def boundaries(draw: st.DrawFn) -> Boundaries:
     return Boundaries(tuple(map(tuple, found)))
 
 
-@given(maker=st.one_of(widths(), boundaries()), value=numbers)
-def test_intervals_hold_the_number_and_nest(maker: TreeBuilder, value: float) -> None:
-    leaf, *above = maker.path(value)
-    assert float(leaf) == value == maker.key(leaf)
+@given(builder=st.one_of(widths(), boundaries()), value=numbers)
+def test_intervals_hold_the_number_and_nest(builder: TreeBuilder, value: float) -> None:
+    leaf, *above = builder.path(value)
+    assert float(leaf) == value == builder.key(leaf)
     assert above
     for label in above:
         low, high = ends(label)
@@ -60,21 +60,21 @@ def test_intervals_hold_the_number_and_nest(maker: TreeBuilder, value: float) ->
         assert coarse[0] <= fine[0] < fine[1] <= coarse[1]
 
 
-@given(maker=widths(), value=numbers)
-def test_intervals_are_as_wide_as_asked_and_stand_where_asked(maker: Widths, value: float) -> None:
-    for width, label in zip(maker.widths, maker.path(value)[1:], strict=True):
+@given(builder=widths(), value=numbers)
+def test_intervals_are_as_wide_as_asked_and_stand_where_asked(builder: Widths, value: float) -> None:
+    for width, label in zip(builder.widths, builder.path(value)[1:], strict=True):
         low, high = ends(label)
         assert high - low == pytest.approx(width, abs=1e-9)
-        steps = (low - maker.origin) / width
+        steps = (low - builder.origin) / width
         assert steps == pytest.approx(round(steps), abs=1e-6)
 
 
-@given(maker=st.one_of(widths(), boundaries()), values=st.lists(numbers, min_size=1, max_size=20))
-def test_a_tree_of_intervals_has_every_number_once_in_order(maker: TreeBuilder, values: list[float]) -> None:
-    paths = [maker.path(v) for v in values]
-    tree = maker.tree(paths, [1] * len(paths), column="x")
+@given(builder=st.one_of(widths(), boundaries()), values=st.lists(numbers, min_size=1, max_size=20))
+def test_a_tree_of_intervals_has_every_number_once_in_order(builder: TreeBuilder, values: list[float]) -> None:
+    paths = [builder.path(v) for v in values]
+    tree = builder.tree(paths, [1] * len(paths), column="x")
     assert [float(str(leaf)) for leaf in tree.leaves] == sorted(set(values))
-    assert tree.made
+    assert tree.derived
     for path in paths:
         node, found = int(tree.leaf[tree.code[path[0]]]), []
         while node:
@@ -84,7 +84,7 @@ def test_a_tree_of_intervals_has_every_number_once_in_order(maker: TreeBuilder, 
 
 
 @pytest.mark.parametrize(
-    ("maker", "value", "path"),
+    ("builder", "value", "path"),
     [
         (Widths((5, 10, 20)), 23, ["23", "[20, 25)", "[20, 30)", "[20, 40)"]),
         (Widths((5, 10)), -1, ["-1", "[-5, 0)", "[-10, 0)"]),
@@ -98,8 +98,8 @@ def test_a_tree_of_intervals_has_every_number_once_in_order(maker: TreeBuilder, 
     ],
     ids=str,
 )
-def test_paths_of_numbers(maker: TreeBuilder, value: float, path: list[str]) -> None:
-    assert maker.path(value) == path
+def test_paths_of_numbers(builder: TreeBuilder, value: float, path: list[str]) -> None:
+    assert builder.path(value) == path
 
 
 def test_masks_of_long_texts_have_no_way_up() -> None:
@@ -124,12 +124,12 @@ def test_masks_of_long_texts_have_no_way_up() -> None:
         (Boundaries, (((30, 18),),), r"ascending order, not \[30, 18\]"),
         (Boundaries, (((18, 18),),), "ascending order"),
         (Boundaries, (((18, float("inf")),),), "ascending order"),
-        (Boundaries, (((18, 30), (20,)),), r"\[20\] is no smaller part of \[18, 30\]"),
-        (Boundaries, (((18, 30), (18, 30)),), "no smaller part"),
+        (Boundaries, (((18, 30), (20,)),), r"\[20\] is not a proper subset of \[18, 30\]"),
+        (Boundaries, (((18, 30), (18, 30)),), "not a proper subset"),
         (Mask, ("middle",), "'right', 'left'"),
         (DateParts, (("hour",),), "out of day, week"),
-        (Balanced, (1,), "from 2 up, not 1"),
-        (Balanced, (True,), "from 2 up"),
+        (Balanced, (1,), "at least 2, not 1"),
+        (Balanced, (True,), "at least 2"),
     ],
     ids=str,
 )
@@ -138,15 +138,15 @@ def test_what_does_not_nest_is_refused(kind: type[TreeBuilder], given_values: tu
         kind(*given_values)
 
 
-@pytest.mark.parametrize("maker", MAKERS, ids=str)
-def test_plain_values_read_back(maker: TreeBuilder) -> None:
-    assert parse_tree_builder(maker.to_dict()) == maker
+@pytest.mark.parametrize("builder", BUILDERS, ids=str)
+def test_plain_values_read_back(builder: TreeBuilder) -> None:
+    assert parse_tree_builder(builder.to_dict()) == builder
     assert (
-        parse_tree_builder({**dict.fromkeys(("mask", "date", "widths", "boundaries", "balanced")), **maker.to_dict()})
-        == maker
+        parse_tree_builder({**dict.fromkeys(("mask", "date", "widths", "boundaries", "balanced")), **builder.to_dict()})
+        == builder
     )
 
 
-@pytest.mark.parametrize("maker", MAKERS, ids=str)
-def test_no_values_make_a_root(maker: TreeBuilder) -> None:
-    assert maker.tree([], [], column="x") == Taxonomy.flat([])
+@pytest.mark.parametrize("builder", BUILDERS, ids=str)
+def test_no_values_make_a_root(builder: TreeBuilder) -> None:
+    assert builder.tree([], [], column="x") == Taxonomy.flat([])

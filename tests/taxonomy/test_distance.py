@@ -82,5 +82,5 @@ def test_a_missing_value_is_far_from_all_others() -> None:
 
 
 def test_values_that_the_tree_misses() -> None:
-    with pytest.raises(shoal.DataError, match="the taxonomy misses values: 'Peru'"):
+    with pytest.raises(shoal.DataError, match="values are not in the taxonomy: 'Peru'"):
         Taxonomy.from_nested(COUNTRY).distance("USA", "Peru")

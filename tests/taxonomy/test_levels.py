@@ -77,7 +77,7 @@ def test_a_tree_made_from_data_may_lack_a_level() -> None:
     made = Taxonomy.balanced(dict.fromkeys("abcd", 1), fanout=2)
     assert made.levels(skip=[5]) == made
     assert made.levels(keep=[1, 5]) == made
-    assert made.levels(skip=[1]).made
+    assert made.levels(skip=[1]).derived
     assert np.array_equal(Taxonomy.flat([]).levels(skip=[1]).hi, [-1])
 
 
@@ -97,5 +97,5 @@ def test_a_tree_made_from_data_may_lack_a_level() -> None:
 def test_levels_that_are_refused(given_levels: dict[str, Any], text: str) -> None:
     with pytest.raises(PolicyError, match=text):
         Taxonomy.from_nested(EDUCATION).levels(**given_levels)
-    with pytest.raises(PolicyError, match="a root and leaves alone"):
+    with pytest.raises(PolicyError, match="only a root and leaves"):
         Taxonomy.from_nested(["a", "b"]).levels(skip=[1])

@@ -146,8 +146,8 @@ def test_flat() -> None:
     assert tree.leaves == ("b", "a")
     assert tree.label == ("*", "b", "a")
     assert tree.height.tolist() == [1, 0, 0]
-    assert tree.made
-    assert not Taxonomy.from_nested(MARITAL).made
+    assert tree.derived
+    assert not Taxonomy.from_nested(MARITAL).derived
     assert Taxonomy.from_nested(["b", "a"]) == tree
 
 
@@ -283,9 +283,9 @@ def test_csv_delimiters_inside_quotes_are_none(tmp_path: Path) -> None:
         ({}, "is empty"),
         ([], "is empty"),
         ({"ANY": None}, "the branch 'ANY' is empty"),
-        ({"ANY": {"A": {"C": ["a"]}, "B": {"C": ["b"]}}}, "the label 'C' stands for two branches"),
-        ({"ANY": {"A": ["B"], "B": ["b"]}}, "the label 'B' stands for two"),
-        ({"ANY": {"A": {"B": ["A"]}}}, "the label 'A' stands for two"),
+        ({"ANY": {"A": {"C": ["a"]}, "B": {"C": ["b"]}}}, "the label 'C' names two nodes"),
+        ({"ANY": {"A": ["B"], "B": ["b"]}}, "the label 'B' names two nodes"),
+        ({"ANY": {"A": {"B": ["A"]}}}, "the label 'A' names two nodes"),
         ([["a"], ["b"]], "a list inside a list has no name"),
     ],
     ids=str,
@@ -314,7 +314,7 @@ def test_flat_refuses_doubles() -> None:
         ([["a"], ["b", "a"]], "'a' is a leaf in one row and a branch in another"),
         ([["b", "a"], ["a"]], "'a'"),
         ([], "no values"),
-        ([["a", "C", "A"], ["b", "C", "B"]], "the label 'C' stands for two branches"),
+        ([["a", "C", "A"], ["b", "C", "B"]], "the label 'C' names two nodes"),
     ],
     ids=str,
 )
@@ -330,7 +330,7 @@ def test_values_the_tree_misses_are_named() -> None:
         tree.code_of(["Single", *"abcdefg"], column="marital")
     assert "column 'marital'" in str(error.value)
     assert "'a', 'b', 'c', 'd', 'e' and 2 more;" in str(error.value)
-    with pytest.raises(DataError, match="misses: 'Partnered';"):  # a branch is no value
+    with pytest.raises(DataError, match="not in the taxonomy: 'Partnered';"):  # a branch is no value
         tree.code_of(["Partnered"], column="marital")
 
 
@@ -371,7 +371,7 @@ def test_a_file_that_is_absent_or_in_another_encoding(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tree", [{"R": {"*": ["a", "b"], "B": ["c"]}}, {"Any": {"Any": ["a", "b"], "B": ["c"]}}])
 def test_a_branch_cannot_be_taken_for_the_root(tree: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match="rename"):
+    with pytest.raises(DataError, match="Rename"):
         Taxonomy.from_nested(tree)
 
 

@@ -35,7 +35,7 @@ from shoal.recoding.group_labels import ENDS
 from shoal.release import Release, read_earlier_seed
 from shoal.report.formatting import format_count
 from shoal.requirements import DRAWN, PARTS, UNION, Certificate
-from shoal.secret import ONE
+from shoal.secret import ONE_RELEASE
 from shoal.tables import METHODS
 
 
@@ -390,7 +390,7 @@ def _where(folder: Path, release: Release) -> None:
         _console().print(f"Path: {format_count(len(release.path), 'step')}, {shown}.owner/path.html", soft_wrap=True)
     _console().print(f"May leave: {shown}   Must stay: {shown}.owner", soft_wrap=True)
     if release.method != "recoding":
-        _console().print(ONE.replace("OUT", shown), soft_wrap=True)
+        _console().print(ONE_RELEASE.replace("OUT", shown), soft_wrap=True)
 
 
 def _show_certificate(certificate: Certificate) -> None:

@@ -1,4 +1,4 @@
-"""Tables to try things on: a made-up hospital, UCI Adult, on which the papers compare, and the papers' own examples.
+"""Example data: a synthetic hospital, UCI Adult (the benchmark of the papers), and the example tables of the papers.
 
 >>> hospital(3, kind="pyarrow").num_rows
 3

@@ -1,4 +1,4 @@
-"""What the made-up hospital is made of: its values, their trees, how often they occur, and the planted rules."""
+"""The parameters of the synthetic hospital: values, taxonomies, frequencies, and the planted rules."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ COUNTRY: Tree = {
     }
 }
 
-# Ages are drawn by year, between these points: (age, relative number of patients).
+# Points (age, relative number of patients); the weights of ages between them are interpolated.
 AGES = (
     *((0, 4.0), (1, 1.3), (5, 0.7), (12, 0.4), (17, 0.6), (25, 1.0), (32, 1.2), (40, 1.0)),
     *((50, 1.1), (65, 1.6), (75, 1.8), (85, 1.4), (92, 0.5), (OLDEST, 0.03)),
 )
-# The stages of life: each begins at this age. The tables below hold one weight per stage.
+# The first age of each stage of life. The tables below have one weight per stage.
 STAGES = (0, 6, 12, 15, 18, 22, 28, 45, 60, 65, 75)
 FEMALE = (0.47, 0.47, 0.50, 0.53, 0.62, 0.64, 0.60, 0.48, 0.47, 0.48, 0.58)
 EDUCATION_AT = {
@@ -111,7 +111,7 @@ MARITAL_AT = {
     "Widowed": (0, 0, 0, 0, 0.0002, 0.001, 0.005, 0.03, 0.07, 0.15, 0.42),
     "Never married": (1, 1, 1, 1, 0.93, 0.63, 0.235, 0.13, 0.10, 0.09, 0.055),
 }
-# The share of a stage that does not work, in hundredths; who is left works.
+# The percentage of each stage that does not work; the others work.
 IDLE_AT = {
     "Preschool child": (100, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
     "Pupil": (0, 100, 100, 100, 0, 0, 0, 0, 0, 0, 0),
@@ -120,8 +120,8 @@ IDLE_AT = {
     "Unemployed": (0, 0, 0, 0, 10, 8, 6, 6, 5, 1, 0),
     "Retired": (0, 0, 0, 0, 0, 0, 0, 3, 25, 80, 96),
 }
-# Work by education (compulsory or none, upper secondary, some college or associate, bachelor, master,
-# professional, doctorate), and the share of women in it.
+# For each occupation: weights by level of education (compulsory or none, upper secondary, some college or associate,
+# bachelor, master, professional, doctorate), and the share of women.
 WORK = {
     "Physician": ((0, 0, 0, 0, 0, 40, 12), 0.45),
     "Nurse": ((0, 0, 14, 10, 5, 0, 0), 0.88),
@@ -149,10 +149,10 @@ WORK = {
     "Police officer": ((0, 3, 4, 3, 0, 0, 0), 0.20),
     "Soldier": ((0, 4, 3, 2, 1, 0, 0), 0.15),
 }
-# Which of those seven each kind of education belongs to.
+# The level (0 to 6) of each leaf of EDUCATION.
 SCHOOLED = (0, 0, 0, 1, 1, 2, 2, 3, 4, 5, 6)
 YOUNG_WORK = ("Miner", "Police officer", "Soldier")
-# How many patients were born in each of these countries, one number for all of a line.
+# The relative number of patients born in each country of a line.
 BORN = (
     (78.0, ("United States",)),
     (5.0, ("Mexico",)),
@@ -166,7 +166,7 @@ BORN = (
 
 
 class Region(NamedTuple):
-    """The ZIP codes that share three digits: how many, how many patients, how often born abroad."""
+    """ZIP codes with the same first three digits: their number, relative numbers of patients and of births abroad."""
 
     prefix: str
     zips: int
@@ -199,7 +199,7 @@ REGIONS = (
 
 
 class Illness(NamedTuple):
-    """How often an illness comes from ages 0, 6, 18, 45 and 65 on, to women and to men, and what it costs."""
+    """Weights of an illness from the ages 0, 6, 18, 45 and 65 on, factors for women and men, and its cost."""
 
     weight: tuple[float, float, float, float, float]
     women: float
@@ -245,7 +245,7 @@ ILLNESSES = {
 
 @dataclass(frozen=True)
 class Planted:
-    """Of the patients of these ages with these values, this share gets the diagnosis."""
+    """A rule: this share of the patients with these ages and values gets the diagnosis."""
 
     diagnosis: str
     share: float
@@ -278,7 +278,7 @@ PLANTED = (
     Planted("Sickle cell disease", 0.30, when={"country": ("Ghana", "Nigeria")}),
 )
 
-# The commonest first.
+# The most frequent names first.
 WOMEN = """
 Mary Patricia Jennifer Linda Elizabeth Barbara Susan Jessica Karen Sarah Lisa Nancy Sandra Ashley Emily
 Kimberly Margaret Donna Michelle Carol Amanda Melissa Deborah Stephanie Rebecca Maria Rosa Mei Aisha Olga

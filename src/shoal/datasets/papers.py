@@ -1,4 +1,4 @@
-"""The example tables that five papers print, with their trees and policies: small, known, and worked through there.
+"""The example tables of five papers, with their taxonomies and policies.
 
 A. Friedman, R. Wolff, A. Schuster, Providing k-anonymity in data mining (VLDB Journal, 2008): `mortgage`, `incomes`,
 `borrowers`, `customers`. B. C. M. Fung, K. Wang, P. S. Yu, Top-down specialization (ICDE 2005): `fung`,
@@ -7,7 +7,7 @@ A. Friedman, R. Wolff, A. Schuster, Providing k-anonymity in data mining (VLDB J
 `diseases`. The survey by C. C. Aggarwal and P. S. Yu (2008) prints no table in its first two chapters.
 
 Columns and values are those of the papers. ``kind`` is the kind of frame, ``"pandas"``, ``"polars"`` or ``"pyarrow"``;
-by default the first installed.
+the default is the first that is installed.
 
 >>> sorted(tables())[:4]
 ['borrowers', 'customers', 'diseases', 'diseases_diverse']
@@ -28,7 +28,7 @@ from shoal.requirements import KAnonymity, LDiversity, Requirement
 
 Rows: TypeAlias = Sequence[tuple[str | int, ...]]
 
-# Friedman et al. Where a row ends with a number beyond the header, it stands for that many records.
+# Friedman et al. A number at the end of a row, beyond the header, is the number of records that the row represents.
 MORTGAGE_HEADER = ("Name", "Gender", "Married", "Age", "Sports Car", "Loan Risk")
 MORTGAGE = (
     ("Anthony", "Male", "Yes", "Young", "Yes", "good"),
@@ -230,7 +230,7 @@ def mortgage(*, kind: str | None = None) -> Any:
 
 
 def mortgage_released(*, kind: str | None = None) -> Any:
-    """What a 3-anonymous decision tree tells of `mortgage`, as a table: Friedman et al., Table 2, section 1.
+    """The information about `mortgage` in a 3-anonymous decision tree, as a table: Friedman et al., Table 2, section 1.
 
     >>> mortgage_released(kind="pyarrow").to_pylist()[0]
     {'Gender': 'Male', 'Married': '*', 'Age': 'Young', 'Sports Car': '*', 'Loan Risk': 'good'}
@@ -239,7 +239,7 @@ def mortgage_released(*, kind: str | None = None) -> Any:
 
 
 def mortgage_policy(k: int = 2) -> Policy:
-    """The four public attributes of `mortgage`; its loan risk is private, and the class to be predicted."""
+    """A policy with the four public attributes of `mortgage`; the loan risk is private, and the class to predict."""
     quasi = dict.fromkeys(MORTGAGE_HEADER[1:-1], "categorical")
     return Policy(
         identifiers=["Name"], quasi=quasi, sensitive=["Loan Risk"], target="Loan Risk", require=[KAnonymity(k)]
@@ -265,7 +265,7 @@ def incomes_released(*, kind: str | None = None) -> Any:
 
 
 def incomes_public(*, kind: str | None = None) -> Any:
-    """What everybody knows of the four people in `incomes`: Friedman et al., Table 3.C, section 2.
+    """Public data about the four people in `incomes`: Friedman et al., Table 3.C, section 2.
 
     >>> incomes_public(kind="pyarrow").column("Name").to_pylist()
     ['John', 'Lisa', 'Ben', 'Laura']
@@ -274,12 +274,12 @@ def incomes_public(*, kind: str | None = None) -> Any:
 
 
 def incomes_policy(k: int = 2) -> Policy:
-    """The ZIP code of `incomes` may be masked from the right; the income is private."""
+    """A policy that masks the ZIP code of `incomes` from the right; the income is private."""
     return Policy(quasi={"Zipcode": {"mask": "right"}}, sensitive=["Income"], require=[KAnonymity(k)])
 
 
 def borrowers(*, kind: str | None = None) -> Any:
-    """Six clients, from whom a 3-anonymous decision tree is learned: Friedman et al., Table 4, section 4.1.
+    """Six clients, the training data of a 3-anonymous decision tree: Friedman et al., Table 4, section 4.1.
 
     >>> borrowers(kind="pyarrow").to_pylist()[0]
     {'Name': 'Lisa', 'Marital Status': 'Unmarried', 'Sports Car': 'Yes', 'Loan Risk': 'good'}
@@ -288,7 +288,7 @@ def borrowers(*, kind: str | None = None) -> Any:
 
 
 def borrowers_policy(k: int = 3, *, public_car: bool = False) -> Policy:
-    """The two cases of section 4.1: whether one drives a sports car is private in `borrowers`, or public.
+    """The two cases of section 4.1: the sports car of `borrowers` is private, or public.
 
     >>> borrowers_policy().sensitive, borrowers_policy(public_car=True).sensitive
     (('Sports Car', 'Loan Risk'), ('Loan Risk',))
@@ -305,7 +305,7 @@ def borrowers_policy(k: int = 3, *, public_car: bool = False) -> Policy:
 
 
 def customers(*, kind: str | None = None) -> Any:
-    """Six people by ZIP code and income, who are clustered: Friedman et al., Table 5, section 4.2.
+    """Six people by ZIP code and income, an example of clustering: Friedman et al., Table 5, section 4.2.
 
     >>> customers(kind="pyarrow").to_pylist()[5]
     {'Name': 'Lisa', 'Zip Code': '15013', 'Income': 100000}
@@ -314,7 +314,7 @@ def customers(*, kind: str | None = None) -> Any:
 
 
 def customers_policy(k: int = 2) -> Policy:
-    """The ZIP code of `customers` is public, the income private."""
+    """A policy with the ZIP code of `customers` as public and the income as private attribute."""
     return Policy(
         identifiers=["Name"], quasi={"Zip Code": {"mask": "right"}}, sensitive=["Income"], require=[KAnonymity(k)]
     )
@@ -330,7 +330,7 @@ def fung(*, kind: str | None = None) -> Any:
 
 
 def fung_policy(k: int = 4, k_hours: int = 11) -> Policy:
-    """Two identifiers with a threshold each, as in Example 7: {Education, Sex} 4, {Sex, Work_Hrs} 11.
+    """Two quasi-identifiers, each with its own threshold, as in Example 7: {Education, Sex} 4, {Sex, Work_Hrs} 11.
 
     >>> [(rule.k, rule.on) for rule in fung_policy().require]
     [(4, ('Education', 'Sex')), (11, ('Sex', 'Work_Hrs'))]
@@ -348,7 +348,7 @@ def fung_example6(*, kind: str | None = None) -> Any:
 
 
 def fung_example6_released(*, kind: str | None = None) -> Any:
-    """What specialization by score makes of `fung_example6`: Fung et al., Table 3, section 4.
+    """The result of specialization by score on `fung_example6`: Fung et al., Table 3, section 4.
 
     >>> fung_example6_released(kind="pyarrow").to_pylist()[0]
     {'Education': 'ANY_Edu', 'Sex': 'M', 'Work_Hrs': '[40-99)', 'Class': 'Y'}
@@ -357,7 +357,7 @@ def fung_example6_released(*, kind: str | None = None) -> Any:
 
 
 def fung_example6_policy(k: int = 4) -> Policy:
-    """One identifier of all three attributes, as in Example 6."""
+    """One quasi-identifier of all three attributes, as in Example 6."""
     return _fung("fung_example6", KAnonymity(k))
 
 
@@ -380,14 +380,14 @@ def patients_released(*, kind: str | None = None) -> Any:
 
 
 def patients_policy(k: int = 3) -> Policy:
-    """The quasi-identifier of `patients`, generalized as Figure 2 shows; ages go to bands of five years."""
+    """The quasi-identifier of `patients`, generalized as in Figure 2, ages to bands of five years."""
     trees = TREES["patients"]
     quasi = {"ZIP": {"mask": "right"}, "Gender": {"taxonomy": trees["Gender"]}, "Age": {"taxonomy": trees["Age"]}}
     return Policy(quasi=quasi, sensitive=["Diagnosis"], require=[KAnonymity(k)])
 
 
 def sample(*, kind: str | None = None) -> Any:
-    """Six records on which distances are worked out: Byun et al., Figure 5, section 4.2.
+    """Six records, an example of distances: Byun et al., Figure 5, section 4.2.
 
     >>> sample(kind="pyarrow").column("Age").to_pylist()
     [41, 57, 40, 38, 24, 45]
@@ -396,7 +396,7 @@ def sample(*, kind: str | None = None) -> Any:
 
 
 def sample_policy(k: int = 2) -> Policy:
-    """The quasi-identifier of Example 3; the paper names no k for it."""
+    """The quasi-identifier of Example 3; the paper gives no k for it."""
     trees = TREES["sample"]
     quasi = {"Age": "numeric", **{name: {"taxonomy": tree} for name, tree in trees.items()}}
     return Policy(quasi=quasi, sensitive=["Diagnosis"], target="Salary", require=[KAnonymity(k)])
@@ -432,7 +432,7 @@ def diseases_diverse(*, kind: str | None = None) -> Any:
 def diseases_permuted(*, kind: str | None = None) -> Any:
     """A version of `diseases` with the diseases permuted inside two groups: Yang and Qiao, Fig. 4, section 2.1.
 
-    The paper draws the groups as braces; here they are the column Group.
+    The paper marks the groups by braces; here the column Group numbers them.
 
     >>> diseases_permuted(kind="pyarrow").column("Group").to_pylist()
     [1, 1, 1, 1, 1, 2, 2, 2, 2, 2]
@@ -450,7 +450,7 @@ def diseases_randomized(*, kind: str | None = None) -> Any:
 
 
 def diseases_policy(k: int = 2, *, diversity: float | None = None) -> Policy:
-    """The quasi-identifier of `diseases`, generalized as Fig. 2 shows; on request with entropy l-diversity.
+    """The quasi-identifier of `diseases`, generalized as in Fig. 2; optionally with entropy l-diversity.
 
     >>> [rule.name for rule in diseases_policy(diversity=2).require]
     ['k-anonymity', 'l-diversity']
@@ -463,11 +463,12 @@ def diseases_policy(k: int = 2, *, diversity: float | None = None) -> Policy:
 
 
 def taxonomies() -> dict[str, dict[str, Any]]:
-    """The trees of the papers as nested dicts and lists, by table and attribute.
+    """The taxonomies of the papers as nested dicts and lists, by table and attribute.
 
-    Education and Sex are Figure 1 of Fung et al. The drawings in Byun et al. (Figures 3 and 6) are known to us only by
-    what the text says of them: the tree of Country has height 3, USA and Canada meet at 1, India and Iran at 2, India
-    and USA at 3; the labels of its branches are ours. Yang and Qiao draw no trees; theirs are read off their Fig. 2.
+    Education and Sex are Figure 1 of Fung et al. The taxonomies of Byun et al. (Figures 3 and 6) follow the text of the
+    paper, because the drawings were not available: the tree of Country has height 3; USA and Canada meet at height 1, India
+    and Iran at 2, India and USA at 3; the labels of its branches are ours. Yang and Qiao draw no trees; their taxonomies are
+    inferred from their Fig. 2.
 
     >>> taxonomies()["patients"]["Gender"]
     {'Person': ['Male', 'Female']}
@@ -476,7 +477,7 @@ def taxonomies() -> dict[str, dict[str, Any]]:
 
 
 def tables() -> dict[str, Callable[..., Any]]:
-    """Every table of this module by name.
+    """The functions of all tables in this module, by name.
 
     >>> tables()["patients"](kind="pyarrow").num_rows
     6
@@ -490,7 +491,7 @@ def tables() -> dict[str, Callable[..., Any]]:
 
 
 def _frame(header: Sequence[str], rows: Rows, kind: str | None) -> Any:
-    """Rows as a frame; a number beyond the header says for how many records a row stands."""
+    """Create a frame from rows; a number beyond the header is the number of records that a row represents."""
     columns = list(zip(*rows, strict=True))
     counts = np.array(columns[len(header)] if len(columns) > len(header) else (1,) * len(rows), np.int64)
     return frame_of(

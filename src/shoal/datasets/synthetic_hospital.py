@@ -1,8 +1,8 @@
-"""A made-up hospital: patients who never lived, with the dependencies that real ones have.
+"""A synthetic hospital: fictitious patients with realistic dependencies between columns.
 
-Education and marital status follow age, occupation follows education, age and sex, the country of birth
-follows the region of the ZIP code, and cost follows the diagnosis. Diagnoses first follow age and sex, then
-the rules of `PLANTED`, which whoever mines the table should find again; where two rules fit, the later wins:
+Education and marital status depend on age; occupation on education, age and sex; the country of birth on the region
+of the ZIP code; cost on the diagnosis. Diagnoses depend on age and sex, and on the rules of `PLANTED`, which data
+mining should discover. If several rules apply to a patient, a later rule overrides an earlier one:
 
 >>> for rule in PLANTED:
 ...     print(rule)
@@ -24,8 +24,8 @@ country India or Philippines or Vietnam -> Tuberculosis, 15 %
 country Greece or Italy -> Thalassemia, 25 %
 country Ghana or Nigeria -> Sickle cell disease, 30 %
 
-What cannot be is never drawn: no man gives birth, no woman has prostate cancer, nobody under 65 has Alzheimer
-disease, no child is married, no physician lacks the degree.
+Impossible combinations are not generated: no man gives birth, no woman has prostate cancer, no patient under 65 has
+Alzheimer disease, no child is married, every physician has the degree.
 """
 
 from __future__ import annotations
@@ -76,21 +76,21 @@ Codes: TypeAlias = Int32Array
 
 
 def hospital(n: int = 50_000, seed: int = 0, *, kind: str | None = None) -> Any:
-    """Draw patients of a made-up hospital.
+    """Generate patients of a synthetic hospital.
 
     Parameters
     ----------
     n
-        How many patients.
+        The number of patients.
     seed
-        The same seed and number give the same table; another number gives other patients.
+        The same seed and n give the same table; another n gives other patients.
     kind
-        The kind of frame, ``"pandas"``, ``"polars"`` or ``"pyarrow"``; by default the first installed.
+        The kind of frame, ``"pandas"``, ``"polars"`` or ``"pyarrow"`` (default: the first that is installed).
 
     Returns
     -------
     A frame with the columns name, birth, zip, sex, education, occupation, marital, country, admission,
-    diagnosis and cost. A few in a hundred values of zip, education, occupation and country are missing.
+    diagnosis and cost. Between 1 % and 3 % of the values of zip, education, occupation and country are missing.
 
     Examples
     --------
@@ -99,18 +99,18 @@ def hospital(n: int = 50_000, seed: int = 0, *, kind: str | None = None) -> Any:
     (1000, ['name', 'birth', 'zip', 'sex'])
     """
     if n < 0:
-        raise DataError(f"hospital cannot draw {n} patients; n must be 0 or more")
-    return frame_of(columns(n, np.random.default_rng(seed)), kind)
+        raise DataError(f"hospital cannot generate {n} patients; n must be at least 0")
+    return frame_of(draw_columns(n, np.random.default_rng(seed)), kind)
 
 
 def hospital_policy(k: int = 10) -> Policy:
-    """What a steward might ask for `hospital`: everybody hides among k, the diagnosis is sensitive.
+    """A typical policy for `hospital`: k-anonymity on seven quasi-identifiers, with the diagnosis as sensitive attribute.
 
-    The admission date has no role, so it is left out: neighbours and employers know it as well as they know a
-    birthday, and as one more quasi-identifier it would cost the other seven more than it is worth.
+    The admission date has no role, so it is dropped: neighbours and employers know it as well as a birthday, and as an
+    eighth quasi-identifier it would increase the information loss of the other seven by more than it is worth.
 
-    Guarantee: k-anonymity on the quasi-identifiers. The cost stays exact, so whoever has seen a bill may know
-    the patient by it.
+    Guarantee: k-anonymity on the quasi-identifiers. The cost is released unchanged, so a person who has seen a bill may
+    recognize the patient by the cost.
     """
     return Policy(
         identifiers=["name"],
@@ -129,8 +129,8 @@ def hospital_policy(k: int = 10) -> Policy:
     )
 
 
-def columns(n: int, rng: np.random.Generator) -> dict[str, Column]:
-    """The columns of `hospital`, in their order, text as codes."""
+def draw_columns(n: int, rng: np.random.Generator) -> dict[str, Column]:
+    """Draw the columns of `hospital`, in order; texts are codes."""
     age = _ages(n, rng)
     stage = _step(STAGES, age)
     admission = FIRST_DAY + _draw(_days(), np.zeros(n, np.int32), rng).astype(np.int64)
@@ -177,10 +177,10 @@ def _walk(tree: Tree) -> Iterator[str]:
 
 
 def _draw(weights: ArrayLike, row: Codes, rng: np.random.Generator) -> Codes:
-    """For each entry of `row`, one code drawn by the weights in that row of the table.
+    """For each entry of `row`, draw a code by the weights in that row of the table.
 
-    All rows lie end to end on one line, the i-th between i and i + 1, so one search serves them all; a weight
-    of zero is a point on it, which is never hit.
+    The cumulative weights of row i are scaled to the interval from i to i + 1, so that one binary search serves all
+    rows. A code of weight zero has an empty interval and is never drawn.
     """
     table = np.atleast_2d(np.asarray(weights, dtype=np.float64))
     line = np.cumsum(table, axis=1)
@@ -222,7 +222,7 @@ def _names(sex: Codes, rng: np.random.Generator) -> Column:
 
 
 def _homes(n: int, rng: np.random.Generator) -> tuple[Column, Codes]:
-    """ZIP codes, few of them with many patients, and the countries of birth that go with their regions."""
+    """Draw ZIP codes, a few of which have many patients, and countries of birth by region."""
     texts = tuple(f"{region.prefix}{i + 1:02d}" for region in REGIONS for i in range(region.zips))
     rank = np.concatenate([1 / (np.arange(region.zips) + 1.5) for region in REGIONS])
     of_zip = np.repeat(np.arange(len(REGIONS), dtype=np.int32), [region.zips for region in REGIONS])
@@ -236,14 +236,14 @@ def _homes(n: int, rng: np.random.Generator) -> tuple[Column, Codes]:
 
 
 def _maritals(stage: Codes, sex: Codes, rng: np.random.Generator) -> Codes:
-    """Marital status by stage of life; women outlive their husbands."""
+    """Draw the marital status by stage of life and sex; more women than men are widowed."""
     table = np.repeat(_by(MARITAL, MARITAL_AT).T, 2, axis=0)
     table[:, leaves(MARITAL).index("Widowed")] *= np.tile([1.5, 0.6], len(STAGES))
     return _draw(table, stage * np.int32(2) + sex, rng)
 
 
 def _occupations(stage: Codes, sex: Codes, education: Codes, rng: np.random.Generator) -> Codes:
-    """Occupation by stage of life, sex and education."""
+    """Draw the occupation by stage of life, sex and education."""
     names = leaves(OCCUPATION)
     levels = max(SCHOOLED) + 1
     table = np.zeros((len(STAGES), 2, levels, len(names)))
@@ -257,7 +257,7 @@ def _occupations(stage: Codes, sex: Codes, education: Codes, rng: np.random.Gene
     for name, shares in zip(IDLE_AT, idle, strict=True):
         table[..., names.index(name)] = shares[:, None, None]
     table[..., names.index("Homemaker")] *= np.array([1.7, 0.3])[:, None]
-    # Whoever left school early works instead of studying.
+    # Adults without upper secondary education do not study.
     table[np.array(STAGES) >= 18, :, 0, names.index("Student")] = 0
     level = np.array(SCHOOLED, dtype=np.int32)[education]
     row = (stage * np.int32(2) + sex) * np.int32(levels) + level
@@ -265,7 +265,7 @@ def _occupations(stage: Codes, sex: Codes, education: Codes, rng: np.random.Gene
 
 
 def _diagnoses(age: Codes, sex: Codes, drawn: Mapping[str, Column], rng: np.random.Generator) -> Codes:
-    """A diagnosis by age and sex, then the planted rules, the later ones over the earlier."""
+    """Draw a diagnosis by age and sex, then apply the planted rules in order."""
     weight = np.array([illness.weight for illness in ILLNESSES.values()]).T
     by_sex = np.array([(illness.women, illness.men) for illness in ILLNESSES.values()]).T
     table = (weight[:, None, :] * by_sex).reshape(-1, len(ILLNESSES))

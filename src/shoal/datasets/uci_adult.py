@@ -1,7 +1,7 @@
-"""UCI Adult (Census Income), the table on which the papers compare: read from a folder, else fetched once.
+"""UCI Adult (Census Income), the benchmark of the papers: read from a folder, or downloaded once.
 
-Source: B. Becker and R. Kohavi, UCI Machine Learning Repository, 1996, licence CC BY 4.0. The network is
-touched only by a call of `adult` that finds the data neither in a folder nor in the cache.
+Source: B. Becker and R. Kohavi, UCI Machine Learning Repository, 1996, licence CC BY 4.0. Only `adult` uses the
+network, and only if the data are neither in a folder nor in the cache.
 """
 
 from __future__ import annotations
@@ -160,21 +160,20 @@ def adult(
     drop_missing: bool = False,
     kind: str | None = None,
 ) -> Any:
-    """Read UCI Adult: 32,561 rows to learn from, 16,281 to test on.
+    """Read UCI Adult: 32,561 training rows and 16,281 test rows.
 
     Parameters
     ----------
     part
-        ``"train"``, ``"test"``, or ``"all"`` for the one after the other.
+        ``"train"``, ``"test"``, or ``"all"`` for the training rows followed by the test rows.
     folder
-        Where ``train.csv`` and ``test.csv`` are, or the folder ``adult`` that holds them; by default what the
-        environment variable SHOAL_DATA names. Where neither is given, the files are fetched from the UCI
-        repository into the user's cache (``$XDG_CACHE_HOME/shoal``, else ``~/.cache/shoal``) and checked
-        against known sums.
+        The folder that contains ``train.csv`` and ``test.csv``, or a subfolder ``adult`` with these files (default: the
+        environment variable SHOAL_DATA). Without a folder, the files are downloaded from the UCI repository to the
+        user's cache (``$XDG_CACHE_HOME/shoal`` or ``~/.cache/shoal``) and verified by their SHA-256 sums.
     drop_missing
-        Leave out rows with a missing value, as the papers do: 30,162 and 15,060 rows remain.
+        Drop rows with a missing value, as the papers do: 30,162 and 15,060 rows remain.
     kind
-        The kind of frame, ``"pandas"``, ``"polars"`` or ``"pyarrow"``; by default the first installed.
+        The kind of frame, ``"pandas"``, ``"polars"`` or ``"pyarrow"`` (default: the first that is installed).
 
     Returns
     -------
@@ -183,13 +182,13 @@ def adult(
     Raises
     ------
     EngineError
-        The files could not be fetched; the text says where to put them by hand.
+        The files could not be downloaded; the text explains where to put them.
     DataError
-        The part is unknown, or a file in the folder is absent or not laid out as expected.
+        The part is unknown, or a file in the folder is missing or has another layout.
     """
     if part not in PARTS:
         raise DataError(f"Adult has no part {part!r}; {list_choices(part, list(PARTS))}")
-    rows = [row for one in PARTS[part] for row in _rows(_find(one, folder))]
+    rows = [row for name in PARTS[part] for row in _read_rows(_find_file(name, folder))]
     if drop_missing:
         rows = [row for row in rows if MISSING not in row]
     texts = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
@@ -197,7 +196,7 @@ def adult(
 
 
 def adult_taxonomies() -> dict[str, Tree]:
-    """Value trees for the eight categorical attributes of Adult, as nested dicts and lists.
+    """Taxonomies of the eight categorical attributes of Adult, as nested dicts and lists.
 
     >>> sorted(adult_taxonomies())[:3]
     ['education', 'marital-status', 'native-country']
@@ -207,10 +206,10 @@ def adult_taxonomies() -> dict[str, Tree]:
     return copy.deepcopy(TAXONOMIES)
 
 
-def normalized(raw: str) -> str:
-    """The archive's own text with a header and without blanks, comment lines and trailing dots.
+def normalize_raw_text(raw: str) -> str:
+    """Add a header to the text of the archive and remove blanks, comment lines and trailing dots.
 
-    >>> text = normalized("|1x3 Cross validator\\n25, Private, <=50K.\\n\\n")
+    >>> text = normalize_raw_text("|1x3 Cross validator\\n25, Private, <=50K.\\n\\n")
     >>> text.splitlines()[1:]
     ['25,Private,<=50K']
     """
@@ -219,39 +218,39 @@ def normalized(raw: str) -> str:
     return "\n".join((HEADER, *rows)) + "\n"
 
 
-def _find(part: str, folder: str | os.PathLike[str] | None) -> Path:
-    """The file of a part: in the folder that was named, else in the cache."""
+def _find_file(part: str, folder: str | os.PathLike[str] | None) -> Path:
+    """The file of a part: in the folder, if there is one, otherwise in the cache."""
     name = f"{part}.csv"
     named = folder if folder is not None else os.environ.get(VARIABLE)
     if not named:
-        return _cached(part)
+        return _find_in_cache(part)
     for place in (Path(named) / "adult" / name, Path(named) / name):
         if place.is_file():
             return place
-    said = "" if folder is not None else f", which {VARIABLE} names,"
+    source = "" if folder is not None else f", which {VARIABLE} names,"
     raise DataError(
-        f"the folder {os.fspath(named)!r}{said} holds neither adult/{name} nor {name}; "
-        f"put UCI Adult there, or name no folder to have it fetched"
+        f"the folder {os.fspath(named)!r}{source} contains neither adult/{name} nor {name}; "
+        f"put UCI Adult there, or pass no folder to download it"
     )
 
 
-def _cached(part: str) -> Path:
-    """The file of a part in the user's cache, fetched when it is not there whole."""
+def _find_in_cache(part: str) -> Path:
+    """The file of a part in the user's cache; downloaded if it is missing or incomplete."""
     home = os.environ.get("XDG_CACHE_HOME")
     place = (Path(home) if home else Path.home() / ".cache") / "shoal" / "adult" / f"{part}.csv"
     if place.is_file() and hashlib.sha256(place.read_bytes()).hexdigest() == SHA256[part]:
         return place
     try:
-        text = normalized(_fetched(RAW[part])).encode()
+        text = normalize_raw_text(_download(RAW[part])).encode()
         if hashlib.sha256(text).hexdigest() != SHA256[part]:
-            raise EngineError(f"what https://{SOURCE}/{RAW[part]} sent is not UCI Adult; {_remedy()}")
+            raise EngineError(f"the download from https://{SOURCE}/{RAW[part]} is not UCI Adult; {_remedy()}")
         _write(place, text)
     except (OSError, http.client.HTTPException) as problem:
-        raise EngineError(f"UCI Adult could not be fetched ({problem}); {_remedy()}") from problem
+        raise EngineError(f"UCI Adult could not be downloaded ({problem}); {_remedy()}") from problem
     return place
 
 
-def _fetched(name: str) -> str:
+def _download(name: str) -> str:
     with urllib.request.urlopen(f"https://{SOURCE}/{name}", timeout=SECONDS) as answer:
         raw: bytes = answer.read(MOST_BYTES)
     return raw.decode("utf-8", errors="replace")
@@ -260,12 +259,12 @@ def _fetched(name: str) -> str:
 def _remedy() -> str:
     return (
         f"put train.csv and test.csv (with the header {HEADER}) into a folder adult/ "
-        f"and set {VARIABLE} to the folder that holds it"
+        f"and set {VARIABLE} to its parent folder"
     )
 
 
 def _write(place: Path, text: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     place.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(dir=place.parent, prefix=place.name)
     try:
@@ -277,14 +276,14 @@ def _write(place: Path, text: bytes) -> None:
         raise
 
 
-def _rows(place: Path) -> list[list[str]]:
+def _read_rows(place: Path) -> list[list[str]]:
     with place.open(newline="", encoding="utf-8") as file:
         header, *rows = [row for row in csv.reader(file) if row] or [[]]
     if tuple(header) != COLUMNS:
-        raise DataError(f"{place} does not begin with the header of UCI Adult; it must read {HEADER}")
+        raise DataError(f"{place} does not begin with the header of UCI Adult; the first line must be {HEADER}")
     for number, row in enumerate(rows, start=2):
         if len(row) != len(COLUMNS):
-            raise DataError(f"{place}, line {number}: {len(row)} values where {len(COLUMNS)} belong")
+            raise DataError(f"{place}, line {number}: the line has {len(row)} values instead of {len(COLUMNS)}")
     return rows
 
 
@@ -293,7 +292,7 @@ def _column(name: str, texts: Sequence[str]) -> Column:
         try:
             return Column(np.array([int(text) for text in texts], dtype=np.int64))
         except ValueError as problem:
-            raise DataError(f"column {name!r} of UCI Adult must hold whole numbers: {problem}") from problem
+            raise DataError(f"column {name!r} of UCI Adult must contain whole numbers only: {problem}") from problem
     categories = tuple(sorted(set(texts) - {MISSING}))
     codes = {text: code for code, text in enumerate(categories)}
     return Column(np.array([codes.get(text, -1) for text in texts], dtype=np.int32), categories)

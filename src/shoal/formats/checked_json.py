@@ -1,6 +1,6 @@
-"""Read saved JSON files back: every value is checked before anything is computed from it.
+"""Read saved JSON files and check every value before it is used.
 
-A file in the owner's folder may be damaged or changed on purpose, and kernels check no bounds. All faults are `DataError`.
+A file in the owner folder may be damaged or manipulated, and kernels do not check bounds. Every fault raises `DataError`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from shoal.errors import DataError
 
-MOST = 2**28  # elements of one array: larger ones are refused before they are unpacked
-LISTED = 20_000  # longer arrays are packed: nobody reads a list of so many numbers
+MOST_NUMBERS = 2**28  # in one array; larger arrays are rejected before they are unpacked
+LONGEST_LIST = 20_000  # longer arrays are saved as packed bytes
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 WORDS = {
     dict: "an object",
@@ -34,41 +34,41 @@ WORDS = {
 
 @contextmanager
 def report_damage(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever a damaged file causes into a `DataError` that names the file."""
+    """Turn every error that a damaged file causes into a `DataError` that names the file."""
     try:
         yield
     except OSError as error:
         raise DataError(f"cannot read the {what} {str(path)!r}: {error.strerror or error}") from error
     except DAMAGE as error:
-        reason = _reason(error)
-        raise DataError(f"the {what} {str(path)!r} is damaged: {reason}; restore the owner's folder") from error
+        reason = _explain(error)
+        raise DataError(f"the {what} {str(path)!r} is damaged: {reason}. Restore the folder from a backup.") from error
 
 
-def _reason(error: Exception) -> str:
+def _explain(error: Exception) -> str:
     if isinstance(error, RecursionError):
-        return "it is nested too deeply"
+        return "the file is nested too deeply"
     if isinstance(error, MemoryError):
-        return "its content does not fit in memory"
+        return "the content does not fit in memory"
     if isinstance(error, ValueError):
         return str(error)
     return f"{type(error).__name__}: {error}"
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """The JSON object in a text."""
-    found = json.loads(text)
-    require(isinstance(found, dict), "it holds no JSON object")
-    return dict(found)
+    """Parse a text that must be a JSON object."""
+    content = json.loads(text)
+    require(isinstance(content, dict), "the file contains no JSON object")
+    return dict(content)
 
 
 def require(holds: bool | np.bool_, text: str) -> None:
-    """Raise `DataError` with this text unless the condition holds."""
+    """Raise `DataError` with this text if the condition does not hold."""
     if not holds:
         raise DataError(text)
 
 
 def member(found: Any, name: str, kind: type) -> Any:
-    """The value of a key in a JSON object, which must be of this kind; a whole number is also a number."""
+    """Return the value of a key in a JSON object and check its type; an integer is accepted as a number."""
     require(isinstance(found, Mapping) and name in found, f"the key {name!r} is missing")
     value = found[name]
     fits = type(value) is kind or (kind is float and type(value) is int)
@@ -77,40 +77,41 @@ def member(found: Any, name: str, kind: type) -> Any:
 
 
 def objects(found: Any, name: str) -> list[dict[str, Any]]:
-    """A list of JSON objects."""
+    """Return the value of a key, which must be a list of JSON objects."""
     listed: list[dict[str, Any]] = member(found, name, list)
     require(all(type(entry) is dict for entry in listed), f"{name!r} must be a list of objects")
     return listed
 
 
 def texts(found: Any, name: str) -> tuple[str, ...]:
-    """A list of texts."""
+    """Return the value of a key, which must be a list of texts."""
     listed = member(found, name, list)
     require(all(type(entry) is str for entry in listed), f"{name!r} must be a list of texts")
     return tuple(listed)
 
 
 def texts_or_null(found: Any, name: str) -> tuple[str | None, ...]:
-    """A list of texts, null for a missing value."""
+    """Return the value of a key, which must be a list of texts, with null for a missing value."""
     listed = member(found, name, list)
     require(all(entry is None or type(entry) is str for entry in listed), f"{name!r} must be a list of texts or null")
     return tuple(listed)
 
 
 def array(found: Any, name: str, kind: type[np.generic], shape: tuple[int | None, ...]) -> NDArray[Any]:
-    """An array that `array_to_json` wrote, a list or packed bytes; None in ``shape`` stands for any length. No NaN."""
+    """Return an array that `array_to_json` wrote as a list or packed bytes. None in ``shape`` allows any length. No NaN."""
     require(isinstance(found, Mapping) and name in found, f"the key {name!r} is missing")
-    given = found[name]
-    made = _unpack(given, name, kind, shape) if isinstance(given, Mapping) else _from_list(given, name, kind, shape)
-    _require_shape(name, made.shape, shape)
-    require(kind is not np.float64 or not np.isnan(made).any(), f"{name!r} holds NaN")
-    return made
+    content = found[name]
+    read = _unpack if isinstance(content, Mapping) else _from_list
+    values = read(content, name, kind, shape)
+    _require_shape(name, values.shape, shape)
+    require(kind is not np.float64 or not np.isnan(values).any(), f"{name!r} contains NaN")
+    return values
 
 
-def _require_shape(name: str, given: tuple[int, ...], shape: tuple[int | None, ...]) -> None:
-    fits = len(given) == len(shape) and all(want in (None, size) for size, want in zip(given, shape, strict=True))
-    wanted = " x ".join("any" if size is None else str(size) for size in shape)
-    require(fits, f"{name!r} must have the shape {wanted}")
+def _require_shape(name: str, actual: tuple[int, ...], shape: tuple[int | None, ...]) -> None:
+    fits = len(actual) == len(shape) and all(want in (None, size) for size, want in zip(actual, shape, strict=True))
+    required = " x ".join("any" if size is None else str(size) for size in shape)
+    require(fits, f"{name!r} must have the shape {required}")
 
 
 def _from_list(given: Any, name: str, kind: type[np.generic], shape: tuple[int | None, ...]) -> NDArray[Any]:
@@ -122,46 +123,52 @@ def _from_list(given: Any, name: str, kind: type[np.generic], shape: tuple[int |
         require(all(len(row) == size[1] for row in given), f"{name!r} has rows of different lengths")
         given = [value for row in given for value in row]
     if kind is np.float64:
-        require(all(type(v) in (int, float) or v in ("inf", "-inf") for v in given), f"{name!r} must hold numbers")
+        require(
+            all(type(v) in (int, float) or v in ("inf", "-inf") for v in given), f"{name!r} must contain numbers only"
+        )
         return np.array([float(v) for v in given], kind).reshape(size)
-    require(all(type(v) is int for v in given), f"{name!r} must hold whole numbers")
+    require(all(type(v) is int for v in given), f"{name!r} must contain whole numbers only")
     _require_range(name, min(given, default=0), max(given, default=0), kind)
     return np.array(given, kind).reshape(size)
 
 
 def _unpack(given: Mapping[str, Any], name: str, kind: type[np.generic], shape: tuple[int | None, ...]) -> NDArray[Any]:
     size = member(given, "shape", list)
-    require(all(type(n) is int and n >= 0 for n in size), f"the shape of {name!r} must hold whole numbers from 0 up")
+    require(all(type(n) is int and n >= 0 for n in size), f"the shape of {name!r} must be whole numbers of at least 0")
     _require_shape(name, tuple(size), shape)
-    require(math.prod(size) <= MOST, f"{name!r} claims more than {MOST:,} numbers")
+    require(math.prod(size) <= MOST_NUMBERS, f"{name!r} has more than {MOST_NUMBERS:,} numbers")
     type_ = member(given, "type", str)
     allowed = ("<f8",) if kind is np.float64 else ("<i4", "<i8")
     require(type_ in allowed, f"the type of {name!r} must be one of {', '.join(allowed)}")
     expected = math.prod(size) * np.dtype(type_).itemsize
     unpacker = zlib.decompressobj()
-    try:  # one byte more than the shape allows shows that there is too much
+    try:  # unpack at most one byte more than the shape allows, to detect surplus data
         content = unpacker.decompress(base64.b64decode(member(given, "packed", str), validate=True), expected + 1)
     except (ValueError, zlib.error):
         raise DataError(f"{name!r} cannot be unpacked") from None
-    whole = unpacker.eof and not unpacker.unused_data
-    require(whole and len(content) == expected, f"{name!r} holds more or fewer numbers than its shape says")
-    found = np.frombuffer(content, np.dtype(type_)).reshape(size)
-    if found.size and found.dtype != np.dtype(kind):
-        _require_range(name, int(found.min()), int(found.max()), kind)
-    return found.astype(kind)
+    is_complete = unpacker.eof and not unpacker.unused_data
+    fits = is_complete and len(content) == expected
+    require(fits, f"the number of values of {name!r} differs from its shape")
+    values = np.frombuffer(content, np.dtype(type_)).reshape(size)
+    if values.size and values.dtype != np.dtype(kind):
+        _require_range(name, int(values.min()), int(values.max()), kind)
+    return values.astype(kind)
 
 
 def _require_range(name: str, low: int, high: int, kind: type[np.generic]) -> None:
     limits = np.iinfo(np.dtype(kind))
-    require(limits.min <= low and high <= limits.max, f"{name!r} holds a number that is too large")
+    require(
+        limits.min <= low and high <= limits.max,
+        f"{name!r} contains a number outside the range of {np.dtype(kind).name}",
+    )
 
 
 def array_to_json(values: NDArray[Any]) -> Any:
-    """An array for JSON: a list (infinity as text, whole numbers as such), or its bytes where it is long.
+    """Convert an array to JSON: a list with infinity as text and whole numbers as integers, or packed bytes if it is long.
 
-    `array` reads it.
+    `array` reads the result.
     """
-    if len(values) > LISTED or values.size > LISTED:
+    if len(values) > LONGEST_LIST or values.size > LONGEST_LIST:
         packed = base64.b64encode(zlib.compress(np.ascontiguousarray(values).tobytes(), 1)).decode("ascii")
         return {"shape": list(values.shape), "type": values.dtype.newbyteorder("<").str, "packed": packed}
     if values.ndim == 2:

@@ -1,4 +1,4 @@
-"""Names of the two columns that ``write="lo-hi"`` publishes for one number: the lower and the upper end."""
+"""Names of the two columns that ``write="lo-hi"`` publishes for a numeric column: the lower and the upper end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 
 def pair_names(column: str) -> tuple[str, str]:
-    """The names of the lower and the upper end.
+    """The names of the columns with the lower and the upper end.
 
     >>> pair_names("age")
     ('age_lo', 'age_hi')
@@ -15,7 +15,7 @@ def pair_names(column: str) -> tuple[str, str]:
 
 
 def published_names(column: str, published: Collection[str]) -> tuple[str, ...]:
-    """The published columns that show a column: itself where it is published, else the pair of its ends.
+    """The published columns of a quasi-identifier: the column itself if it is published, otherwise the pair of its ends.
 
     >>> published_names("age", ["age"]), published_names("age", ["age_lo", "age_hi"])
     (('age',), ('age_lo', 'age_hi'))

@@ -1,4 +1,4 @@
-"""Dates and moments as text, and back. A moment is a number of seconds since 1970-01-01."""
+"""Format and parse dates and times, as seconds since 1970-01-01."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 
 def parse_date(text: str) -> float | None:
-    """Seconds since 1970-01-01, or None; a moment with a zone is taken as its own clock shows it."""
+    """Parse an ISO date or time to seconds since 1970-01-01; None if invalid. A time zone is ignored: local time counts."""
     text = text.strip()
-    if len(text) < 10 or text[4] != "-":  # no week dates, no dates without dashes
+    if len(text) < 10 or text[4] != "-":  # week dates and dates without dashes are not accepted
         return None
     try:
         moment = datetime.fromisoformat(text)
@@ -20,7 +20,7 @@ def parse_date(text: str) -> float | None:
 
 
 def format_date(seconds: float) -> str:
-    """A moment given in seconds since 1970-01-01, without the time of day where it is midnight.
+    """Format seconds since 1970-01-01 as a date, with the time of day if it is not midnight.
 
     >>> format_date(0.0), format_date(3600.0)
     ('1970-01-01', '1970-01-01T01:00:00')

@@ -1,19 +1,19 @@
-"""Spreadsheet formulas in CSV text: escaped by an apostrophe, and restored."""
+"""Escape spreadsheet formulas in CSV text by an apostrophe, and restore the text."""
 
 from __future__ import annotations
 
 import re
 
-APOSTROPHE, SIGNS = "'", "=+-@\t\r"  # spreadsheets run what begins with a sign; before TAB and CR they look further
-FORMULA = r"^'*[=+\-@\t\r](?s:.)"  # these two mean the same to Python and to Arrow
+APOSTROPHE, SIGNS = "'", "=+-@\t\r"  # first characters of a formula; spreadsheet programs skip TAB and CR
+FORMULA = r"^'*[=+\-@\t\r](?s:.)"  # Python and Arrow interpret both patterns alike
 DECIMAL = r"^'*[ \t\r]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t\r\n]*$"
 
 
 def escape_formula(text: str) -> str:
-    """A text as it stands in a CSV file: with an apostrophe before it where a spreadsheet program would run it as a formula.
+    """Put an apostrophe before a text that a spreadsheet program would run as a formula.
 
-    A formula begins with ``=``, ``+``, ``-``, ``@``, TAB or CR, is longer than one character and does not read as a number.
-    Apostrophes before it belong to the text, so it gets another one, and `restore_formula` is exact.
+    A formula begins with ``=``, ``+``, ``-``, ``@``, TAB or CR, is longer than one character and is not a number. A formula
+    that already begins with apostrophes gets one more, so that `restore_formula` is exact.
 
     >>> [escape_formula(text) for text in ("=1+1", "'=1+1", "-5", "-", "a=b")]
     ["'=1+1", "''=1+1", '-5', '-', 'a=b']
@@ -22,7 +22,7 @@ def escape_formula(text: str) -> str:
 
 
 def restore_formula(text: str) -> str:
-    """The text that stands in a CSV file: the apostrophe before a formula is gone.
+    """Remove the apostrophe that `escape_formula` put before a formula.
 
     >>> [restore_formula(text) for text in ("'=1+1", "''=1+1", "'-5", "=1+1", "'tis")]
     ['=1+1', "'=1+1", "'-5", '=1+1', "'tis"]

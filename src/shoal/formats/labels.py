@@ -1,8 +1,8 @@
-"""Text of published labels: writing and reading in one place.
+"""Format and parse published labels.
 
-A tight range is ``[20, 36]``, a cut ``[20, 40)``, a set ``{a, b}``, a branch ``{clerk … nurse}``, the root ``*``; a single
-value is written as itself. Labels of other tools are read too: ``20-40``, ``>=90``, ``<18``, ``4790*``. A label may come from
-anybody, so reading takes time linear in its length: plain string operations, no regular expression that backtracks.
+A tight range is ``[20, 36]``, a half-open interval ``[20, 40)``, a set ``{a, b}``, a branch ``{clerk … nurse}``, the root
+``*``; a single value is written as itself. Labels of other tools are parsed too: ``20-40``, ``>=90``, ``<18``, ``4790*``.
+Labels may be untrusted input, so parsing takes time linear in their length and uses no regular expression that backtracks.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ ROOT = "*"
 PERIOD = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d{2}))?")
 SIGNS = {">=": ">", "≥": ">", ">": ">", "<=": "<", "≤": "<", "<": "<"}  # the longer sign first
 SEPARATORS = ("–", "..", "-")  # between two numbers
-MOST_MARKS = 5  # dashes or points in a range of two numbers: the separator, and those of the numbers themselves
+MOST_MARKS = 5  # dashes or points in a range of two numbers: in the separator and in the numbers
 DAY = 86400.0
-STEPS = 30  # characters compared in reading a set, for each of its own, at most
-SPARE = 100_000  # more of them, so that short sets can be tried in many ways
-LOOK = 10  # characters that one look into a dictionary counts for
+# The work to parse a set is bounded: at most STEPS comparisons of a character per character of the label, and SPARE more for
+# short labels. A dictionary lookup counts as LOOKUP comparisons.
+STEPS, SPARE, LOOKUP = 30, 100_000, 10
 
 
-def range_text(lo: float, hi: float, text: Callable[[float], str] = format_number) -> str:
-    """A tight range, both ends taken by records.
+def format_range(lo: float, hi: float, text: Callable[[float], str] = format_number) -> str:
+    """Format a tight range: both ends are values of records.
 
-    >>> range_text(20, 36), range_text(20, 20)
+    >>> format_range(20, 36), format_range(20, 20)
     ('[20, 36]', '20')
     """
     return text(lo) if lo == hi else f"[{text(lo)}, {text(hi)}]"
 
 
-def ends_text(lo: str | None, hi: str | None) -> str | None:
-    """A range by the texts of its ends, as two published columns have them; without ends it is the root.
+def format_ends(lo: str | None, hi: str | None) -> str | None:
+    """Format a range from the texts of its ends, which two columns publish; without ends the result is the root.
 
-    >>> ends_text("20", "36"), ends_text("20", "20"), ends_text(None, None)
+    >>> format_ends("20", "36"), format_ends("20", "20"), format_ends(None, None)
     ('[20, 36]', '20', '*')
     """
     if lo is None and hi is None:
@@ -46,29 +46,29 @@ def ends_text(lo: str | None, hi: str | None) -> str | None:
     return lo if lo == hi else f"[{lo}, {hi}]"
 
 
-def branch_text(first: Any, last: Any) -> str:
-    """A branch of neighbouring values, by the first and the last of them.
+def format_branch(first: Any, last: Any) -> str:
+    """Format a branch of neighbouring values by its first and last value.
 
-    >>> branch_text(20.0, 36.0), branch_text("clerk", "nurse")
+    >>> format_branch(20.0, 36.0), format_branch("clerk", "nurse")
     ('[20, 36]', '{clerk … nurse}')
     """
-    return f"{{{first} … {last}}}" if isinstance(first, str) else range_text(first, last)
+    return f"{{{first} … {last}}}" if isinstance(first, str) else format_range(first, last)
 
 
-def cut_text(lo: float, hi: float, text: Callable[[float], str] = format_number) -> str:
-    """An interval of a cut, without its upper end; an end at infinity is open.
+def format_interval(lo: float, hi: float, text: Callable[[float], str] = format_number) -> str:
+    """Format a half-open interval, without its upper end; an infinite end is open.
 
-    >>> cut_text(20, 40), cut_text(float("-inf"), 20), cut_text(40, float("inf"))
+    >>> format_interval(20, 40), format_interval(float("-inf"), 20), format_interval(40, float("inf"))
     ('[20, 40)', '(-inf, 20)', '[40, inf)')
     """
     left = "(-inf" if lo == float("-inf") else f"[{text(lo)}"
     return f"{left}, {'inf' if hi == float('inf') else text(hi)})"
 
 
-def set_text(values: Iterable[str | None]) -> str | None:
-    """A set of values; a single one stands plain.
+def format_set(values: Iterable[str | None]) -> str | None:
+    """Format a set of values; a set of one value is the value itself.
 
-    >>> set_text(["b", "a"]), set_text(["a"])
+    >>> format_set(["b", "a"]), format_set(["a"])
     ('{b, a}', 'a')
     """
     listed = list(values)
@@ -78,7 +78,7 @@ def set_text(values: Iterable[str | None]) -> str | None:
 
 
 def read_range(label: str, *, dates: bool = False) -> tuple[float, float] | None:
-    """The two ends that a label of numbers (or dates, in seconds since 1970-01-01) names; an open end is infinite.
+    """Parse the two ends of a range of numbers (or dates, in seconds since 1970-01-01); an open end is infinite.
 
     >>> read_range("[20, 40)"), read_range("20-40"), read_range("36"), read_range(">=90"), read_range("young")
     ((20.0, 40.0), (20.0, 40.0), (36.0, 36.0), (90.0, inf), None)
@@ -89,53 +89,53 @@ def read_range(label: str, *, dates: bool = False) -> tuple[float, float] | None
     if single is not None:
         return (single, single) if isfinite(single) else None
     if dates and (period := PERIOD.fullmatch(text)):
-        return _period(int(period["year"]), int(period["month"] or 0))
-    ends = _in_brackets(text)
+        return _period_ends(int(period["year"]), int(period["month"] or 0))
+    ends = _split_brackets(text)
     if ends is not None:
-        lo, hi = (_end(end, parse) for end in ends)
+        lo, hi = (_parse_end(end, parse) for end in ends)
         return (lo, hi) if lo is not None and hi is not None and lo <= hi else None
-    return _open_range(text, parse) or (None if dates else _dashed_range(text))
+    return _parse_open_range(text, parse) or (None if dates else _parse_dashed_range(text))
 
 
 def read_ranges(label: str, *, dates: bool = False) -> tuple[float, float] | None:
-    """The smallest and the largest end of a range, or of all members of a set such as ``{20, 36}``.
+    """Parse the smallest and the largest end of a range, or of all members of a set such as ``{20, 36}``.
 
     >>> read_ranges("{20, 36, 28}"), read_ranges("[20, 36]"), read_ranges("{20, young}")
     ((20.0, 36.0), (20.0, 36.0), None)
     """
     members = label[1:-1].split(",") if label.startswith("{") and label.endswith("}") else [label]
     ends = [read_range(member, dates=dates) for member in members]
-    known = [end for end in ends if end is not None]
-    if len(known) < len(ends):
+    valid = [end for end in ends if end is not None]
+    if len(valid) < len(ends):
         return None
-    return min(lo for lo, _ in known), max(hi for _, hi in known)
+    return min(lo for lo, _ in valid), max(hi for _, hi in valid)
 
 
 def is_half_open(label: str) -> bool:
-    """Whether a range is written without its upper end, as ``[20, 40)``."""
+    """Whether a range excludes its upper end, as ``[20, 40)``."""
     return label.strip().endswith(")")
 
 
 def read_branch(label: str) -> tuple[str, str] | None:
-    """The first and the last value of a branch such as ``{clerk … nurse}``; None for other labels.
+    """Parse the first and the last value of a branch such as ``{clerk … nurse}``; None for other labels.
 
     >>> read_branch("{clerk … nurse}"), read_branch("{clerk, nurse}")
     (('clerk', 'nurse'), None)
     """
-    first, sign, last = label[1:-1].partition(" … ")
-    return (first, last) if sign and label.startswith("{") and label.endswith("}") else None
+    first, separator, last = label[1:-1].partition(" … ")
+    return (first, last) if separator and label.startswith("{") and label.endswith("}") else None
 
 
-def _in_brackets(text: str) -> tuple[str, str] | None:
-    """The two texts in brackets, separated by the first comma or semicolon."""
+def _split_brackets(text: str) -> tuple[str, str] | None:
+    """Split a text in brackets at the first comma or semicolon."""
     if text[:1] not in ("[", "(") or text[-1:] not in ("]", ")"):
         return None
     place = min((place for place in map(text.find, ",;") if place > 0), default=None)
     return None if place is None else (text[1:place].strip(), text[place + 1 : -1].strip())
 
 
-def _open_range(text: str, parse: Callable[[str], float | None]) -> tuple[float, float] | None:
-    """A range with one end, such as ``>=90`` or ``90+``."""
+def _parse_open_range(text: str, parse: Callable[[str], float | None]) -> tuple[float, float] | None:
+    """Parse a range with one end, such as ``>=90`` or ``90+``."""
     sign = next((sign for sign in SIGNS if text.startswith(sign)), None)
     if sign is None and not text.endswith("+"):
         return None
@@ -145,8 +145,8 @@ def _open_range(text: str, parse: Callable[[str], float | None]) -> tuple[float,
     return (float("-inf"), end) if sign and SIGNS[sign] == "<" else (end, float("inf"))
 
 
-def _dashed_range(text: str) -> tuple[float, float] | None:
-    """Two numbers with a separator between them. The number of attempts is bounded, and each takes linear time."""
+def _parse_dashed_range(text: str) -> tuple[float, float] | None:
+    """Parse two numbers with a separator. The number of attempts is bounded, and each takes linear time."""
     for separator in SEPARATORS:
         place = text.rfind(separator) if text.count(separator[0]) <= MOST_MARKS else -1
         while place > 0:
@@ -157,12 +157,12 @@ def _dashed_range(text: str) -> tuple[float, float] | None:
     return None
 
 
-def _end(text: str, parse: Callable[[str], float | None]) -> float | None:
+def _parse_end(text: str, parse: Callable[[str], float | None]) -> float | None:
     return float(text) if text.lower() in ("inf", "-inf", "+inf") else parse(text)
 
 
-def _period(year: int, month: int) -> tuple[float, float] | None:
-    """A month, or a year where the month is 0: from its first moment to the last day."""
+def _period_ends(year: int, month: int) -> tuple[float, float] | None:
+    """The first and the last day of a month, or of a year if the month is 0."""
     if month > 12:
         return None
     first = parse_date(f"{year:04d}-{month or 1:02d}-01")
@@ -172,10 +172,10 @@ def _period(year: int, month: int) -> tuple[float, float] | None:
 
 
 def read_set(label: str, known: Sequence[str | None]) -> list[str | None] | None:
-    """The values of a set such as ``{a, b}``, which may hold commas themselves; None where it is no set of known values.
+    """Parse the values of a set such as ``{a, b}``; None if the label is not a set of known values.
 
-    Where a set can be read in several ways, the one with most values is meant: a single value stands without braces. A
-    missing value is written ``?``. The work is bounded by the length of the label; None where that does not suffice.
+    Values may contain commas. If a label can be parsed in several ways, the result has the most values, because a single value
+    has no braces. A missing value is written ``?``. The work is bounded by the length of the label; None beyond the bound.
 
     >>> read_set("{a, b, c}", ["a", "b, c"]), read_set("{a, b}", ["a", "b", "a, b"])
     (['a', 'b, c'], ['a', 'b'])
@@ -187,26 +187,26 @@ def read_set(label: str, known: Sequence[str | None]) -> list[str | None] | None
     names: dict[str, list[str | None]] = {}
     for value in known:
         names.setdefault("?" if value is None else value, []).append(value)
-    inside = max((name.count(",") for name in names), default=0)  # commas that one name may hold
+    inside = max((name.count(",") for name in names), default=0)  # commas that one name may contain
     if text.count(",") > sum(name.count(",") + 1 for name in names):
-        return None  # more commas than all known values have together, and none occurs twice
-    # A name may end at a comma, and the next one begins behind it.
+        return None  # more commas than in a set of all known values
+    # A name may end at every comma; the next name begins after the comma.
     commas = [*re.finditer(r",\s*", text)]
     ends = [*(comma.start() for comma in commas), len(text)]
     begins = [0, *(comma.end() for comma in commas)]
     left = STEPS * len(text) + SPARE
 
     def options(first: int) -> Iterator[tuple[int, str | None]]:
-        """The names that begin at a place, the shortest first, each with the place behind it."""
+        """The names that begin at a position, the shortest first, each with the position after it."""
         nonlocal left
         for last in range(first, min(first + inside + 1, len(ends))):
-            left -= ends[last] - begins[first] + LOOK
+            left -= ends[last] - begins[first] + LOOKUP
             if left < 0:
                 return
             name = text[begins[first] : ends[last]]
             yield from ((last + 1, v) for v in names.get(name, ()) if v not in chosen)
 
-    # Names are tried from the shortest on, and taken back where the rest cannot be read.
+    # Backtracking: try the shortest name first and drop it if the rest cannot be parsed.
     chosen: dict[str | None, None] = {}
     ways = [options(0)]
     while ways and left >= 0:
@@ -223,17 +223,17 @@ def read_set(label: str, known: Sequence[str | None]) -> list[str | None] | None
     return None
 
 
-def masked(label: str, known: Sequence[str | None]) -> list[int]:
-    """The places of the known values that a masked label such as ``4790*`` may stand for.
+def match_mask(label: str, known: Sequence[str | None]) -> list[int]:
+    """The positions of the known values that a masked label such as ``4790*`` covers.
 
-    >>> masked("47*", ["479", "478", "4790", None])
+    >>> match_mask("47*", ["479", "478", "4790", None])
     [0, 1]
     """
     if "*" not in label:
         return []
-    fixed = [(i, sign) for i, sign in enumerate(label) if sign != "*"]
-    alike = [(place, value) for place, value in enumerate(known) if value is not None and len(value) == len(label)]
-    places = [place for place, value in alike if all(value[i] == sign for i, sign in fixed)]
-    if places or not label.endswith("*"):
-        return places
+    fixed = [(i, char) for i, char in enumerate(label) if char != "*"]
+    as_long = [(code, value) for code, value in enumerate(known) if value is not None and len(value) == len(label)]
+    codes = [code for code, value in as_long if all(value[i] == char for i, char in fixed)]
+    if codes or not label.endswith("*"):
+        return codes
     return [i for i, value in enumerate(known) if value is not None and value.startswith(label.rstrip("*"))]

@@ -1,4 +1,4 @@
-"""Normalized text: the spellings of one value have one text."""
+"""Normalize texts, so that all spellings of a value become one text."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import cached_property
 
-INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff"  # characters without width; they are trimmed like spaces
+INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff"  # zero-width characters, trimmed like spaces
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d{1,4})?")
-PLAIN = 30  # digits up to which a number is written without an exponent
+PLAIN = 30  # numbers with fewer digits are written without an exponent
 
 
 @dataclass(frozen=True)
 class Normalizer:
     """Maps the spellings of a value to one text: trimmed, Unicode NFKC, case folded, numbers by their value.
 
-    The words of ``missing`` become the empty text, in any spelling.
+    All spellings of the texts in ``missing`` become the empty text.
 
     >>> normal = Normalizer(("", "N/A"))
     >>> [normal(text) for text in ("HIV ", "hiv", "01", "1e0", "n/a", " ")]
@@ -28,17 +28,17 @@ class Normalizer:
 
     @cached_property
     def _missing(self) -> frozenset[str]:
-        return frozenset(map(_normal_text, self.missing))
+        return frozenset(map(_normalize_text, self.missing))
 
     def __call__(self, text: str) -> str:
-        """The one text of a value."""
-        found = _normal_text(text)
-        return "" if found in self._missing else found
+        """Return the normalized text of a value."""
+        normal = _normalize_text(text)
+        return "" if normal in self._missing else normal
 
 
-def _normal_text(text: str) -> str:
+def _normalize_text(text: str) -> str:
     before = None
-    while text != before:  # folding and trimming can uncover more to normalize
+    while text != before:  # case folding and trimming may require another pass
         before = text
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).strip().strip(INVISIBLE)
     if NUMBER.fullmatch(text) is None:

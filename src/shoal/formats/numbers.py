@@ -1,15 +1,15 @@
-"""Numbers as text, and back."""
+"""Format and parse numbers."""
 
 from __future__ import annotations
 
 import math
 
-EXACT = 2.0**53  # whole numbers below it are exact in floating point
+EXACT = 2.0**53  # integers below 2^53 are exact in floating point
 PLAIN = range(-6, 10)  # decimal exponents that are written without "e", as Arrow does
 
 
 def parse_number(text: str) -> float | None:
-    """The number that a text stands for, or None."""
+    """Parse a number; None if the text is not a number."""
     try:
         return None if "_" in text else float(text)
     except ValueError:
@@ -17,7 +17,7 @@ def parse_number(text: str) -> float | None:
 
 
 def format_number(value: float) -> str:
-    """The shortest text that reads back as the same number, as Arrow writes it.
+    """The shortest text that parses to the same number, in the notation of Arrow.
 
     >>> format_number(36.0), format_number(0.1), format_number(-0.0), format_number(2.5e10 + 0.5)
     ('36', '0.1', '0', '2.50000000005e+10')
@@ -38,6 +38,6 @@ def format_number(value: float) -> str:
 
 
 def _with_point(digits: str, whole: int) -> str:
-    """Digits with a decimal point behind the first ``whole`` of them."""
+    """Insert a decimal point after the first ``whole`` digits."""
     digits = digits.ljust(whole, "0")
     return digits if len(digits) == whole else f"{digits[:whole]}.{digits[whole:]}"

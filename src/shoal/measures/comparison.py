@@ -14,7 +14,7 @@ from shoal.encoding.equivalence_classes import PublishedTable, read_published_gr
 from shoal.engines import AS_PUBLISHED, Engine, GroupColumn, open_data
 from shoal.errors import DataError
 from shoal.formats.column_pairs import pair_names
-from shoal.formats.labels import ends_text
+from shoal.formats.labels import format_ends
 from shoal.measures import THRESHOLD, Measures, PublishedColumn, PublishedGroups, SensitiveFigures, compute_measures
 from shoal.policy import Policy
 from shoal.recoding.grouping import Grouping
@@ -81,7 +81,7 @@ def _labels(released: Engine, name: str, policy: Policy) -> tuple[list[str | Non
     ends = Policy(quasi=dict.fromkeys((low, high), "categorical"), missing=policy.missing)
     groups, text = read_published_groups(released, ends)
     pairs = [(text[low][lo], text[high][hi]) for lo, hi in groups.quasi]
-    labels = [ends_text(lo, hi) for lo, hi in pairs]
+    labels = [format_ends(lo, hi) for lo, hi in pairs]
     return labels, groups.size
 
 

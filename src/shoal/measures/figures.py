@@ -125,7 +125,7 @@ class SensitiveFigures:
             alone = np.bincount(group, minlength=len(size)) == 1
             certain |= alone
             equal += float(size[alone].sum())
-            harmful = np.array(policy.harmful(name, groups.labels[groups.sensitive.index(name)]), bool)
+            harmful = np.array(policy.flag_truly_sensitive(name, groups.labels[groups.sensitive.index(name)]), bool)
             known = np.zeros(len(size), bool)
             known[group] = harmful[code]
             grave += float(size[alone & known].sum())

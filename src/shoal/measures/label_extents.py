@@ -12,7 +12,7 @@ from shoal.arrays import Int64Array
 from shoal.encoding.attributes import Attribute
 from shoal.errors import DataError, list_some
 from shoal.formats.dates import parse_date
-from shoal.formats.labels import ROOT, is_half_open, masked, read_branch, read_range, read_ranges, read_set
+from shoal.formats.labels import ROOT, is_half_open, match_mask, read_branch, read_range, read_ranges, read_set
 from shoal.formats.numbers import parse_number
 
 
@@ -98,7 +98,7 @@ class _Categories:
             codes, part = np.arange(tree.lo[node], tree.hi[node] + 1), float(tree.share[node])
         else:
             listed = read_set(label, tree.leaves)
-            found = masked(label, tree.leaves) if listed is None else [self.leaf[v] for v in listed]
+            found = match_mask(label, tree.leaves) if listed is None else [self.leaf[v] for v in listed]
             found = found or self._run(label) or self._between(label)
             if not found:
                 return None

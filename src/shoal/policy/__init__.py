@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from shoal.policy.columns import QuasiIdentifier
-from shoal.policy.policy import READ_AS, Policy, policy_of
+from shoal.policy.policy import READ_AS, Policy, parse_policy
 
-__all__ = ["READ_AS", "Policy", "QuasiIdentifier", "policy_of"]
+__all__ = ["READ_AS", "Policy", "QuasiIdentifier", "parse_policy"]

@@ -1,4 +1,4 @@
-"""What a policy says of one quasi-identifier: its kind and how its values may be generalized."""
+"""The policy of one quasi-identifier: its kind and how its values may be generalized."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from shoal.taxonomy import PARTS, WORDS, Taxonomy, TreeBuilder, parse_tree_build
 __all__ = ["KINDS", "PARTS", "QuasiIdentifier"]
 
 KINDS = ("numeric", "categorical", "date")
-FITTING = {
+KINDS_OF = {
     "taxonomy": ("categorical",),
     "mask": ("categorical",),
     "balanced": ("categorical", "numeric"),
@@ -32,13 +32,13 @@ FITTING = {
     "widths": ("numeric",),
     "boundaries": ("numeric",),
 }
-LEVELLED = ("taxonomy", "mask", "balanced")  # what may be said of their levels; the others list theirs
+WITH_LEVELS = ("taxonomy", "mask", "balanced")  # keys that 'keep', 'skip' and 'by' apply to
 
 Kind = Literal["numeric", "categorical", "date"]
 Part = Literal["day", "week", "month", "quarter", "year", "decade"]
 
 
-def _tree(value: Any) -> Taxonomy:
+def _parse_taxonomy(value: Any) -> Taxonomy:
     if isinstance(value, Taxonomy):
         return value
     if isinstance(value, (str, Path)):
@@ -48,7 +48,7 @@ def _tree(value: Any) -> Taxonomy:
 
 Tree = Annotated[
     Taxonomy,
-    BeforeValidator(_tree),
+    BeforeValidator(_parse_taxonomy),
     PlainSerializer(lambda tree: tree.to_nested(), return_type=dict[str, Any]),
     WithJsonSchema(
         {
@@ -60,54 +60,54 @@ Tree = Annotated[
 ]
 
 
-def _lists(value: Any) -> Any:
-    """One list of boundaries stands for a list of lists."""
+def _nest_boundaries(value: Any) -> Any:
+    """Accept a single list of boundaries instead of a list of lists."""
     flat = isinstance(value, (list, tuple)) and not any(isinstance(v, (list, tuple)) for v in value)
     return [value] if flat else value
 
 
-def _plain(number: float) -> int | float:
+def _simplify(number: float) -> int | float:
     return int(number) if float(number).is_integer() else number
 
 
-def _plain_lists(levels: tuple[tuple[float, ...], ...]) -> Any:
-    plain = [[_plain(v) for v in ends] for ends in levels]
-    return plain[0] if len(plain) == 1 else plain
+def _simplify_boundaries(levels: tuple[tuple[float, ...], ...]) -> Any:
+    simple = [[_simplify(v) for v in ends] for ends in levels]
+    return simple[0] if len(simple) == 1 else simple
 
 
-Number = Annotated[float, PlainSerializer(_plain)]
+Number = Annotated[float, PlainSerializer(_simplify)]
 Fanout = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 2})]
 _NUMBERS = {"type": "array", "items": {"type": "number"}, "minItems": 1}
 Ends = Annotated[
     tuple[tuple[float, ...], ...],
-    BeforeValidator(_lists),
-    PlainSerializer(_plain_lists),
+    BeforeValidator(_nest_boundaries),
+    PlainSerializer(_simplify_boundaries),
     WithJsonSchema({"anyOf": [_NUMBERS, {"type": "array", "items": _NUMBERS, "minItems": 1}]}),
 ]
 
 
 class QuasiIdentifier(BaseModel):
-    """A quasi-identifier. In short: ``numeric``, ``categorical`` or ``date``.
+    """A quasi-identifier. Short form: ``numeric``, ``categorical`` or ``date``.
 
     Parameters
     ----------
-    kind : what its values are; implied where one of the others tells it
-    taxonomy : a tree of categories: nested, or the path of a file
-    mask : codes of which more and more is masked, from the ``right`` or the ``left``
+    kind : the kind of the values; implied by ``taxonomy``, ``mask``, ``date``, ``bounds``, ``widths`` and ``boundaries``
+    taxonomy : the taxonomy of a categorical column: nested, or the path of a file
+    mask : mask codes character by character, from the ``right`` or the ``left``
     date : the parts of a date, from fine to coarse
-    bounds : the lowest and the highest number there can be, which give the span that losses are shares of
-    widths, origin : numbers under intervals of fixed widths, from fine to coarse, each a multiple of the one before, that
-        begin at ``origin`` (0 unless said)
-    boundaries : numbers under intervals between these, open at both ends; or a list of lists, from fine to coarse, each
-        part of the one before
-    balanced : a tree made from how often each value occurs, with about so many branches per branch; for categories, and for
-        numbers where ``kind`` says so (see `Taxonomy.balanced`)
-    keep, skip, by : the inner levels of a taxonomy, a mask or a balanced tree to use or to leave out, counted from the root
+    bounds : the lowest and the highest possible number; information loss is measured as a share of their difference
+    widths, origin : generalize numbers to intervals of fixed widths, from fine to coarse, each a multiple of the width before
+        it; an interval begins at ``origin`` (default: 0)
+    boundaries : generalize numbers to the intervals between these numbers, unbounded at both ends; or a list of lists, from
+        fine to coarse, each a subset of the list before it
+    balanced : build a tree from the record count of each value, with about this number of children per branch; for
+        categorical columns, and for numeric columns with ``kind: numeric`` (see `Taxonomy.balanced`)
+    keep, skip, by : the inner levels of a taxonomy, a mask or a balanced tree to use or to skip, counted from the root
         or, with ``by: height``, from the leaves (see `Taxonomy.levels`)
 
-    At most one of taxonomy, mask, date, bounds, widths, boundaries and balanced.
+    Give at most one of taxonomy, mask, date, bounds, widths, boundaries and balanced.
 
-    >>> QuasiIdentifier.model_validate({"widths": [5, 10]}).maker.path(23)
+    >>> QuasiIdentifier.model_validate({"widths": [5, 10]}).tree_builder.path(23)
     ['23', '[20, 25)', '[20, 30)']
     """
 
@@ -128,57 +128,63 @@ class QuasiIdentifier(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _short(cls, value: Any) -> Any:
+    def _expand_short_form(cls, value: Any) -> Any:
         if isinstance(value, str):
             if value not in KINDS:
                 raise PolicyError(f"unknown kind {value!r}; {list_choices(value, KINDS)}")
             return {"kind": value}
         empty = [key for key, given in value.items() if given is None] if isinstance(value, dict) else []
         if empty or value == {}:
-            raise PolicyError(f"{(empty or ['the column'])[0]!r} has no value; give one, or write 'categorical'")
+            raise PolicyError(
+                f"{repr(empty[0]) if empty else 'the column'} has no value; add a value, or write 'categorical'"
+            )
         if isinstance(value, dict) and "kind" not in value:
-            implied = [kinds[0] for way, kinds in FITTING.items() if way in value]
+            implied = [kinds[0] for key, kinds in KINDS_OF.items() if key in value]
             return {"kind": implied[-1] if implied else "categorical", **value}
         if value is None:
-            raise PolicyError(f"say of what kind the column is; {list_choices('', KINDS)}")
+            raise PolicyError(f"the kind of the column is missing; {list_choices('', KINDS)}")
         return value
 
     @model_validator(mode="after")
-    def _consistent(self) -> QuasiIdentifier:
-        ways = [way for way in FITTING if getattr(self, way) is not None]
-        if len(ways) > 1:
-            raise PolicyError(f"{' and '.join(map(repr, ways))} exclude each other; keep one")
-        for way in ways:
-            if self.kind not in FITTING[way]:
-                fitting = " or ".join(map(repr, FITTING[way]))
-                raise PolicyError(f"{way!r} goes with kind {fitting}, not {self.kind!r}")
+    def _check_keys(self) -> QuasiIdentifier:
+        keys = [key for key in KINDS_OF if getattr(self, key) is not None]
+        if len(keys) > 1:
+            raise PolicyError(f"{' and '.join(map(repr, keys))} exclude each other; keep one of them")
+        for key in keys:
+            if self.kind not in KINDS_OF[key]:
+                kinds = " or ".join(map(repr, KINDS_OF[key]))
+                raise PolicyError(
+                    f"{key!r} needs a column of the kind {kinds}, not {self.kind!r}; remove {key!r} or 'kind'"
+                )
         if self.bounds is not None and not -inf < self.bounds[0] < self.bounds[1] < inf:
-            raise PolicyError(f"bounds must be [lowest, highest], not {list(self.bounds)}")
+            bounds = [_simplify(end) for end in self.bounds]
+            raise PolicyError(f"'bounds' must be [lowest, highest], two finite numbers, not {bounds}")
         if self.origin is not None and self.widths is None:
-            raise PolicyError("'origin' goes with 'widths'")
-        self._levels_consistent(ways)
-        self.tree_builder  # noqa: B018  it refuses what does not nest
+            raise PolicyError("'origin' needs 'widths'; add 'widths' or remove 'origin'")
+        self._check_levels(keys)
+        self.tree_builder  # noqa: B018  raises an error if widths, boundaries or parts do not nest
         return self
 
-    def _levels_consistent(self, ways: list[str]) -> None:
-        named = [name for name in ("keep", "skip", "by") if getattr(self, name) is not None]
-        if named and not set(ways) & set(LEVELLED):
-            raise PolicyError(f"{named[0]!r} goes with {', '.join(map(repr, LEVELLED))}; others list their own levels")
-        if named == ["by"]:
-            raise PolicyError("'by' says how the levels of 'keep' or 'skip' are counted; give one of them")
-        if named and self.taxonomy is not None:
-            self.reshape(self.taxonomy)  # refuses levels that the tree does not have
+    def _check_levels(self, keys: list[str]) -> None:
+        level_keys = [name for name in ("keep", "skip", "by") if getattr(self, name) is not None]
+        if level_keys and not set(keys) & set(WITH_LEVELS):
+            names = ", ".join(map(repr, WITH_LEVELS))
+            raise PolicyError(f"{level_keys[0]!r} needs one of {names}; add one of them, or remove {level_keys[0]!r}")
+        if level_keys == ["by"]:
+            raise PolicyError("'by' defines how 'keep' or 'skip' count levels; add 'keep' or 'skip', or remove 'by'")
+        if level_keys and self.taxonomy is not None:
+            self.reshape(self.taxonomy)  # raises an error for levels that the taxonomy does not have
         elif self.keep is not None and self.skip is not None:
-            raise PolicyError("'keep' and 'skip' exclude each other; keep one")
+            raise PolicyError("'keep' and 'skip' exclude each other; keep one of them")
 
     @cached_property
     def tree_builder(self) -> TreeBuilder | None:
-        """The rule that makes the tree of this column, where there is one."""
-        found: dict[str, Any] = {word: getattr(self, word) for word in WORDS}
-        return parse_tree_builder({**found, "origin": self.origin or 0.0, "numeric": self.kind == "numeric"})
+        """The rule that builds the taxonomy of this column, or None."""
+        values: dict[str, Any] = {word: getattr(self, word) for word in WORDS}
+        return parse_tree_builder({**values, "origin": self.origin or 0.0, "numeric": self.kind == "numeric"})
 
     def reshape(self, tree: Taxonomy) -> Taxonomy:
-        """The tree with the levels that are to be used."""
+        """Remove the levels of a taxonomy that ``keep`` or ``skip`` exclude."""
         if self.keep is None and self.skip is None:
             return tree
         return tree.levels(keep=self.keep, skip=self.skip, by=self.by or "level")
@@ -188,10 +194,10 @@ class QuasiIdentifier(BaseModel):
         whole = handler.resolve_ref_schema(handler(core))
         return {"anyOf": [{"type": "string", "enum": list(KINDS)}, {**whole, "title": "Quasi in full"}]}
 
-    def written(self, *, public: bool = False) -> Any:
-        """As a policy file says it, in the short form where there is one; trees made from data stay at home."""
+    def to_plain(self, *, public: bool = False) -> Any:
+        """The value in a policy file, in the short form if possible; ``public`` omits trees that were derived from the data."""
         body = self.model_dump(exclude_none=True, mode="json")
-        if public and self.taxonomy is not None and self.taxonomy.made:
+        if public and self.taxonomy is not None and self.taxonomy.derived:
             body = {"kind": self.kind}
         if len(body) == 1:
             return body["kind"]

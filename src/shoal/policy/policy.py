@@ -1,6 +1,6 @@
-"""The policy: the roles of the columns, their taxonomies, and what must hold.
+"""The policy: the roles of the columns, their taxonomies, and the requirements.
 
-The same words in Python and in a YAML file. A policy is checked in itself when it is made, and against the table
+Python parameters and YAML keys have the same names. A policy is validated when it is created, and checked against the table
 when it is used.
 """
 
@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from shoal.engines import AS_PUBLISHED, Reading, Schema
-from shoal.errors import DataError, PolicyError, escape_invisible, list_choices
+from shoal.errors import DataError, PolicyError, escape_invisible, list_choices, list_some
 from shoal.formats.column_pairs import published_names
 from shoal.formats.normalize import Normalizer
 from shoal.formats.yaml_text import Place, read_file, read_yaml, refuse_deep
@@ -34,32 +34,48 @@ from shoal.requirements import REQUIREMENTS, Combined, Requirement, fields_of, p
 from shoal.taxonomy import Derived, Taxonomy
 
 READ_AS = {"numeric": "number", "date": "date", "categorical": "text"}
+EXPECTED = {  # by the type of an error of pydantic
+    "dict_type": "a mapping",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "model_type": "a kind, such as 'numeric', or a mapping",
+    "string_type": "a text",
+    "tuple_type": "a list",
+}
 
 
-def _requirement(value: Any) -> Any:
+def _parse_requirement(value: Any) -> Any:
     if isinstance(value, Requirement):
         return value
     if not isinstance(value, Mapping) or len(value) != 1:
         word = value if isinstance(value, str) else ""
-        raise PolicyError(f"a requirement is written as 'k-anonymity: 10'; {list_choices(word, list(REQUIREMENTS))}")
+        raise PolicyError(
+            f"a requirement must have the form 'k-anonymity: 10'; {list_choices(word, list(REQUIREMENTS))}"
+        )
     ((name, given),) = value.items()
     if name not in REQUIREMENTS:
         raise PolicyError(f"unknown requirement {name!r}; {list_choices(str(name), list(REQUIREMENTS))}")
     kind = REQUIREMENTS[name]
-    known = {field.name: field.default for field in fields_of(kind)}
+    defaults = {field.name: field.default for field in fields_of(kind)}
     if not isinstance(given, Mapping):
-        given = {next(iter(known)): given}
+        given = {next(iter(defaults)): given}
     for key in given:
-        if key not in known:
-            raise PolicyError(f"{name} has no parameter {key!r}; {list_choices(str(key), list(known))}")
-    missing = [k for k, default in known.items() if k not in given and default is MISSING]
+        if key not in defaults:
+            raise PolicyError(f"{name} has no parameter {key!r}; {list_choices(str(key), list(defaults))}")
+    missing = [key for key, default in defaults.items() if key not in given and default is MISSING]
     if missing:
-        raise PolicyError(f"{name} needs {' and '.join(map(repr, missing))}")
+        raise PolicyError(
+            f"{name} needs {' and '.join(map(repr, missing))}; write '{name}: "
+            f"{{{', '.join(f'{key}: …' for key in {**given, **dict.fromkeys(missing)})}}}'"
+        )
     return kind(**given)
 
 
-def _flattened(value: Any) -> Any:
-    """Requirements joined by ``&`` stand for each of them."""
+def _split_combined(value: Any) -> Any:
+    """Split requirements that were joined by ``&``."""
     if isinstance(value, Requirement):
         return (value,)
     if isinstance(value, (list, tuple)):
@@ -67,24 +83,24 @@ def _flattened(value: Any) -> Any:
     return value
 
 
-def _written(requirement: Requirement, *, public: bool = False) -> dict[str, Any]:
+def _to_plain(requirement: Requirement, *, public: bool = False) -> dict[str, Any]:
     given = parameters(requirement, public=public)
     return {requirement.name: next(iter(given.values())) if len(given) == 1 else given}
 
 
-def _names(value: Any) -> Any:
+def _to_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
 Names = Annotated[
     tuple[str, ...],
-    BeforeValidator(_names),
+    BeforeValidator(_to_list),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
 Rule = Annotated[
     Requirement,
-    BeforeValidator(_requirement),
-    PlainSerializer(_written, return_type=dict[str, Any]),
+    BeforeValidator(_parse_requirement),
+    PlainSerializer(_to_plain, return_type=dict[str, Any]),
     WithJsonSchema(
         {
             "type": "object",
@@ -98,28 +114,28 @@ Rule = Annotated[
 
 
 class Policy(BaseModel):
-    """What each column is, how it may be generalized, and what must hold for every group.
+    """The role of each column, how its values may be generalized, and the requirements that every group must meet.
 
     Parameters
     ----------
-    identifiers : columns that name a person; dropped
-    quasi : columns by which a person could be found elsewhere, with their kind: ``numeric``, ``categorical``, ``date``, or
-        a mapping with ``taxonomy``, ``mask``, ``date``, ``widths``, ``boundaries``, ``balanced`` or ``bounds``
-    sensitive : confidential columns; released as they are
-    target : the class to be predicted; released as it is unless it is also quasi
-    keep : other columns that are released as they are
-    key : a column that tells the records apart; dropped. Records that are alike but go to different groups are divided by a
-        keyed hash of it, so that every engine sends the same record to the same group
-    truly_sensitive : of a sensitive column, the values that do harm when they are known (for the sensitive diversity)
-    missing : texts that stand for a missing value
-    normalize : sensitive columns, or the target, whose spellings of a value count as one for requirements and measures: texts
-        that agree after trimming, Unicode NFKC and case folding, texts of one number, and the texts of ``missing``. The
-        released values stay as they are
+    identifiers : columns that identify a person, such as the name; dropped
+    quasi : quasi-identifiers, by which other data can be linked to a person, with their kind: ``numeric``, ``categorical``,
+        ``date``, or a mapping with ``taxonomy``, ``mask``, ``date``, ``widths``, ``boundaries``, ``balanced`` or ``bounds``
+    sensitive : sensitive attributes; released unchanged
+    target : the class to predict; released unchanged if it is not a quasi-identifier
+    keep : other columns that are released unchanged
+    key : a column that distinguishes the records; dropped. If equal records belong to different groups, a keyed hash of this
+        column divides them, so that every engine assigns the same record to the same group
+    truly_sensitive : the harmful values of a sensitive column (for the sensitive diversity)
+    missing : texts that represent a missing value
+    normalize : sensitive columns, or the target, in which requirements and measures count all spellings of a value as one:
+        texts that are equal after trimming, Unicode NFKC and case folding, texts of the same number, and the texts of
+        ``missing``. The released values are not changed
     require : the requirements
-    suppress : at most this share of the records may be left out
+    suppress : the largest share of the records that may be suppressed
 
-    A column without a role is dropped. A policy file that Shoal writes may also have ``derived``: the columns whose trees
-    were made from the data, so that these never go to the public.
+    A column without a role is dropped. A policy file that Shoal writes may also contain ``derived``: the columns whose
+    taxonomies were derived from the data and are therefore never published.
 
     Examples
     --------
@@ -145,7 +161,7 @@ class Policy(BaseModel):
     truly_sensitive: dict[str, Names] = Field(default_factory=dict)
     missing: Names = ("",)
     normalize: Names = ()
-    require: Annotated[tuple[Rule, ...], BeforeValidator(_flattened)] = ()
+    require: Annotated[tuple[Rule, ...], BeforeValidator(_split_combined)] = ()
     suppress: float = Field(default=0.0, ge=0.0, le=1.0)
     _file: str = PrivateAttr(default="")
     _lines: dict[Place, int] = PrivateAttr(default_factory=dict)
@@ -155,23 +171,25 @@ class Policy(BaseModel):
         try:
             super().__init__(**given)
         except ValidationError as error:
-            raise _first_fault(error) from None
+            raise _explain(error) from None
 
     @model_validator(mode="before")
     @classmethod
-    def _lists(cls, value: Any) -> Any:
+    def _check_form(cls, value: Any) -> Any:
         quasi = value.get("quasi") if isinstance(value, dict) else None
         if quasi is not None and not isinstance(quasi, Mapping):
-            raise PolicyError("'quasi' maps each column to its kind, as in 'age: numeric'; " + list_choices("", KINDS))
+            raise PolicyError(
+                "'quasi' maps each column to its kind, for example 'age: numeric'; " + list_choices("", KINDS)
+            )
         return _mark_derived(value) if isinstance(value, dict) and "derived" in value else value
 
     @model_validator(mode="after")
-    def _consistent(self) -> Policy:
+    def _check_roles(self) -> Policy:
         roles: dict[str, str] = {}
         for role in ("identifiers", "quasi", "sensitive", "keep"):
             for place, column in enumerate(getattr(self, role)):
                 if column in roles:
-                    twice = f"stands twice under {role!r}"
+                    twice = f"is listed twice under {role!r}; remove one entry"
                     two = f"has two roles, {roles[column]!r} and {role!r}; keep one of them"
                     raise PolicyError(
                         f"column {column!r} {twice if roles[column] == role else two}",
@@ -181,46 +199,47 @@ class Policy(BaseModel):
         for column in self.truly_sensitive:
             if column not in self.sensitive:
                 raise PolicyError(
-                    f"column {column!r} has truly sensitive values but is not sensitive; "
-                    f"{list_choices(column, self.sensitive)}",
+                    f"column {column!r} is listed under 'truly_sensitive' but not under 'sensitive'; "
+                    f"{_suggest(column, self.sensitive, 'sensitive')}",
                     place=("truly_sensitive", column),
                 )
         if self.key is not None and (roles.get(self.key, "identifiers") != "identifiers" or self.key == self.target):
             role = roles.get(self.key, "target")
             raise PolicyError(
-                f"the key {self.key!r} is dropped, so it cannot have the role {role!r} as well; keep one of them",
+                f"column {self.key!r} cannot be the key, which is dropped, and have the role {role!r}; keep one of the two",
                 place=("key",),
             )
         if self.target in self.identifiers:
             raise PolicyError(
-                f"the target {self.target!r} is an identifier, which is dropped; a target is released",
+                f"the target {self.target!r} is an identifier and would be dropped, but a target is released; remove it from "
+                "'identifiers', or choose another target",
                 place=("target",),
             )
         for place, column in enumerate(self.normalize):
             if column not in self.countable:
                 raise PolicyError(
-                    f"column {column!r} cannot be normalized: requirements count the values of sensitive columns and of the "
-                    f"target alone; {list_choices(column, self.countable)}",
+                    f"column {column!r} cannot be normalized: requirements count only the values of sensitive columns and of "
+                    f"the target; {_suggest(column, self.countable, 'sensitive')}",
                     place=("normalize", place),
                 )
         for number, requirement in enumerate(self.require):
             for column in requirement.on or ():
                 if column not in self.quasi:
                     raise PolicyError(
-                        f"{requirement.name} is on {column!r}, which is no quasi-identifier; "
-                        f"{list_choices(column, list(self.quasi))}",
+                        f"{requirement.name} has on: {column!r}, which is no quasi-identifier; "
+                        f"{_suggest(column, list(self.quasi), 'quasi')}",
                         place=("require", number),
                     )
             if requirement.of is not None and requirement.of not in self.countable:
                 raise PolicyError(
-                    f"{requirement.name} is of {requirement.of!r}, which is no sensitive column; "
-                    f"{list_choices(requirement.of, self.countable)}",
+                    f"{requirement.name} has of: {requirement.of!r}, which is no sensitive column; "
+                    f"{_suggest(requirement.of, self.countable, 'sensitive')}",
                     place=("require", number),
                 )
         return self._with_normalizer()
 
     def _with_normalizer(self) -> Policy:
-        """Let requirements that name values of a normalized column compare these as the column is counted."""
+        """Pass the normalizer to requirements that compare values of a normalized column."""
         require = [
             replace(r, normal=self.normalizer) if r.of in self.normalize and hasattr(r, "normal") else r  # type: ignore[type-var]
             for r in self.require
@@ -229,61 +248,61 @@ class Policy(BaseModel):
         return self
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Policy:
-        """A copy with other parts; see pydantic."""
+        """A copy with changed fields; see pydantic."""
         return super().model_copy(update=update, deep=deep)._with_normalizer()
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
-        """A policy file; a taxonomy's path in it is taken from the file's own folder."""
+        """Read a policy file; paths of taxonomies are relative to its folder."""
         file = Path(path)
         try:
             text = read_file(file, "policy", PolicyError)
         except PolicyError as error:
             if isinstance(error.__cause__, FileNotFoundError):
-                raise PolicyError(f"there is no policy file {str(path)!r}") from None
+                raise PolicyError(f"there is no policy file {str(path)!r}; check the path") from None
             raise
         return cls.parse(text, name=file.name, folder=file.parent)
 
     @classmethod
     def parse(cls, text: str, *, name: str = "policy", folder: Path | None = None) -> Policy:
-        """A policy from YAML text; errors name the key and the line."""
+        """Parse YAML text; errors name the key and the line."""
         content, lines = read_yaml(text, name)
         if not isinstance(content, dict):
-            raise PolicyError(f"{name}: a policy is a mapping; {list_choices('', list(cls.model_fields))}")
+            raise PolicyError(f"{name}: a policy is a mapping of keys; {list_choices('', list(cls.model_fields))}")
         given = {key: value for key, value in content.items() if value is not None}
-        _resolve(given, folder or Path())
+        _resolve_paths(given, folder or Path())
         try:
             policy = cls(**given)
         except PolicyError as error:
-            raise _located(str(error), error.place, name, lines) from None
+            raise _add_line(str(error), error.place, name, lines) from None
         policy._file, policy._lines = name, lines
         return policy
 
     def to_dict(self, *, public: bool = False) -> dict[str, Any]:
-        """What a policy file says, without what is left at its default."""
+        """The content of a policy file, without defaults; ``public`` omits taxonomies that were derived from the data."""
         found: dict[str, Any] = {}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if name == "quasi":
-                found[name] = {column: quasi.written(public=public) for column, quasi in value.items()}
+                found[name] = {column: quasi.to_plain(public=public) for column, quasi in value.items()}
             elif name == "require":
-                found[name] = [_written(requirement, public=public) for requirement in value]
+                found[name] = [_to_plain(requirement, public=public) for requirement in value]
             elif isinstance(value, dict):
                 found |= {name: {key: list(listed) for key, listed in value.items()}} if value else {}
             elif value != field.default:
                 found[name] = list(value) if isinstance(value, tuple) else value
-        if not public and (derived := self._derived()):
+        if not public and (derived := self._derived_columns()):
             found["derived"] = derived
         return found
 
-    def _derived(self) -> list[str]:
-        """The columns whose trees were made from the data."""
+    def _derived_columns(self) -> list[str]:
+        """The columns whose taxonomies were derived from the data."""
         trees = [(name, quasi.taxonomy) for name, quasi in self.quasi.items()]
         trees += [(str(r.of), getattr(r, "taxonomy", None)) for r in self.require]
-        return list(dict.fromkeys(name for name, tree in trees if isinstance(tree, Taxonomy) and tree.made))
+        return list(dict.fromkeys(name for name, tree in trees if isinstance(tree, Taxonomy) and tree.derived))
 
     def to_yaml(self, *, public: bool = False) -> str:
-        """The policy as YAML text that `load` and `parse` read back."""
+        """The policy as YAML text that `load` and `parse` read."""
         return str(
             yaml.dump(self.to_dict(public=public), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
         )
@@ -294,33 +313,33 @@ class Policy(BaseModel):
 
     @property
     def unchanged(self) -> tuple[str, ...]:
-        """The columns that are released as they are."""
+        """The columns that are released unchanged."""
         target = (self.target,) if self.target and self.target not in (*self.quasi, *self.sensitive, *self.keep) else ()
         return (*self.sensitive, *self.keep, *target)
 
     @property
     def carried_columns(self) -> tuple[str, ...]:
-        """The columns that a release needs beside the quasi-identifiers."""
+        """The columns that a release needs in addition to the quasi-identifiers."""
         return (*self.unchanged, *((self.key,) if self.key else ()))
 
     @property
     def missing_texts(self) -> tuple[str, ...]:
-        """The texts that stand for a missing value; the empty one always does."""
+        """The texts that represent a missing value, always including the empty text."""
         return tuple(dict.fromkeys(("", *self.missing)))
 
     @property
     def least_group_size(self) -> int:
-        """The fewest records of a group that can meet every requirement."""
+        """The smallest number of records with which a group can meet every requirement."""
         return max((r.least for r in self.require), default=1)
 
     @property
     def countable(self) -> tuple[str, ...]:
-        """The columns whose values a requirement can look at: the sensitive ones, and a target that is no quasi-identifier."""
+        """The columns whose values a requirement can count: sensitive columns, and a target that is no quasi-identifier."""
         return (*self.sensitive, *([self.target] if self.target and self.target not in self.quasi else []))
 
     @property
     def tested_columns(self) -> tuple[str, ...]:
-        """The columns whose values inside a group some requirement looks at."""
+        """The columns whose values in each group are counted by a requirement."""
         return tuple(dict.fromkeys(r.of for r in self.require if r.of is not None))
 
     @property
@@ -329,45 +348,46 @@ class Policy(BaseModel):
         return Normalizer(self.missing_texts)
 
     def published_reading(self, column: str) -> Reading:
-        """How a published column is read to count its values: as it stands, or normalized."""
+        """How the values of a published column are read and counted: unchanged, or normalized."""
         return Reading("text", self.missing_texts, normalized=True) if column in self.normalize else AS_PUBLISHED
 
-    def harmful(self, column: str, labels: Sequence[str | None]) -> list[bool]:
-        """Which values of a sensitive column, as they are counted, are truly sensitive."""
+    def flag_truly_sensitive(self, column: str, labels: Sequence[str | None]) -> list[bool]:
+        """For each counted value of a sensitive column, whether it is truly sensitive."""
         truly = self.truly_sensitive.get(column, ())
         if column in self.normalize:
-            truly = tuple(map(self.normalizer, truly))  # missing is the empty text
+            truly = tuple(map(self.normalizer, truly))  # a missing value is the empty text
         return [(label or "") in truly for label in labels]
 
     def most_suppressed(self, records: int) -> int:
-        """How many of so many records may be suppressed."""
-        return int(self.suppress * records + 1e-9)  # 0.1 of 30 records is 3, whatever floating point makes of it
+        """The largest number of records that may be suppressed, out of a number of records."""
+        return int(self.suppress * records + 1e-9)  # guards against rounding: 0.1 of 30 records is 3
 
     def published_columns(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """The columns of a published table that show each quasi-identifier: itself, or ``age_lo`` and ``age_hi`` instead."""
+        """The published columns of each quasi-identifier: the column itself, or a pair such as ``age_lo`` and ``age_hi``."""
         return {name: published_names(name, names) for name in self.quasi}
 
-    def unassigned(self, names: Sequence[str]) -> tuple[str, ...]:
+    def find_unassigned(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns of a published table that have no role."""
         roles = {*self.identifiers, *self.unchanged, self.key, self.target}
         roles.update(*self.published_columns(names).values())
         return tuple(name for name in names if name not in roles)
 
     def raw_reading(self, column: str) -> Reading:
-        """How a column's raw values are to be understood."""
+        """How the raw values of a column are read."""
         kind = self.quasi[column].kind if column in self.quasi else "categorical"
         return Reading(READ_AS[kind], self.missing_texts)  # type: ignore[arg-type]
 
     def check_schema(self, schema: Schema, *, check: bool = False) -> None:
-        """Refuse a table that this policy cannot be used on: no such column, no records, more asked than there are.
+        """Raise an error if the table does not fit the policy: missing columns, no records, or too few records.
 
-        With ``check``, only what a finished table must have is asked for.
+        With ``check``, only the columns that an audit of a published table needs are required.
         """
         if not self.require:
-            raise self._fault(f"the policy has no requirement; {list_choices('', list(REQUIREMENTS))} under 'require:'")
+            choices = list_choices("", list(REQUIREMENTS))
+            raise self._fault(f"the policy has no requirement; {choices}, and list them under 'require:'")
         if not self.quasi:
             raise self._fault(
-                "the policy names no quasi-identifier; list under 'quasi:' by what a person could be found"
+                "the policy has no quasi-identifier; list under 'quasi:' the columns by which a person could be re-identified"
             )
         roles = {"quasi": tuple(self.quasi), "sensitive": self.tested_columns}
         if not check:
@@ -379,37 +399,37 @@ class Policy(BaseModel):
             }
         for role, columns in roles.items():
             for column in columns:
-                shown = self.published_columns(schema.names)[column] if check and role == "quasi" else (column,)
-                lost = [name for name in shown if name not in schema.names]
-                if len(lost) == len(shown):
+                names = self.published_columns(schema.names)[column] if check and role == "quasi" else (column,)
+                absent = [name for name in names if name not in schema.names]
+                if len(absent) == len(names):
                     raise self._fault(
                         f"column {column!r} is not in the table; {list_choices(column, schema.names)}",
                         role,
                         column,
                     )
-                if lost:
+                if absent:
                     raise self._fault(
-                        f"column {column!r} is shown by {shown[0]!r} and {shown[1]!r} together, but {lost[0]!r} is not in "
-                        f"the table; add it, or publish {column!r} itself",
+                        f"column {column!r} is published as the columns {names[0]!r} and {names[1]!r}, but {absent[0]!r} is "
+                        f"not in the table; add {absent[0]!r}, or publish {column!r} itself",
                         role,
                         column,
                     )
         if schema.rows == 0:
-            raise DataError("the table is empty: there is no record to hide or to check")
+            raise DataError("the table is empty; pass a table with at least one record")
         for number, requirement in enumerate(self.require):
             if requirement.least > schema.rows and not check:
                 raise self._fault(
-                    f"{requirement.name} asks for groups of at least {requirement.least} records, "
-                    f"but the table has {schema.rows}",
+                    f"{requirement.name} requires groups of at least {requirement.least} records, "
+                    f"but the table has {schema.rows}; lower the requirement, or add records",
                     "require",
                     number,
                 )
 
     def _fault(self, text: str, *place: str | int) -> PolicyError:
-        """An error of this policy, with the line of its file where there is one."""
+        """An error of this policy, with the line of its file if known."""
         if len(place) == 2 and place[0] in ("identifiers", "sensitive", "keep"):  # lists are numbered
             place = (place[0], getattr(self, place[0]).index(place[1]))
-        return _located(text, place, self._file, self._lines)
+        return _add_line(text, place, self._file, self._lines)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Policy) and self.to_dict() == other.to_dict()
@@ -417,19 +437,19 @@ class Policy(BaseModel):
     __hash__ = None  # type: ignore[assignment]
 
 
-def policy_of(given: Policy | str | Path | Mapping[str, Any]) -> Policy:
-    """A policy from what users pass for one: itself, the path of its file, or a mapping."""
+def parse_policy(given: Policy | str | Path | Mapping[str, Any]) -> Policy:
+    """Return a policy from a policy, the path of its file, or a mapping."""
     if isinstance(given, Policy):
         return given
     if isinstance(given, (str, Path)):
         return Policy.load(given)
     if isinstance(given, Mapping):
         return Policy(**given)
-    raise PolicyError(f"a policy is a shoal.Policy, the path of a file, or a mapping, not {type(given).__name__}")
+    raise PolicyError(f"a policy must be a shoal.Policy, the path of a file, or a mapping, not {type(given).__name__}")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Plain lists on one line, mappings on several; text that would be read as something else is quoted."""
+    """Writes lists of scalars on one line and mappings on several lines; quotes text that YAML would convert."""
 
     def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> yaml.SequenceNode:
         plain = all(not isinstance(v, (dict, list)) for v in sequence)
@@ -437,21 +457,23 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _mark_derived(given: dict[str, Any]) -> dict[str, Any]:
-    """A policy without ``derived``, the nested trees of the columns that it names marked as made from the data."""
-    columns = _names(given["derived"])
+    """Remove the key ``derived`` and mark the nested taxonomies of its columns as derived from the data."""
+    columns = _to_list(given["derived"])
     rest = {key: value for key, value in given.items() if key != "derived"}
     if not isinstance(columns, (list, tuple)):
-        raise PolicyError("'derived' lists columns whose trees were made from the data", place=("derived",))
+        raise PolicyError(
+            "'derived' must be a list of columns, whose taxonomies were derived from the data", place=("derived",)
+        )
 
-    def marked(body: Any, column: Any) -> Any:
+    def mark(body: Any, column: Any) -> Any:
         tree = body.get("taxonomy") if isinstance(body, Mapping) else None
         return {**body, "taxonomy": Derived(tree)} if column in columns and isinstance(tree, Mapping) else body
 
     if isinstance(rest.get("quasi"), Mapping):
-        rest["quasi"] = {name: marked(body, name) for name, body in rest["quasi"].items()}
+        rest["quasi"] = {name: mark(body, name) for name, body in rest["quasi"].items()}
     if isinstance(rest.get("require"), (list, tuple)):
         rest["require"] = [
-            {name: marked(body, body.get("of")) if isinstance(body, Mapping) else body for name, body in entry.items()}
+            {name: mark(body, body.get("of")) if isinstance(body, Mapping) else body for name, body in entry.items()}
             if isinstance(entry, Mapping)
             else entry
             for entry in rest["require"]
@@ -459,8 +481,8 @@ def _mark_derived(given: dict[str, Any]) -> dict[str, Any]:
     return rest
 
 
-def _resolve(given: dict[str, Any], folder: Path) -> None:
-    """Turn the paths of taxonomies into paths from here."""
+def _resolve_paths(given: dict[str, Any], folder: Path) -> None:
+    """Resolve the paths of taxonomies relative to the folder of the policy file."""
     quasi = given.get("quasi")
     for body in quasi.values() if isinstance(quasi, dict) else ():
         _resolve_tree(body, folder)
@@ -474,20 +496,38 @@ def _resolve_tree(body: Any, folder: Path) -> None:
         body["taxonomy"] = folder / body["taxonomy"]
 
 
-def _first_fault(error: ValidationError) -> PolicyError:
-    """The first thing that is wrong, in words: the key, what is wrong, what is allowed."""
+def _explain(error: ValidationError) -> PolicyError:
+    """The first error in plain words: the key, the value, and what is allowed."""
     first = error.errors()[0]
     cause = first.get("ctx", {}).get("error")
     place = (*first["loc"], *(cause.place if isinstance(cause, PolicyError) else ()))
-    reason = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         known = list(QuasiIdentifier.model_fields if place[0] == "quasi" else Policy.model_fields)
         reason = f"unknown key; {list_choices(str(place[-1]), known)}"
+    elif first["type"] == "missing":
+        reason = "this value is missing; add it"
+    elif first["type"] == "too_long":
+        reason = f"the list must have {first['ctx']['max_length']} values, not {first['ctx']['actual_length']}"
+    elif first["type"] in EXPECTED:
+        reason = f"the value must be {EXPECTED[first['type']]}{_quote(first['input'])}"
+    elif first["msg"].startswith("Input should be "):
+        reason = f"the value must be {first['msg'].removeprefix('Input should be ')}{_quote(first['input'])}"
+    else:
+        reason = first["msg"].removeprefix("Value error, ")
     key = ".".join(str(p) for p in place)
     return PolicyError(f"{key!r}: {reason}" if key else reason, place=place)
 
 
-def _located(text: str, place: Place, file: str, lines: Mapping[Place, int]) -> PolicyError:
+def _suggest(column: str, allowed: Sequence[str], role: str) -> str:
+    """The allowed columns, or a note that no column has the role."""
+    return list_choices(column, allowed) if allowed else f"the policy lists no column under {role!r}"
+
+
+def _quote(value: Any) -> str:
+    return f", not {list_some([value])}" if isinstance(value, (str, int, float)) else ""
+
+
+def _add_line(text: str, place: Place, file: str, lines: Mapping[Place, int]) -> PolicyError:
     if lines:
         where = place
         while where not in lines:

@@ -16,7 +16,7 @@ from shoal.errors import PolicyError, list_choices, list_some
 from shoal.formats.checked_json import array, array_to_json, member, objects, require, texts, texts_or_null
 from shoal.formats.column_pairs import pair_names
 from shoal.formats.dates import format_date
-from shoal.formats.labels import ROOT, cut_text, range_text, set_text
+from shoal.formats.labels import ROOT, format_interval, format_range, format_set
 from shoal.formats.numbers import format_number
 from shoal.kernels.combinations import number_combinations
 from shoal.recoding.field import Field
@@ -59,9 +59,9 @@ class FieldCut:
     ) -> FieldCut:
         """Numbers or dates, cut at ascending ends; ``shown`` has what is published of each interval, where not all of it."""
         text = format_date if field.kind == "date" else format_number
-        labels = [cut_text(a, b, text) for a, b in pairwise(ends)]
+        labels = [format_interval(a, b, text) for a, b in pairwise(ends)]
         if closed:
-            labels[-1] = range_text(ends[-2], ends[-1], text)
+            labels[-1] = format_range(ends[-2], ends[-1], text)
         if shown is None:
             return cls(ends[:-1], ends[1:], tuple(labels), None, closed)
         seen = shown.low <= shown.high  # the others hold suppressed records alone, and their labels are not published
@@ -96,7 +96,7 @@ class FieldCut:
         if not sets:
             return replace(found, low=low, high=high)
         pairs = zip(found.labels, inside, strict=True)
-        labels = [str(set_text(own.leaves[c] for c in codes)) if len(codes) else old for old, codes in pairs]
+        labels = [str(format_set(own.leaves[c] for c in codes)) if len(codes) else old for old, codes in pairs]
         return replace(found, labels=tuple(labels), low=low, high=high, listed=np.sort(seen).astype(np.float64))
 
     @property

@@ -17,7 +17,7 @@ from shoal.engines import Distinct
 from shoal.errors import list_choices
 from shoal.formats.checked_json import member, require
 from shoal.policy import READ_AS, Policy
-from shoal.policy.columns import FITTING
+from shoal.policy.columns import KINDS_OF
 from shoal.taxonomy import Balanced, Taxonomy, TreeBuilder, parse_tree_builder
 
 
@@ -44,7 +44,7 @@ class Field:
         else:
             require(self.taxonomy is None, f"{where} has a taxonomy, but no rule that places its values")
         if self.tree_builder is not None:
-            fits = self.kind in FITTING[self.tree_builder.word]
+            fits = self.kind in KINDS_OF[self.tree_builder.word]
             if isinstance(self.tree_builder, Balanced):
                 fits &= self.tree_builder.numeric == (self.kind == "numeric")
             require(fits, f"{where} is {self.kind}, which {self.tree_builder.word!r} does not place")
@@ -105,7 +105,7 @@ class Field:
         if self.taxonomy is not None:
             found["taxonomy"] = self.taxonomy.to_nested() if len(self.taxonomy.label) > 1 else {"*": []}
             found["missing"] = self.taxonomy.label[-1] is None
-            found["made"] = self.taxonomy.made
+            found["made"] = self.taxonomy.derived
         if self.tree_builder is not None:
             found["maker"] = self.tree_builder.to_dict()
         return found

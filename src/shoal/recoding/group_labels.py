@@ -15,7 +15,7 @@ from shoal.engines import GroupColumn
 from shoal.errors import PolicyError, list_choices
 from shoal.formats.column_pairs import pair_names
 from shoal.formats.dates import format_date
-from shoal.formats.labels import DAY, ROOT, cut_text, range_text, set_text
+from shoal.formats.labels import DAY, ROOT, format_interval, format_range, format_set
 from shoal.formats.numbers import format_number
 from shoal.kernels.combinations import compact_codes, number_combinations
 
@@ -86,7 +86,7 @@ class RangeEnds:
         low, high = float(self.low[at]), float(self.high[at])
         if np.isinf(low):
             return ROOT
-        return (range_text if self.closed[at] else cut_text)(low, high, text)
+        return (format_range if self.closed[at] else format_interval)(low, high, text)
 
     def extents(self, hi: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The positions that ranges hold, both ends included; where ``hi`` is infinite a missing value is among them."""
@@ -164,7 +164,7 @@ def _range(attribute: Attribute, lo: int, hi: int) -> str | None:
     low, high = attribute.position[lo], attribute.position[hi]
     if np.isinf(high):
         return None if lo == hi else ROOT
-    return range_text(low, high, format_date if attribute.kind == "date" else format_number)
+    return format_range(low, high, format_date if attribute.kind == "date" else format_number)
 
 
 def _texts(name: str, labels: Sequence[str | None], index: NDArray[np.integer]) -> GroupColumn:
@@ -185,7 +185,7 @@ def _sets(attribute: Attribute, group: Int32Array, code: Int32Array, groups: int
         codes = code[begin[g] : begin[g + 1]]
         place = seen.setdefault(codes.tobytes(), len(labels))
         if place == len(labels):
-            labels.append(set_text(leaves[c] for c in codes))
+            labels.append(format_set(leaves[c] for c in codes))
         index[g] = place
     return _texts(attribute.name, labels, index)
 

@@ -127,7 +127,7 @@ class Publication:
 
     def _attributes(self, codes: Codes, decision: Grouping) -> tuple[Attribute, ...]:
         """The attributes with labels that name no value which only suppressed records have."""
-        made = [a.taxonomy is not None and a.taxonomy.made for a in codes.attributes]
+        made = [a.taxonomy is not None and a.taxonomy.derived for a in codes.attributes]
         if not decision.suppressed or not any(made):
             return codes.attributes
         released, found = decision.released(codes), list(codes.attributes)

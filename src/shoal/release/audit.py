@@ -74,7 +74,7 @@ class AuditedTable:
             label=lambda column, code: labels[column][code],
             suppressed=suppressed,
             identifiers=tuple(n for n in columns if n in policy.identifiers or n == policy.key),
-            unassigned=policy.unassigned(columns),
+            unassigned=policy.find_unassigned(columns),
             evidence="union" if earlier is not None else "table" if drawn is None else "groups",
             parts=parts,
             notes=(*notes, *((MINIMALITY,) if _names_sensitive(policy) else ())),

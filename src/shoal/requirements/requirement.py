@@ -206,7 +206,7 @@ def parameters(requirement: Requirement, *, public: bool = False) -> dict[str, A
     found: dict[str, Any] = {}
     for known in fields_of(requirement):
         value = getattr(requirement, known.name)
-        if public and isinstance(value, Taxonomy) and value.made:
+        if public and isinstance(value, Taxonomy) and value.derived:
             continue
         if value != known.default:
             plain = value.to_nested() if isinstance(value, Taxonomy) else value

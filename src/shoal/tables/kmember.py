@@ -135,7 +135,7 @@ class KMember(Method):
                 rows.append((s, records.offset[s], records.offset[s + 1], False))
                 price.append(_price(self.diversity_penalty, "diversity_penalty"))
                 if self.diversity == "sensitive":
-                    harmful = self.policy.harmful(name, codes.sensitive[s].labels)
+                    harmful = self.policy.flag_truly_sensitive(name, codes.sensitive[s].labels)
                     grave[records.offset[s] : records.offset[s + 1]] = harmful
         return Aims(np.array(rows, np.int64).reshape(-1, 4), np.array(price, np.float64), grave)
 

@@ -19,7 +19,7 @@ from shoal.arrays import BoolArray, Int32Array, Int64Array
 from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes
 from shoal.formats.dates import format_date
-from shoal.formats.labels import ROOT, cut_text, range_text
+from shoal.formats.labels import ROOT, format_interval, format_range
 from shoal.formats.numbers import format_number
 from shoal.recoding.grouping import AttributeCut
 
@@ -272,7 +272,7 @@ class SpecializationTrees:
         begin, end = self._ends(j, lo, hi)
         text = format_date if attribute.kind == "date" else format_number
         last = hi == attribute.size - 1 - (attribute.missing >= 0)
-        return (range_text if last else cut_text)(begin, end, text)
+        return (format_range if last else format_interval)(begin, end, text)
 
 
 def _mix(part: Int64Array, classes: Int64Array, weight: Int64Array, domain: int) -> float:

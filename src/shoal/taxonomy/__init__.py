@@ -1,4 +1,4 @@
-"""Value trees, the rules that make them, and the texts of their labels."""
+"""Taxonomies (value generalization hierarchies) and the rules that build them from the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joining neighbours into branches of even weight."""
+"""Join neighbouring values into branches of even record count."""
 
 from __future__ import annotations
 
@@ -7,81 +7,81 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 
-def even_parts(weights: Sequence[int], parts: int) -> list[int]:
-    """Where each of ``parts`` runs of neighbours begins, and the end of the last.
+def divide_evenly(counts: Sequence[int], runs: int) -> list[int]:
+    """Divide a sequence into runs of neighbours. Return where each run begins, and the end of the last run.
 
-    No other division has a lighter heaviest part, and no two neighbouring parts can be made more even by moving what
-    divides them.
+    No other division has a smaller largest run, and moving the border between two neighbouring runs makes no pair of runs
+    more even.
 
-    >>> even_parts([5, 1, 1, 1, 6, 2], 3), even_parts([1, 1, 1, 1, 4], 3)
+    >>> divide_evenly([5, 1, 1, 1, 6, 2], 3), divide_evenly([1, 1, 1, 1, 4], 3)
     ([0, 3, 5, 6], [0, 2, 4, 5])
     """
-    total = [0, *accumulate(weights)]
-    found = _shares(total, parts, _heaviest(total, parts))
+    total = [0, *accumulate(counts)]
+    borders = _place_borders(total, runs, _smallest_maximum(total, runs))
     moved = True
     while moved:
         moved = False
-        for i in range(1, parts):
-            place = _middle(total, found[i - 1], found[i + 1])
-            both = total[found[i - 1]] + total[found[i + 1]]
-            if abs(2 * total[place] - both) < abs(2 * total[found[i]] - both):
-                found[i], moved = place, True
-    return found
+        for i in range(1, runs):
+            place = _find_middle(total, borders[i - 1], borders[i + 1])
+            both = total[borders[i - 1]] + total[borders[i + 1]]
+            if abs(2 * total[place] - both) < abs(2 * total[borders[i]] - both):
+                borders[i], moved = place, True
+    return borders
 
 
-def _middle(total: Sequence[int], begin: int, end: int) -> int:
-    """Where a run is divided most evenly, neither half empty; the earlier place on ties."""
+def _find_middle(total: Sequence[int], begin: int, end: int) -> int:
+    """The border that divides a run most evenly, with no empty half; the earlier border on ties."""
     both = total[begin] + total[end]
     place = max(bisect_right(total, both // 2, begin + 1, end) - 1, begin + 1)
     return min((p for p in (place, place + 1) if p < end), key=lambda p: abs(2 * total[p] - both))
 
 
-def _shares(total: Sequence[int], parts: int, heaviest: int) -> list[int]:
-    """From the left, parts as near as they can to an even share of what is left, none above the heaviest."""
+def _place_borders(total: Sequence[int], runs: int, maximum: int) -> list[int]:
+    """Borders from left to right: each run is near an even share of the rest, and none exceeds the maximum."""
     last = len(total) - 1
-    reach = [bisect_right(total, total[begin] + heaviest) - 1 for begin in range(last)]
-    needed = [0] * (last + 1)  # how many parts the rest needs
+    reach = [bisect_right(total, total[begin] + maximum) - 1 for begin in range(last)]
+    needed = [0] * (last + 1)  # the fewest runs for the rest
     for begin in reversed(range(last)):
         needed[begin] = 1 + needed[reach[begin]]
-    found = [0]
-    for left in range(parts, 1, -1):
-        begin = found[-1]
+    borders = [0]
+    for left in range(runs, 1, -1):
+        begin = borders[-1]
         share = total[begin] + (total[last] - total[begin]) // left
         furthest = min(reach[begin], last - left + 1)
         place = min(max(bisect_right(total, share) - 1, begin + 1), furthest)
         while needed[place] > left - 1:
             place += 1
-        found.append(place)
-    return [*found, last]
+        borders.append(place)
+    return [*borders, last]
 
 
-def _heaviest(total: Sequence[int], parts: int) -> int:
-    """The least weight that the heaviest of so many parts can have."""
+def _smallest_maximum(total: Sequence[int], runs: int) -> int:
+    """The smallest possible count of the largest run."""
     low, high = max(b - a for a, b in pairwise(total)), total[-1]
     while low < high:
         middle = (low + high) // 2
         begin = used = 0
-        while begin < len(total) - 1 and used <= parts:
+        while begin < len(total) - 1 and used <= runs:
             begin, used = bisect_right(total, total[begin] + middle) - 1, used + 1
-        low, high = (low, middle) if begin == len(total) - 1 and used <= parts else (middle + 1, high)
+        low, high = (low, middle) if begin == len(total) - 1 and used <= runs else (middle + 1, high)
     return low
 
 
-def joined(weights: Sequence[int], fanout: int) -> list[list[tuple[int, int]]]:
-    """The branches of every level below the root, from fine to coarse, as first and last leaf.
+def join_neighbours(counts: Sequence[int], fanout: int) -> list[list[tuple[int, int]]]:
+    """The branches of every level below the root, from fine to coarse, each as its first and last leaf.
 
-    Each level has as many branches as the one below it divided by ``fanout``, rounded up, until no more than ``fanout`` are
-    left.
+    The number of branches of a level is that of the level below divided by ``fanout``, rounded up. The last level has at most
+    ``fanout`` branches.
 
-    >>> joined([1, 1, 1, 1, 4], 2)
+    >>> join_neighbours([1, 1, 1, 1, 4], 2)
     [[(0, 1), (2, 3), (4, 4)], [(0, 3), (4, 4)]]
     """
     levels: list[list[tuple[int, int]]] = []
-    runs = [(code, code) for code in range(len(weights))]
-    weights = list(weights)
+    runs = [(code, code) for code in range(len(counts))]
+    counts = list(counts)
     while len(runs) > fanout:
-        begin = even_parts(weights, -(-len(runs) // fanout))
-        weights = [sum(weights[a:b]) for a, b in pairwise(begin)]
+        begin = divide_evenly(counts, -(-len(runs) // fanout))
+        counts = [sum(counts[a:b]) for a, b in pairwise(begin)]
         runs = [(runs[a][0], runs[b - 1][1]) for a, b in pairwise(begin)]
         levels.append(runs)
     return levels

@@ -1,6 +1,6 @@
-"""Value trees: every node covers an interval of leaf codes, numbered in depth-first order.
+"""Taxonomies: every node covers an interval of leaf codes, numbered in depth-first order.
 
-Trees may be unbalanced and a branch may have one child, so a node is told by its id, not by its interval.
+A tree may be unbalanced and a branch may have one child, so a node is identified by its id, not by its interval.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 
 from shoal.arrays import BoolArray, FloatArray, Int32Array
 from shoal.errors import DataError, PolicyError, list_choices, list_some
-from shoal.formats.labels import ROOT, branch_text
+from shoal.formats.labels import ROOT, format_branch
 from shoal.formats.numbers import format_number, parse_number
 from shoal.taxonomy import tree_files
-from shoal.taxonomy.balancing import joined
-from shoal.taxonomy.nodes import LEAF, Builder, Nodes, refuse_high
+from shoal.taxonomy.balancing import join_neighbours
+from shoal.taxonomy.nodes import LEAF, NodeCollector, Nodes, refuse_high
 
 BY = ("level", "height")
 
@@ -27,16 +27,17 @@ Nested = Mapping[str, Any] | Sequence[Any] | str
 
 
 class Derived(dict[str, Any]):
-    """A nested tree that was made from the data, and so never goes to the public."""
+    """A nested tree that was derived from the data and is therefore never published."""
 
 
 @dataclass(frozen=True, eq=False)
 class Taxonomy:
-    """A tree of values. Make one with `from_nested`, `flat`, `from_paths`, `balanced` or `load`.
+    """A taxonomy (value generalization hierarchy). Create one with `from_nested`, `flat`, `from_paths`, `balanced` or `load`.
 
-    Arrays by node id, in depth-first order: node 0 is the root, ``lo`` and ``hi`` the first and last leaf code below
-    the node, ``height`` the longest way down to a leaf. ``label[0]`` is the user's word for the root; a release writes
-    ``*``. A missing value, where there is one, is the last leaf, directly under the root, with the label None.
+    Arrays by node id, in depth-first order: node 0 is the root, ``lo`` and ``hi`` are the first and last leaf code below
+    the node, ``height`` is the length of the longest path down to a leaf. ``label[0]`` is the user's name of the root; a
+    release writes ``*``. The leaf of missing values, if any, is the last leaf, directly under the root, with the label None.
+    ``derived`` is True for a tree that was built from the data.
 
     >>> tree = Taxonomy.from_nested({"ANY": {"Partnered": ["Married", "Remarried"], "Alone": ["Single"]}})
     >>> tree.leaves, tree.height.tolist()
@@ -51,38 +52,37 @@ class Taxonomy:
     hi: Int32Array
     level: Int32Array
     height: Int32Array
-    made: bool = field(default=False)
+    derived: bool = field(default=False)
 
     @classmethod
-    def _of(cls, nodes: Nodes, made: bool) -> Taxonomy:
-        return cls(nodes.label, nodes.parent, nodes.lo, nodes.hi, nodes.level, nodes.height, made)
+    def _from_nodes(cls, nodes: Nodes, derived: bool) -> Taxonomy:
+        return cls(nodes.label, nodes.parent, nodes.lo, nodes.hi, nodes.level, nodes.height, derived)
 
     @classmethod
     def from_nested(cls, tree: Nested, *, made: bool = False) -> Taxonomy:
-        """A nested mapping or list: a mapping holds branches, a list holds leaves (or branches).
+        """Create a tree from nested mappings of branches and lists of leaves (or branches).
 
-        A mapping with one key names the root. ``made`` says that the tree was made from the data, as does `Derived`. A tree
-        has at most 100 levels below its root.
+        A mapping with one key names the root. ``made=True``, or a tree of the type `Derived`, marks the tree as derived from
+        the data. A tree has at most 100 levels below its root.
         """
-        made = made or isinstance(tree, Derived)
         if isinstance(tree, Mapping) and len(tree) == 1:
             ((root, body),) = tree.items()
         else:
             root, body = ROOT, tree
-        build = Builder()
-        build.add(str(root), body, -1)
-        return cls._of(build.finish(), made)
+        nodes = NodeCollector()
+        nodes.add_branch(str(root), body, -1)
+        return cls._from_nodes(nodes.finish(), made or isinstance(tree, Derived))
 
     @classmethod
     def flat(cls, values: Iterable[str], *, made: bool = True) -> Taxonomy:
-        """A root and its leaves, in the order given."""
-        build = Builder()
-        build.branch(ROOT, -1, list(values))
-        return cls._of(build.finish(), made)
+        """Create a tree of a root and leaves, in this order."""
+        nodes = NodeCollector()
+        nodes.add_leaves(ROOT, -1, list(values))
+        return cls._from_nodes(nodes.finish(), made)
 
     @classmethod
     def from_paths(cls, rows: Iterable[Sequence[str]], *, made: bool = False) -> Taxonomy:
-        """One row per leaf, from the leaf upward without the root; a label repeated upward is padding.
+        """Create a tree from one row per leaf, from the leaf upward without the root; a label repeated upward is padding.
 
         >>> Taxonomy.from_paths([["4790*", "479**"], ["4791*", "479**"]]).to_nested()
         {'*': {'479**': ['4790*', '4791*']}}
@@ -91,75 +91,77 @@ class Taxonomy:
         for row in rows:
             leaf, *above = row
             branch = top
-            way = [label for i, label in enumerate(above) if label != (above[i - 1] if i else leaf)]
-            refuse_high(len(way) + 1)
-            for label in reversed(way):
+            path = [label for i, label in enumerate(above) if label != (above[i - 1] if i else leaf)]
+            refuse_high(len(path) + 1)
+            for label in reversed(path):
                 branch = branch.setdefault(label, {})
                 if branch is LEAF:
-                    raise DataError(f"taxonomy: {label!r} is a leaf in one row and a branch in another")
+                    raise DataError(
+                        f"taxonomy: {label!r} is a leaf in one row and a branch in another. Rename one of them."
+                    )
             if leaf in branch:
-                raise DataError(f"taxonomy: the leaf {leaf!r} occurs more than once")
+                raise DataError(f"taxonomy: the leaf {leaf!r} occurs more than once. Keep one row per leaf.")
             branch[leaf] = LEAF
         if not top:
-            raise DataError("taxonomy: there are no values in it")
-        build = Builder()
-        build.add(ROOT, top, -1)
-        return cls._of(build.finish(), made)
+            raise DataError("taxonomy: it contains no values. Add one row per value.")
+        nodes = NodeCollector()
+        nodes.add_branch(ROOT, top, -1)
+        return cls._from_nodes(nodes.finish(), made)
 
     @classmethod
     def balanced(cls, frequencies: Mapping[Any, int], *, fanout: int = 4) -> Taxonomy:
-        """A tree made from how often each value occurs: numbers in their order, texts in the order of their letters.
+        """Build a tree from the record count of each value: numbers in ascending order, texts in alphabetical order.
 
-        Level by level, from the leaves up, neighbours are joined into branches of even weight: the heaviest branch is as
-        light as it can be. A level has as many branches as the one below it divided by ``fanout``, rounded up, so a
-        common value may stay alone while many rare ones are joined; a branch of one is left out. The root has at most
-        ``fanout`` branches, and the height is at most the least h with ``fanout ** h`` not below the number of values.
+        Level by level, from the leaves up, neighbours are joined into branches of even record count: the largest branch is as
+        small as possible. The number of branches of a level is that of the level below divided by ``fanout``, rounded up, so a
+        frequent value may remain single while many rare values are joined; a branch with one child is omitted. The root has
+        at most ``fanout`` children, and the height is at most the least h with ``fanout ** h`` not below the number of values.
 
-        A branch is named by its first and last value, which stand for all that lies between them: ``[20, 36]``,
-        ``{clerk … nurse}``. The tree is made from the data, so a public policy leaves it out.
+        The label of a branch names its first and last value and covers all values between them: ``[20, 36]``,
+        ``{clerk … nurse}``. The tree is derived from the data, so a public policy does not contain it.
 
         >>> Taxonomy.balanced({20: 5, 21: 1, 36: 2, 40: 8, 70: 1}, fanout=2).to_nested()
         {'*': {'[20, 36]': ['20', '21', '36'], '[40, 70]': ['40', '70']}}
         """
         if isinstance(fanout, bool) or not isinstance(fanout, (int, np.integer)) or fanout < 2:
-            raise PolicyError(f"the fanout of a balanced tree is a whole number from 2 up, not {fanout!r}")
+            raise PolicyError(f"the fanout of a balanced tree must be a whole number of at least 2, not {fanout!r}")
         wrong = [w for w in frequencies.values() if not float(w).is_integer() or w < 0]
         if wrong:
-            raise DataError(f"taxonomy: frequencies are counts, not {list_some(wrong)}")
-        values, text, label = _ordered(frequencies)
-        levels = joined([int(frequencies[v]) for v in values], int(fanout))
-        ways = [[text(v)] for v in values]
+            raise DataError(f"taxonomy: frequencies must be whole numbers of at least 0, not {list_some(wrong)}")
+        values, text, label = _sort_values(frequencies)
+        levels = join_neighbours([int(frequencies[v]) for v in values], int(fanout))
+        paths = [[text(v)] for v in values]
         for runs in levels:
             for first, last in runs:
                 name = text(values[first]) if first == last else label(values[first], values[last])
                 for code in range(first, last + 1):
-                    ways[code].append(name)
-        return cls.from_paths(ways, made=True) if ways else cls.flat([])
+                    paths[code].append(name)
+        return cls.from_paths(paths, made=True) if paths else cls.flat([])
 
     @classmethod
     def load(cls, path: str | Path) -> Taxonomy:
-        """A nested YAML file, or a CSV file with one row per leaf and one column per level, without header."""
+        """Read a nested YAML file, or a CSV file with one row per leaf and one column per level, without header."""
         file = Path(path)
         text = tree_files.read_text(file)
-        made = text.startswith(tree_files.MADE)
+        derived = text.startswith(tree_files.DERIVED)
         try:
             if file.suffix.lower() in tree_files.CSV:
-                return cls.from_paths(tree_files.rows_of(text.removeprefix(tree_files.MADE)), made=made)
-            return cls.from_nested(tree_files.nested_of(text), made=made)
+                return cls.from_paths(tree_files.parse_csv(text.removeprefix(tree_files.DERIVED)), made=derived)
+            return cls.from_nested(tree_files.parse_yaml(text), made=derived)
         except DataError as error:
             raise DataError(f"{error} (in {file.name!r})") from error
 
     def save(self, path: str | Path) -> None:
-        """Write the tree as CSV where the file's name ends in .csv or .txt, else as YAML; `load` reads it back.
+        """Write the tree as CSV if the file name ends in .csv or .txt, otherwise as YAML; `load` reads both.
 
-        A tree that was made from the data says so in its first line, and stays out of public policies when it is read.
+        The first line of the file marks a tree that was derived from the data, so that `load` keeps it out of public policies.
         """
         text = self.to_csv() if Path(path).suffix.lower() in tree_files.CSV else self.to_yaml()
-        tree_files.write_text(path, tree_files.MADE + text if self.made else text)
+        tree_files.write_text(path, tree_files.DERIVED + text if self.derived else text)
 
     @property
     def size(self) -> int:
-        """The number of leaves, so of codes."""
+        """The number of leaves, which is the number of codes."""
         return int(self.hi[0]) + 1
 
     @cached_property
@@ -174,18 +176,18 @@ class Taxonomy:
 
     @cached_property
     def code(self) -> dict[str, int]:
-        """The code of every leaf, by its label; the missing value has none."""
+        """The code of every leaf by its label, without the leaf of missing values."""
         return {label: code for code, label in enumerate(self.leaves) if label is not None}
 
     @cached_property
     def share(self) -> FloatArray:
-        """Of every node, the leaves below it over all leaves: 0 for a leaf, 1 for the root."""
+        """For every node, the share of all leaves that are below it: 0 for a leaf, 1 for the root."""
         share = (self.hi - self.lo + 1) / self.size
         share[self.leaf] = 0.0
         return np.asarray(share, np.float64)
 
     def cover(self, lo: int, hi: int) -> int:
-        """The lowest node over the codes from ``lo`` to ``hi``, in O(height)."""
+        """The lowest node that covers the codes from ``lo`` to ``hi``, in O(height)."""
         node = int(self.leaf[lo])
         while self.hi[node] < hi:
             node = int(self.parent[node])
@@ -201,7 +203,7 @@ class Taxonomy:
         return node
 
     def distance(self, one: str, other: str) -> float:
-        """The height of the lowest node over both values, over the height of the tree: 0 for equal values, at most 1.
+        """The height of the lowest node that covers both values, divided by the tree height: 0 for equal values, at most 1.
 
         Definition 5 of Byun, Kamra, Bertino and Li, "Efficient k-anonymization using clustering techniques" (2007).
 
@@ -213,21 +215,22 @@ class Taxonomy:
         return float(self.height[self.cover(lo, hi)] / self.height[0])
 
     def text(self, node: int) -> str | None:
-        """What a release writes for a node: its label, ``*`` for the root, None for missing."""
+        """The published text of a node: its label, ``*`` for the root, None for missing values."""
         return ROOT if node == 0 else self.label[node]
 
     def code_of(self, values: Sequence[str], *, column: str | None = None) -> Int32Array:
-        """The code of each value; those the tree misses are an error that names them."""
-        lost = [v for v in values if v not in self.code]
-        if lost:
-            where = "the taxonomy misses values" if column is None else _misses(column)
+        """The code of each value; an error that names the values without a leaf."""
+        unknown = [v for v in values if v not in self.code]
+        if unknown:
+            where = "values are" if column is None else f"column {column!r} contains values that are"
             raise DataError(
-                f"{where}: {list_some(lost)}; add them to the tree, mend them, or list them under 'missing:'"
+                f"{where} not in the taxonomy: {list_some(unknown)}; add them to the taxonomy, correct them, or list "
+                "them under 'missing:'"
             )
         return np.array([self.code[v] for v in values], np.int32)
 
     def with_missing(self) -> Taxonomy:
-        """The tree with one more leaf under the root, for missing values."""
+        """The tree with an additional leaf for missing values under the root."""
         size = np.int32(self.size)
         hi = np.append(self.hi, size)
         hi[0] = size
@@ -240,7 +243,7 @@ class Taxonomy:
             hi,
             np.append(self.level, np.int32(1)),
             height,
-            self.made,
+            self.derived,
         )
 
     def levels(
@@ -250,13 +253,13 @@ class Taxonomy:
         skip: Iterable[int] | None = None,
         by: Literal["level", "height"] = "level",
     ) -> Taxonomy:
-        """The tree without some of its inner levels; what stood below them hangs from the next node above.
+        """Remove some inner levels of the tree; the children of a removed node become children of the next node above.
 
-        Name either those to keep or those to skip, by ``level``, the steps from the root (1 is just below it), or by
-        ``height``, the longest way down to a leaf (1 is just above the leaves). The root and the leaves always stay. In
-        an unbalanced tree a level holds branches only: a leaf that hangs there stays, and branches of one level may
-        differ in height. A level that the tree does not have is an error, unless the tree was made from the data: then
-        how many it has depends on the values.
+        Name the levels either to keep or to skip, by ``level``, the number of steps from the root (1 is just below it), or by
+        ``height``, the length of the longest path down to a leaf (1 is just above the leaves). The root and the leaves always
+        remain. In an unbalanced tree, only branches are removed: a leaf at a removed level remains, and the branches of a level
+        may differ in height. A level that the tree does not have is an error, except in a tree that was derived from the data,
+        whose number of levels depends on the values.
 
         >>> tree = Taxonomy.from_nested({"ANY": {"North": {"Far": ["Oulu"]}, "South": {"Near": ["Rome"]}}})
         >>> tree.levels(skip=[1]).to_nested()
@@ -265,43 +268,44 @@ class Taxonomy:
         {'ANY': ['Oulu', 'Rome']}
         """
         if (keep is None) == (skip is None):
-            raise PolicyError("say which levels to keep or which to skip, one of the two")
+            raise PolicyError("name the levels to keep ('keep') or the levels to skip ('skip'), one of the two")
         if by not in BY:
-            raise PolicyError(f"levels are counted by {by!r}; {list_choices(by, BY)}")
+            raise PolicyError(f"levels cannot be counted by {by!r}; {list_choices(by, BY)}")
         number = self.level if by == "level" else self.height
         inner = self.height > 0
         inner[:1] = False
         named = sorted({int(n) for n in (keep if keep is not None else skip) or ()})
-        there = np.unique(number[inner]).tolist()
-        unknown = [n for n in named if n not in there]
-        if unknown and not self.made:
-            listed = f"choose from {', '.join(map(str, there))}" if there else "it has a root and leaves alone"
-            raise PolicyError(f"the tree has no inner {by} {list_some(unknown)}; {listed}")
+        existing = np.unique(number[inner]).tolist()
+        unknown = [n for n in named if n not in existing]
+        if unknown and not self.derived:
+            choices = f"choose from {', '.join(map(str, existing))}" if existing else "it has only a root and leaves"
+            raise PolicyError(f"the taxonomy has no inner {by} {list_some(unknown)}; {choices}")
         return self._without(inner & np.isin(number, named, invert=keep is not None))
 
     def _without(self, out: BoolArray) -> Taxonomy:
-        """The tree without these branches."""
+        """The tree without the branches of a mask."""
         above = np.arange(len(self.label))
         for node in np.flatnonzero(out):
             above[node] = above[self.parent[node]]
-        stays = np.flatnonzero(~out)
+        kept = np.flatnonzero(~out)
         place = np.cumsum(~out) - 1
-        parent = np.append(-1, place[above[self.parent[stays[1:]]]]).astype(np.int32)
-        leaf = self.height[stays] == 0
+        parent = np.append(-1, place[above[self.parent[kept[1:]]]]).astype(np.int32)
+        leaf = self.height[kept] == 0
         leaf[:1] = False
-        return Taxonomy._of(Nodes.of(tuple(self.label[n] for n in stays), parent, leaf), self.made)
+        nodes = Nodes.from_parents(tuple(self.label[n] for n in kept), parent, leaf)
+        return Taxonomy._from_nodes(nodes, self.derived)
 
     @cached_property
     def below(self) -> tuple[tuple[int, ...], ...]:
         """The children of every node, without the leaf of missing values."""
-        found: list[list[int]] = [[] for _ in self.label]
+        children: list[list[int]] = [[] for _ in self.label]
         for node in range(1, len(self.label)):
             if self.label[node] is not None:
-                found[self.parent[node]].append(node)
-        return tuple(map(tuple, found))
+                children[self.parent[node]].append(node)
+        return tuple(map(tuple, children))
 
     def to_nested(self) -> dict[str, Any]:
-        """The tree as nested mappings and lists; the leaf of missing values is left out."""
+        """The tree as nested mappings and lists, without the leaf of missing values."""
 
         def body(node: int) -> Any:
             below = self.below[node]
@@ -314,15 +318,14 @@ class Taxonomy:
         return {str(self.label[0]): body(0)}
 
     def to_yaml(self) -> str:
-        """The tree as nested YAML text that `load` reads back."""
-        return tree_files.yaml_of(self.to_nested())
+        """The tree as nested YAML text that `load` reads."""
+        return tree_files.format_yaml(self.to_nested())
 
     def to_csv(self, *, delimiter: str = ";") -> str:
-        """The tree as CSV text without header, one row per leaf, from the leaf to the root; `load` reads it back.
+        """The tree as CSV text without header, one row per leaf, from the leaf to the root; `load` reads it.
 
-        Column h holds the highest node over the leaf whose height is at most h, so that every row is equally long: where
-        a tree is unbalanced a label is repeated upward. The leaf of missing values is left out, and the reader takes
-        ``*`` for the name of the root.
+        Column h contains the highest node above the leaf whose height is at most h, so all rows have the same length: in an
+        unbalanced tree, labels are repeated upward. The leaf of missing values is omitted, and `load` names the root ``*``.
 
         >>> print(Taxonomy.from_nested({"ANY": ["none", {"Office": ["clerk"]}]}).to_csv(), end="")
         none;none;ANY
@@ -338,7 +341,7 @@ class Taxonomy:
                 node = above
             if row:
                 rows.append(row)
-        return tree_files.csv_of(rows, delimiter)
+        return tree_files.format_csv(rows, delimiter)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Taxonomy) and self.label == other.label and np.array_equal(self.parent, other.parent)
@@ -351,8 +354,9 @@ class Taxonomy:
 
 
 def narrow_branches(tree: Taxonomy, codes: Int32Array) -> Taxonomy:
-    """A tree in which branches that are named by their first and last leaf, as `Taxonomy.balanced` names them, are named by the
-    first and last of these leaves instead; the same object where there are none.
+    """Narrow the labels of branches that name their first and last leaf (see `Taxonomy.balanced`) to these leaf codes.
+
+    Return the same object if no label changes.
     """
     label = list(tree.label)
     for node in np.flatnonzero(tree.height > 0)[1:].tolist():
@@ -361,23 +365,19 @@ def narrow_branches(tree: Taxonomy, codes: Int32Array) -> Taxonomy:
         inside = codes[np.searchsorted(codes, tree.lo[node]) : np.searchsorted(codes, tree.hi[node], side="right")]
         ends = [str(tree.leaves[c]) for c in (tree.lo[node], tree.hi[node])]
         numbers = [parse_number(end) for end in ends]
-        names = (branch_text(*ends), None if None in numbers else branch_text(*numbers))
+        names = (format_branch(*ends), None if None in numbers else format_branch(*numbers))
         if len(inside) and label[node] in names:
             first, last = (str(tree.leaves[c]) for c in (inside[0], inside[-1]))
-            ranged = label[node] != names[0]
-            pair = (parse_number(first), parse_number(last)) if ranged else (first, last)
-            label[node] = first if first == last else branch_text(*pair)
+            is_range = label[node] != names[0]
+            pair = (parse_number(first), parse_number(last)) if is_range else (first, last)
+            label[node] = first if first == last else format_branch(*pair)
     return tree if tuple(label) == tree.label else replace(tree, label=tuple(label))
 
 
-def _misses(column: str) -> str:
-    return f"column {column!r} holds values that its taxonomy misses"
-
-
-def _ordered(
+def _sort_values(
     frequencies: Mapping[Any, int],
 ) -> tuple[list[Any], Callable[[Any], str], Callable[[Any, Any], str]]:
-    """The values in the order of the leaves, how one of them is written, and how a branch is."""
+    """The values in the order of the leaves, and the functions that format a value and a branch."""
     if all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in frequencies):
-        return sorted(frequencies), format_number, branch_text
-    return sorted(frequencies, key=str), str, lambda first, last: branch_text(str(first), str(last))
+        return sorted(frequencies), format_number, format_branch
+    return sorted(frequencies, key=str), str, lambda first, last: format_branch(str(first), str(last))

@@ -1,4 +1,4 @@
-"""Trees as texts: nested YAML, and CSV with one row per leaf."""
+"""Format and parse taxonomies as text: nested YAML, or CSV with one row per leaf."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from shoal.formats.formulas import escape_formula, restore_formula
 from shoal.formats.yaml_text import read_file, read_yaml
 
 CSV = (".csv", ".txt")
-MADE = "# made from the data: not to be published\n"
+DERIVED = "# made from the data: not to be published\n"  # the first line of a file with a derived tree
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a taxonomy file."""
+    """Read the text of a taxonomy file."""
     return read_file(path, "taxonomy", DataError)
 
 
@@ -32,31 +32,30 @@ def write_text(path: str | Path, text: str) -> None:
         raise EngineError(f"cannot write {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def nested_of(text: str) -> Any:
-    """The nested mappings and lists of YAML text."""
+def parse_yaml(text: str) -> Any:
+    """Parse YAML text to nested mappings and lists."""
     return read_yaml(text, "taxonomy", DataError)[0]
 
 
-def yaml_of(nested: Any) -> str:
-    """Nested mappings and lists as YAML text, lists of leaves on one line; invisible characters are escapes."""
+def format_yaml(nested: Any) -> str:
+    """Format nested mappings and lists as YAML, lists of leaves on one line; invisible characters are escaped."""
 
     def dump(*, unicode: bool) -> str:
         options: dict[str, Any] = {"sort_keys": False, "default_flow_style": None, "width": 110}
         return str(yaml.safe_dump(nested, allow_unicode=unicode, **options))
 
     text = dump(unicode=True)
-    return (
-        text if escape_invisible(text, keep="\n") == text else dump(unicode=False)
-    )  # YAML's own escapes, read back the same
+    is_visible = escape_invisible(text, keep="\n") == text
+    return text if is_visible else dump(unicode=False)  # with YAML escapes
 
 
-def rows_of(text: str) -> list[list[str]]:
-    """The ways of all leaves from CSV text, each from the leaf upward, without the root."""
+def parse_csv(text: str) -> list[list[str]]:
+    """Parse CSV text to the paths of all leaves, each from the leaf upward, without the root."""
     bare = re.sub(r'"[^"]*"', "", text)
     delimiter = ";" if bare.count(";") >= bare.count(",") else ","
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
-        rows = [way for row in table if (way := [restore_formula(cell.strip()) for cell in row if cell.strip()])]
+        rows = [path for row in table if (path := [restore_formula(cell.strip()) for cell in row if cell.strip()])]
     except csv.Error as error:
         raise DataError(f"taxonomy: not valid CSV, line {table.line_num}: {error}") from None
     if len({row[-1] for row in rows}) == 1 and all(len(row) > 1 for row in rows):  # the last column is the root
@@ -64,25 +63,25 @@ def rows_of(text: str) -> list[list[str]]:
     return rows
 
 
-def csv_of(rows: Sequence[Sequence[str]], delimiter: str) -> str:
-    """Rows as CSV text, in quotes throughout where a label holds a sign that could be taken for a delimiter.
+def format_csv(rows: Sequence[Sequence[str]], delimiter: str) -> str:
+    """Format rows as CSV text. All labels are quoted if a label contains a delimiter, a quote or a line break.
 
-    An apostrophe stands before labels that a spreadsheet program would run as formulas; `rows_of` removes it.
+    Labels that a spreadsheet program would run as formulas begin with an apostrophe; `parse_csv` removes it.
     """
     if delimiter not in (",", ";"):
-        raise DataError(f"a taxonomy's columns are told apart by ';' or ',', not by {delimiter!r}")
+        raise DataError(f"the columns of a taxonomy file must be separated by ';' or ',', not by {delimiter!r}")
     labels = dict.fromkeys(label for row in rows for label in row)
-    frail = [label for label in labels if label != label.strip() or not label]
-    if frail:
+    lossy = [label for label in labels if label != label.strip() or not label]
+    if lossy:
         raise DataError(
-            f"labels that are empty or begin or end in a space are lost in CSV: {list_some(frail)}; use YAML"
+            f"labels that are empty or begin or end with a space would be lost in CSV: {list_some(lossy)}. Save as YAML."
         )
-    doubtful = any(sign in label for label in labels for sign in ',;"\r\n')
+    is_ambiguous = any(char in label for label in labels for char in ',;"\r\n')
     text = io.StringIO(newline="")
     csv.writer(
         text,
         delimiter=delimiter,
-        quoting=csv.QUOTE_ALL if doubtful else csv.QUOTE_MINIMAL,
+        quoting=csv.QUOTE_ALL if is_ambiguous else csv.QUOTE_MINIMAL,
         lineterminator="\n",
     ).writerows([escape_formula(label) for label in row] for row in rows)
     return text.getvalue()

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
-from shoal.cli import commands as cli
-from shoal.cli import main
+from shoal.cli import console, main
 from shoal.errors import escape_invisible
 from shoal.tables import METHODS
 from tests.paths import refusals, walk
@@ -91,7 +90,8 @@ def test_anonymize_writes_a_release_that_holds(run: Run, here: Path) -> None:
     ran = run(*ANONYMIZE)
     assert ran.code == 0 and ran.err == ""
     assert "holds" in ran.out and "k-anonymity (k = 3)" in ran.out
-    assert "Dropped columns: name" in ran.out and "May leave: out" in ran.out and "out.owner" in ran.out
+    assert "Dropped columns: name" in ran.out and "Public folder: out " in ran.out
+    assert "Owner folder (do not publish): out.owner\n" in ran.out
     assert {p.name for p in (here / "out").iterdir()} == {"table.csv", "certificate.json", "policy.yaml", "report.html"}
     assert (here / "out.owner" / "recoding.json").is_file()
     assert shoal.check(here / "out" / "table.csv", shoal.Policy.load("policy.yaml")).holds
@@ -199,8 +199,8 @@ def test_new_rows_are_released_by_an_earlier_recoding(run: Run, here: Path) -> N
     (here / "policy.yaml").unlink()  # the one in the owner's folder does
     ran = run(*LATER)
     assert ran.code == 0 and ran.err == ""
-    assert "with what was released before" in ran.out and "alone it may hold smaller groups" in ran.out
-    assert "what was kept" not in ran.out and "Dropped columns: name" in ran.out
+    assert "together with earlier releases" in ran.out and "alone it may hold smaller groups" in ran.out
+    assert "information kept" not in ran.out and "Dropped columns: name" in ran.out
     assert {p.name for p in (here / "november").iterdir()} == {p.name for p in (here / "out").iterdir()}
     assert {p.name for p in (here / "november.owner").iterdir()} == {p.name for p in (here / "out.owner").iterdir()}
     tables = [pd.read_csv(here / name / "table.csv", dtype=str) for name in ("out", "november")]
@@ -246,9 +246,9 @@ def test_a_recoding_leaves_nothing_to_choose(run: Run, here: Path, more: tuple[o
 
 def test_a_policy_or_a_recoding_is_needed(run: Run, here: Path) -> None:
     refused(run("anonymize", "table.csv", "-o", "out"), here, "--policy", "--recoding")
-    refused(run(*ANONYMIZE, "--nearest"), here, "'nearest' goes with 'recoding'")
+    refused(run(*ANONYMIZE, "--nearest"), here, "'nearest' can only be used with 'recoding'")
     refused(run("anonymize", "table.csv", "-o", "out", "--recoding", "absent.json"), here, "absent.json")
-    refused(run(*ANONYMIZE, "--set", "nearest=true"), here, "a place of its own: --nearest")
+    refused(run(*ANONYMIZE, "--set", "nearest=true"), here, "Use --nearest instead of --set")
 
 
 @pytest.mark.usefixtures("october")
@@ -293,15 +293,15 @@ def test_nothing_is_written_where_there_is_no_path_to_explain(run: Run, here: Pa
 def test_the_bar_follows_a_total_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[float, float | None]] = []
 
-    class Watched(cli.Progress):
+    class Watched(console.Progress):
         def update(self, task_id: Any, **more: Any) -> None:
             super().update(task_id, **more)
             seen.append((self.tasks[task_id].completed, self.tasks[task_id].total))
 
-    monkeypatch.setattr(cli, "Progress", Watched)
-    with cli._progress(False) as tell:
+    monkeypatch.setattr(console, "Progress", Watched)
+    with console.show_progress() as report:
         for done, total in ((0, 4), (3, 4), (3, 9), (9, 9)):
-            tell("opening", done, total)
+            report("opening", done, total)
     assert seen == [(0, 4), (3, 4), (3, 9), (9, 9)]
 
 
@@ -534,14 +534,14 @@ def test_stopping_is_told_apart_from_a_requirement_that_fails(
 def test_check_that_does_not_hold_is_status_one_and_shows_the_worst_group(run: Run) -> None:
     ran = run("check", "table.csv", "-p", "policy.yaml")
     assert ran.code == 1 and ran.err == ""
-    assert "does not hold" in ran.out and "worst group of k-anonymity (k = 3): age=20, zip=47900 (1 records)" in ran.out
+    assert "does not hold" in ran.out and "worst group of k-anonymity (k = 3): age=20, zip=47900 (1 record)" in ran.out
     assert "12 records in 12 groups" in ran.out
 
 
 def test_check_counts_a_missing_value(run: Run, here: Path) -> None:
     (here / "table.csv").write_text("name,age,zip,ill\n" + "a,1,2,x\n" * 5 + "b,,2,x\n")
     ran = run("check", "table.csv", "-p", "policy.yaml")
-    assert ran.code == 1 and "age=(missing), zip=2 (1 records)" in ran.out
+    assert ran.code == 1 and "age=(missing), zip=2 (1 record)" in ran.out
 
 
 def test_check_as_json_on_standard_output(run: Run) -> None:
@@ -634,7 +634,7 @@ def test_methods_lists_every_method_with_its_parameters(run: Run, monkeypatch: p
 
 def test_demo_makes_a_release_that_holds(run: Run, here: Path) -> None:
     ran = run("demo", "--rows", 300, "--k", 5, "-o", "demo")
-    assert ran.code == 0 and "Before:" in ran.out and "holds" in ran.out
+    assert ran.code == 0 and "Original table: 300 of 300 patients" in ran.out and "holds" in ran.out
     policy = shoal.Policy.load(here / "demo" / "policy.yaml")
     certificate = shoal.check(here / "demo" / "table.csv", policy)
     assert certificate.holds and certificate.smallest >= 5

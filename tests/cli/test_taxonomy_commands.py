@@ -1,4 +1,4 @@
-"""`shoal taxonomy`: trees shown, made and held against a column; exit status 0, 1 and 2."""
+"""`shoal taxonomy`: show, make and check taxonomies; exit statuses 0, 1 and 2."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`shoal taxonomy` with arguments, in a folder with a table and a tree: its status and what it says."""
+    """`shoal taxonomy` with arguments, in a folder with a table and a taxonomy: exit status, output and errors."""
     (tmp_path / "table.csv").write_text(TABLE, encoding="utf-8")
     (tmp_path / "jobs.yaml").write_text(JOBS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)

@@ -80,9 +80,9 @@ def make(
 ) -> None:
     """Make a taxonomy from the values of COLUMN in TABLE.
 
-    You can edit the taxonomy and name its file in a policy under `taxonomy`. The taxonomy contains every value of the column,
-    and a release publishes the taxonomies that its policy names. To keep the values out of the release, write the rule into
-    the policy instead, such as `mask: right` or `widths: [5, 10]`.
+    Edit the taxonomy and name its file in a policy under `taxonomy`.
+    A release publishes the taxonomies that its policy names, with every value of the column.
+    To keep the values out of the release, write the rule into the policy instead, such as `mask: right` or `widths: [5, 10]`.
     """
     rules: dict[str, Any] = {
         "mask": mask,

@@ -1,4 +1,4 @@
-"""What `import shoal` loads: not the compiler, and no frame library."""
+"""`import shoal` loads neither the compiler nor a frame library."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ HEAVY = ("numba", "llvmlite", "pyarrow", "narwhals", "pandas", "polars", "scipy"
 
 def test_import_is_light() -> None:
     program = f"import sys, shoal; print([m for m in {HEAVY} if m in sys.modules])"
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == "[]"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert output.strip() == "[]"
 
 
 @pytest.mark.parametrize("name", shoal.__all__)

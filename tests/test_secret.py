@@ -118,7 +118,7 @@ def test_a_secret_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "ledger.json").write_text("[" * 100_000)
     with pytest.raises(shoal.DataError, match="contains no secret"):
         shoal.anonymize(people(), policy(), secret=tmp_path)
-    with pytest.raises(shoal.PolicyError, match="exclude each other"):
+    with pytest.raises(shoal.PolicyError, match="cannot be combined"):
         shoal.anonymize(people(), policy(), secret=tmp_path, seed=1)
 
 

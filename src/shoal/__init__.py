@@ -1,4 +1,4 @@
-"""Release what personal data teaches, so that every person in it hides in a crowd."""
+"""Anonymize personal data for release, and certify the privacy requirements that the release meets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions that users call."""
+"""The public functions: anonymize, check and measure a table."""
 
 from __future__ import annotations
 
@@ -36,31 +36,34 @@ def anonymize(
     temp: str | Path | None = None,
     **parameters: Any,
 ) -> Release:
-    """Make a release of a table that meets the policy.
+    """Anonymize a table so that the release meets the policy.
 
     Parameters
     ----------
-    data : a pandas, polars or pyarrow frame; the path of a CSV or Parquet file, or of a folder of them; a DuckDB connection,
-        table or relation
-    policy : the roles of the columns and what must hold; a `Policy`, the path of a policy file, or a mapping. With
-        ``recoding``, the one beside it unless given
-    method : the short name of a method, ``mondrian`` unless said; `shoal methods` lists them with their parameters
-    seed : the secret of the release, a whole number (default: 128 bits from the operating system). Ties among records, the
-        first records of clusters, the division of equal records among groups and all random draws depend on it. The same
-        input and the same seed give the same release. A seed below 2^64 can be guessed; give one only in tests
-    secret : the owner's folder of an earlier release, whose secret is used again. Two releases of the same records that were
-        made with different secrets can be intersected by whoever has both: publish only one of them, or reuse the secret
-    recoding : the path of ``recoding.json`` in the owner's folder of an earlier release. Records that are new since then
-        are recoded as those were, and tested together with all that was released before; no method is used
-    nearest : with ``recoding``, put records that no box holds, or with values never seen, into the nearest box instead of
-        leaving them out; its labels are not true of them
-    progress : called with a stage, what is done and how much there is
-    engine : ``memory`` or ``duckdb``; by what the data are unless said. Files are read into memory, unless a limit is set or
-        they are much too large for it
-    memory : at most so much may be used, as ``"4GB"``; what does not fit is put aside on disk (duckdb)
-    combinations : at most so many distinct combinations of values are held at once; where there are more, the table is cut
-        into parts that are searched one after another (duckdb); by ``memory`` unless said
-    temp : a folder for what is put aside, which holds raw data while the work lasts; the system's unless said
+    data : a pandas, polars or pyarrow frame; the path of a CSV or Parquet file, or of a folder of such files; a DuckDB
+        connection, table or relation
+    policy : the roles of the columns and the requirements: a `Policy`, the path of a policy file, or a mapping. Default with
+        ``recoding``: the policy file in the folder of the recoding
+    method : short name of the method (default: ``mondrian``); `shoal methods` lists all methods with their parameters
+    seed : secret seed of the release, a whole number (default: 128 bits from the operating system). Ties among records, the
+        first records of clusters, the division of equal records among groups and all random draws depend on the seed. The
+        same input and the same seed give the same release. A seed below 2^64 can be guessed; use one only in tests
+    secret : owner folder of an earlier release whose secret seed is used again. An attacker who has two releases of the same
+        records with different secret seeds can intersect their groups: publish only one of them, or reuse the secret seed
+    recoding : path of ``recoding.json`` in the owner folder of an earlier release. ``data`` holds records that are new since
+        that release. They are recoded like the earlier records and tested together with all records released before; no
+        method runs
+    nearest : with ``recoding``: put records that no box contains, or that have new values, into the nearest box instead of
+        suppressing them. The labels of that box are not true for these records
+    progress : function that is called with the stage, the work done and the total work
+    engine : ``memory`` or ``duckdb`` (default: chosen by the type of ``data``). Files are read into memory, except when a
+        limit is set or when they are much larger than the memory
+    memory : largest amount of memory to use, such as ``"4GB"``; data beyond this limit go to a temporary folder (duckdb)
+    combinations : largest number of distinct combinations of values in memory at once. A table with more combinations is
+        divided into partitions that are searched one after another (duckdb). Default: derived from ``memory``
+    temp : folder for temporary files, which contain raw data while the function runs (default: the folder of the operating
+        system)
+    parameters : parameters of the method, such as ``cut="median"``
 
     Returns
     -------
@@ -68,9 +71,9 @@ def anonymize(
 
     Guarantee
     ---------
-    The release was tested from the outside, by what stands in it, and holds; otherwise `RequirementNotMet` is raised. Where a
-    method draws records anew, the groups that they were drawn from were tested, and the certificate says so. With
-    ``recoding``, the groups of all releases together were tested: the new table alone may hold smaller ones.
+    The published values were tested and every requirement holds; otherwise the function raises `RequirementNotMet`. Where a
+    method generates synthetic records, the groups from which they were generated were tested, and the certificate states
+    this. With ``recoding``, the groups of all releases together were tested: the new table alone may contain smaller groups.
 
     Examples
     --------
@@ -82,30 +85,34 @@ def anonymize(
     resources = resources_of(engine, memory, combinations, temp)
     if recoding is not None:
         _refuse_beside_recoding({"method": method, "seed": seed, "secret": secret, **parameters})
-        given = None if policy is None else parse_policy(policy)
-        return release_new_records(open_data(data, resources), recoding, given, nearest=nearest, tell=progress)
+        checked = None if policy is None else parse_policy(policy)
+        return release_new_records(open_data(data, resources), recoding, checked, nearest=nearest, tell=progress)
     if nearest:
-        raise PolicyError("'nearest' goes with 'recoding', the file of an earlier release")
+        raise PolicyError(
+            "'nearest' can only be used with 'recoding', the recoding.json of an earlier release. Give 'recoding' too, or "
+            "remove 'nearest'."
+        )
     if policy is None:
         raise PolicyError(
-            "a policy is needed; only with 'recoding', the file of an earlier release, is there one already"
+            "'policy' is missing. Give a policy, or give 'recoding', the recoding.json of an earlier release."
         )
     if secret is not None:
         if seed is not None:
             raise PolicyError(
-                "'seed' and 'secret' exclude each other: both name the secret of the release. Give one of them."
+                "'seed' and 'secret' cannot be combined: both set the secret seed of the release. Give one of them."
             )
         seed = load_seed(secret)
     chosen = make_method(find_method(method or "mondrian"), parse_policy(policy), parameters)
     return chosen.release(open_data(data, resources), seed=seed, progress=progress)
 
 
-def _refuse_beside_recoding(given: Mapping[str, Any]) -> None:
-    """An error for what a recoding has settled already."""
-    named = [name for name, value in given.items() if value is not None]
-    if named:
+def _refuse_beside_recoding(arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that the recoding already determines."""
+    refused = [name for name, value in arguments.items() if value is not None]
+    if refused:
         raise PolicyError(
-            f"{named[0]!r} cannot be combined with 'recoding': later records are recoded as the first were; leave it out"
+            f"{refused[0]!r} cannot be combined with 'recoding': new records are recoded in the same way as the earlier "
+            f"records. Remove {refused[0]!r}."
         )
 
 
@@ -117,23 +124,25 @@ def check(
     memory: str | int | None = None,
     temp: str | Path | None = None,
 ) -> Certificate:
-    """Test any table against a policy by what stands in it, whoever made it.
+    """Test the published values of any table against a policy. The table may come from any tool.
 
     Parameters
     ----------
-    data : whatever `anonymize` takes
-    policy : its quasi-identifiers form the groups, its requirements are tested; taxonomies are not needed
+    data : the table, in any form that `anonymize` accepts
+    policy : its quasi-identifiers form the groups and its requirements are tested; taxonomies are not needed
     engine, memory, temp : as for `anonymize`
 
     Returns
     -------
-    A `Certificate`: whether every requirement holds, the worst group of each, the columns that are identifiers or have no
-    role, and the fingerprint of the rows. ``publishable`` is true where every requirement holds and there are no identifiers.
+    A `Certificate`: whether every requirement holds, the worst group of each requirement, the columns that are identifiers
+    or have no role, and the fingerprint of the rows. ``publishable`` is true if every requirement holds and the table has no
+    identifiers.
 
     Notes
     -----
-    A missing value is a value of its own: records that lack a quasi-identifier are counted, in groups of their own. A table
-    of records that were drawn anew, as condensation does, does not show the groups behind it and will not hold.
+    A missing value is a value of its own: records without a value of a quasi-identifier are counted, in groups of their own.
+    A table of synthetic records (method condensation) does not show the groups from which the records were generated, so its
+    check fails.
 
     Examples
     --------
@@ -154,24 +163,24 @@ def measure(
     memory: str | int | None = None,
     temp: str | Path | None = None,
 ) -> Measures:
-    """Measure a release from the two tables and the policy alone, whoever made it.
+    """Measure information loss and re-identification risk from the original table, the released table and the policy.
 
     Parameters
     ----------
-    original, released : whatever `anonymize` takes; the rows need not stand in the same order, and records that the release
-        lacks count as suppressed
-    policy : its quasi-identifiers and their taxonomies say how much a label covers
-    threshold : the risk above which a record counts into ``risk_above``
+    original, released : the two tables, in any form that `anonymize` accepts. Their rows may be in different orders. Records
+        of the original that are not in the release count as suppressed. The release may come from any tool
+    policy : its quasi-identifiers and taxonomies determine how many values a label covers
+    threshold : re-identification risk, from 0 to 1, above which a record counts into ``risk_above``
     engine, memory, temp : as for `anonymize`
 
     Returns
     -------
-    `Measures`: the figures by name, and ``.columns`` with those of each attribute.
+    `Measures`: the figures by name, and ``.columns`` with the figures of each attribute.
 
     Notes
     -----
-    A midpoint, or a value that was drawn anew, is read as the exact value that it looks like. Labels of other tools are read
-    as well: ``[20, 40)``, ``20-40``, ``4790*``, ``{a, b}``, labels of the taxonomy, ``*``.
+    Midpoints and synthetic values are read as exact values. Labels of other tools are read as well: ``[20, 40)``, ``20-40``,
+    ``4790*``, ``{a, b}``, labels of the taxonomy, ``*``.
 
     Examples
     --------

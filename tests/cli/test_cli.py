@@ -1,4 +1,4 @@
-"""The command line: its exit status, what it says where, and that it writes nothing when something is wrong."""
+"""The commands: exit statuses, output on both streams, and no files after an error."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
-from shoal.cli import commands as cli
-from shoal.cli import main
+from shoal.cli import console, main
 from shoal.errors import escape_invisible
 from shoal.tables import METHODS
 from tests.paths import refusals, walk
@@ -46,7 +45,7 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a table and a policy, as the working folder."""
+    """The working folder, with a table and a policy."""
     folder = tmp_path / "here"
     folder.mkdir()
     (folder / "table.csv").write_text(TABLE)
@@ -75,11 +74,11 @@ ANONYMIZE = ("anonymize", "table.csv", "-p", "policy.yaml", "-o", "out")
 
 
 def refused(ran: Ran, here: Path, *words: str, code: int = 2) -> None:
-    """The status, an error on the error stream that holds the words, and nothing written."""
+    """Assert the exit status, an error on standard error that contains the words, and no new files."""
     assert ran.code == code, ran
-    told = " ".join(ran.err.split())
+    text = " ".join(ran.err.split())
     for word in words:
-        assert word in told, told
+        assert word in text, text
     assert ran.out == ""
     assert {p.name for p in here.iterdir() if not p.name.startswith("given")} == {"table.csv", "policy.yaml"}
 
@@ -91,14 +90,15 @@ def test_anonymize_writes_a_release_that_holds(run: Run, here: Path) -> None:
     ran = run(*ANONYMIZE)
     assert ran.code == 0 and ran.err == ""
     assert "holds" in ran.out and "k-anonymity (k = 3)" in ran.out
-    assert "Dropped columns: name" in ran.out and "May leave: out" in ran.out and "out.owner" in ran.out
+    assert "Dropped columns: name" in ran.out and "Public folder: out " in ran.out
+    assert "Owner folder (do not publish): out.owner\n" in ran.out
     assert {p.name for p in (here / "out").iterdir()} == {"table.csv", "certificate.json", "policy.yaml", "report.html"}
     assert (here / "out.owner" / "recoding.json").is_file()
     assert shoal.check(here / "out" / "table.csv", shoal.Policy.load("policy.yaml")).holds
     assert run("check", "out/table.csv", "-p", "out/policy.yaml").code == 0
 
 
-def test_quiet_says_nothing(run: Run, here: Path) -> None:
+def test_quiet_prints_nothing(run: Run, here: Path) -> None:
     assert run(*ANONYMIZE, "--quiet") == Ran(0, "", "")
     assert (here / "out").is_dir()
 
@@ -122,7 +122,7 @@ def test_formulas_are_escaped_in_csv_and_counted(run: Run, here: Path) -> None:
     assert lines[0] == lines[1] == lines[2]
 
 
-def test_text_stays_text(run: Run, here: Path) -> None:
+def test_codes_are_read_as_text(run: Run, here: Path) -> None:
     (here / "table.csv").write_text("age,zip,ill\n1,01234,flu\n1,01234,flu\n1,01234,cold\n")
     (here / "policy.yaml").write_text(POLICY.replace("identifiers: [name]\n", ""))
     assert run(*ANONYMIZE).code == 0
@@ -173,7 +173,7 @@ def test_a_requirement_that_cannot_be_met_is_status_one(run: Run, here: Path) ->
     refused(run(*ANONYMIZE), here, "the requirement does not hold", "l-diversity (l = 3", "reaches 2", code=1)
 
 
-def test_more_asked_than_there_is_names_the_line(run: Run, here: Path) -> None:
+def test_a_requirement_of_too_many_records_names_the_line(run: Run, here: Path) -> None:
     (here / "policy.yaml").write_text(POLICY.replace(": 3\n", ": 30\n"))
     refused(run(*ANONYMIZE), here, "policy.yaml, line 7", "at least 30 records", "the table has 12")
 
@@ -187,7 +187,7 @@ LATER = ("anonymize", "given.csv", "--recoding", "out.owner/recoding.json", "-o"
 
 @pytest.fixture
 def october(run: Run, here: Path) -> Path:
-    """An earlier release, with rows that came after it; records may be left out."""
+    """An earlier release, and rows that came after it; the policy allows suppression."""
     (here / "policy.yaml").write_text(POLICY + "suppress: 0.5\n")
     assert run(*ANONYMIZE).code == 0
     (here / "given.csv").write_text(NOVEMBER)
@@ -196,11 +196,11 @@ def october(run: Run, here: Path) -> Path:
 
 @pytest.mark.usefixtures("october")
 def test_new_rows_are_released_by_an_earlier_recoding(run: Run, here: Path) -> None:
-    (here / "policy.yaml").unlink()  # the one in the owner's folder does
+    (here / "policy.yaml").unlink()  # the policy in the owner folder is used
     ran = run(*LATER)
     assert ran.code == 0 and ran.err == ""
-    assert "with what was released before" in ran.out and "alone it may hold smaller groups" in ran.out
-    assert "what was kept" not in ran.out and "Dropped columns: name" in ran.out
+    assert "together with earlier releases" in ran.out and "alone it may hold smaller groups" in ran.out
+    assert "information kept" not in ran.out and "Dropped columns: name" in ran.out
     assert {p.name for p in (here / "november").iterdir()} == {p.name for p in (here / "out").iterdir()}
     assert {p.name for p in (here / "november.owner").iterdir()} == {p.name for p in (here / "out.owner").iterdir()}
     tables = [pd.read_csv(here / name / "table.csv", dtype=str) for name in ("out", "november")]
@@ -218,7 +218,7 @@ def test_a_policy_may_be_given_for_new_rows(run: Run, here: Path) -> None:
 
 
 @pytest.mark.usefixtures("october")
-def test_new_rows_that_no_box_holds(run: Run, here: Path) -> None:
+def test_new_rows_outside_every_box(run: Run, here: Path) -> None:
     (here / "given.csv").write_text(NOVEMBER + "N22,99,47900,flu\n" * 3)
     ran = run(*LATER)
     assert ran.code == 1 and "3 of 5 new records" in ran.err and "3 lie outside every box" in ran.err
@@ -238,7 +238,7 @@ def test_new_rows_that_no_box_holds(run: Run, here: Path) -> None:
     ],
     ids=str,
 )
-def test_a_recoding_leaves_nothing_to_choose(run: Run, here: Path, more: tuple[object, ...], word: str) -> None:
+def test_a_recoding_excludes_options_of_methods(run: Run, here: Path, more: tuple[object, ...], word: str) -> None:
     ran = run(*LATER, *more)
     assert ran.code == 2 and f"{word!r} cannot be combined with 'recoding'" in ran.err
     assert not (here / "november").exists()
@@ -246,9 +246,9 @@ def test_a_recoding_leaves_nothing_to_choose(run: Run, here: Path, more: tuple[o
 
 def test_a_policy_or_a_recoding_is_needed(run: Run, here: Path) -> None:
     refused(run("anonymize", "table.csv", "-o", "out"), here, "--policy", "--recoding")
-    refused(run(*ANONYMIZE, "--nearest"), here, "'nearest' goes with 'recoding'")
+    refused(run(*ANONYMIZE, "--nearest"), here, "'nearest' can only be used with 'recoding'")
     refused(run("anonymize", "table.csv", "-o", "out", "--recoding", "absent.json"), here, "absent.json")
-    refused(run(*ANONYMIZE, "--set", "nearest=true"), here, "a place of its own: --nearest")
+    refused(run(*ANONYMIZE, "--set", "nearest=true"), here, "Use --nearest instead of --set")
 
 
 @pytest.mark.usefixtures("october")
@@ -262,10 +262,10 @@ def test_new_rows_have_no_path_to_explain(run: Run, here: Path) -> None:
 
 @pytest.fixture
 def stepwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the method opened values step by step."""
-    made = shoal.anonymize
+    """Releases with a path, as from a method that specializes values step by step."""
+    anonymize = shoal.anonymize
     path = walk(3, chosen=2, texts=("[Any]:cat:", "\x1b[2Jraw", None), refused=refusals("zip", 4))
-    monkeypatch.setattr(shoal, "anonymize", lambda *given, **more: replace(made(*given, **more), path=path))
+    monkeypatch.setattr(shoal, "anonymize", lambda *given, **more: replace(anonymize(*given, **more), path=path))
 
 
 @pytest.mark.usefixtures("stepwise")
@@ -280,7 +280,7 @@ def test_a_path_is_named_and_explained_when_asked(run: Run, here: Path) -> None:
     assert ran.code == 0 and ran.err == "" and ran.out.lstrip().startswith("For the owner alone")
 
 
-def test_a_method_that_opens_values_is_explained(run: Run) -> None:
+def test_a_method_with_steps_is_explained(run: Run) -> None:
     ran = run(*ANONYMIZE, "--method", "tds", "--explain")
     assert ran.code == 0 and "the release stands" in ran.out and ", out.owner/path.html" in ran.out
 
@@ -293,15 +293,15 @@ def test_nothing_is_written_where_there_is_no_path_to_explain(run: Run, here: Pa
 def test_the_bar_follows_a_total_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[float, float | None]] = []
 
-    class Watched(cli.Progress):
+    class Watched(console.Progress):
         def update(self, task_id: Any, **more: Any) -> None:
             super().update(task_id, **more)
             seen.append((self.tasks[task_id].completed, self.tasks[task_id].total))
 
-    monkeypatch.setattr(cli, "Progress", Watched)
-    with cli._progress(False) as tell:
+    monkeypatch.setattr(console, "Progress", Watched)
+    with console.show_progress() as report:
         for done, total in ((0, 4), (3, 4), (3, 9), (9, 9)):
-            tell("opening", done, total)
+            report("opening", done, total)
     assert seen == [(0, 4), (3, 4), (3, 9), (9, 9)]
 
 
@@ -453,14 +453,14 @@ HOSTILE = ["\x1b[31mred", "a\x9b1mb", "a\u202eb", "a\u200bb", "\x07\x7f", "two\n
 
 
 def refuse_invisible(ran: Ran) -> None:
-    """Nothing but visible characters and our own newlines reached the terminal, and tables kept one line per name."""
+    """Assert that only visible characters and newlines were printed, and one line per name in tables."""
     for text in (ran.out, ran.err):
         assert escape_invisible(text, keep="\n") == text, text
         assert not [line for line in text.splitlines() if line.startswith("lines")], text
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_no_name_value_or_file_can_steer_the_terminal(run: Run, here: Path, name: str) -> None:
+def test_no_name_value_or_file_can_control_the_terminal(run: Run, here: Path, name: str) -> None:
     out, dropped = f"out {name}", f"{name} dropped"
     table = pd.read_csv(here / "table.csv", dtype=str).rename(columns={"zip": name, "name": f"{name} name"})
     table = table.assign(ill=[f"{name} {i % 2}" for i in range(12)], **{dropped: "x"})
@@ -475,7 +475,7 @@ def test_no_name_value_or_file_can_steer_the_terminal(run: Run, here: Path, name
     policy.save(here / "policy.yaml")
     calls: list[tuple[tuple[object, ...], int]] = [
         (("anonymize", "given.parquet", "-p", "policy.yaml", "-o", out, "-m", "tds", "--explain"), 0),
-        (("anonymize", "given.parquet", "-p", "policy.yaml", "-o", out), 2),  # it is there already
+        (("anonymize", "given.parquet", "-p", "policy.yaml", "-o", out), 2),  # it exists already
         (("check", "given.parquet", "-p", "policy.yaml"), 1),
         (("check", "given.parquet", "-p", "policy.yaml", "--json", "-"), 1),
         (("check", f"{name}.csv", "-p", "policy.yaml"), 2),
@@ -516,9 +516,7 @@ def test_a_file_name_of_two_lines_does_not_forge_a_line_of_an_error(run: Run, he
     assert ran.code == 2 and "given\\nholds.yaml, line" in ran.err
 
 
-def test_stopping_is_told_apart_from_a_requirement_that_fails(
-    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopping_has_its_own_status(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -534,14 +532,14 @@ def test_stopping_is_told_apart_from_a_requirement_that_fails(
 def test_check_that_does_not_hold_is_status_one_and_shows_the_worst_group(run: Run) -> None:
     ran = run("check", "table.csv", "-p", "policy.yaml")
     assert ran.code == 1 and ran.err == ""
-    assert "does not hold" in ran.out and "worst group of k-anonymity (k = 3): age=20, zip=47900 (1 records)" in ran.out
+    assert "does not hold" in ran.out and "worst group of k-anonymity (k = 3): age=20, zip=47900 (1 record)" in ran.out
     assert "12 records in 12 groups" in ran.out
 
 
 def test_check_counts_a_missing_value(run: Run, here: Path) -> None:
     (here / "table.csv").write_text("name,age,zip,ill\n" + "a,1,2,x\n" * 5 + "b,,2,x\n")
     ran = run("check", "table.csv", "-p", "policy.yaml")
-    assert ran.code == 1 and "age=(missing), zip=2 (1 records)" in ran.out
+    assert ran.code == 1 and "age=(missing), zip=2 (1 record)" in ran.out
 
 
 def test_check_as_json_on_standard_output(run: Run) -> None:
@@ -634,7 +632,7 @@ def test_methods_lists_every_method_with_its_parameters(run: Run, monkeypatch: p
 
 def test_demo_makes_a_release_that_holds(run: Run, here: Path) -> None:
     ran = run("demo", "--rows", 300, "--k", 5, "-o", "demo")
-    assert ran.code == 0 and "Before:" in ran.out and "holds" in ran.out
+    assert ran.code == 0 and "Original table: 300 of 300 patients" in ran.out and "holds" in ran.out
     policy = shoal.Policy.load(here / "demo" / "policy.yaml")
     certificate = shoal.check(here / "demo" / "table.csv", policy)
     assert certificate.holds and certificate.smallest >= 5
@@ -644,7 +642,7 @@ def test_demo_makes_a_release_that_holds(run: Run, here: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [("--rows", 0), ("--rows", -5), ("--rows", 5), ("--k", 0), ("--rows", "x")], ids=str
 )
-def test_demo_that_cannot_be_is_status_two(run: Run, here: Path, arguments: tuple[object, ...]) -> None:
+def test_demo_with_wrong_options_is_status_two(run: Run, here: Path, arguments: tuple[object, ...]) -> None:
     ran = run("demo", "-o", "demo", *arguments)
     assert ran.code == 2 and ran.err
     assert {p.name for p in here.iterdir()} == {"table.csv", "policy.yaml"}
@@ -667,7 +665,7 @@ def test_help_names_the_exit_status(run: Run) -> None:
 
 
 def test_the_program_itself(here: Path) -> None:
-    """In processes of their own, with the streams told apart."""
+    """In separate processes with separate streams."""
     commands = {0: ANONYMIZE, 1: ("check", *ANONYMIZE[1:4]), 2: ("check", "absent.csv", *ANONYMIZE[2:4])}
     start = [sys.executable, "-c", "from shoal.cli import main; main()"]
     with contextlib.ExitStack() as stack:
@@ -683,7 +681,7 @@ def test_the_program_itself(here: Path) -> None:
     assert said[2] == ("", "error: there is no file 'absent.csv'\n")
 
 
-def test_a_fault_of_ours_is_told_apart_from_a_verdict(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_shoal_has_its_own_status(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("Alice Miller")
 

@@ -1,4 +1,4 @@
-"""`shoal taxonomy`: trees shown, made and held against a column; exit status 0, 1 and 2."""
+"""`shoal taxonomy`: show, make and check taxonomies; exit statuses 0, 1 and 2."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`shoal taxonomy` with arguments, in a folder with a table and a tree: its status and what it says."""
+    """`shoal taxonomy` with arguments, in a folder with a table and a taxonomy: exit status, output and errors."""
     (tmp_path / "table.csv").write_text(TABLE, encoding="utf-8")
     (tmp_path / "jobs.yaml").write_text(JOBS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -91,9 +91,9 @@ def found(nested: object) -> dict[str, object]:
 def test_check(run: Run) -> None:
     code, out, err = run("check", "jobs.yaml", "table.csv", "job")
     assert (code, err) == (1, "")
-    assert out.splitlines() == ["1 value that the tree misses:", "  nurse (1 record)", *unused()]
+    assert out.splitlines() == ["1 value not in the taxonomy:", "  nurse (1 record)", *unused()]
     code, out, _ = run("check", "jobs.yaml", "table.csv", "job", "--missing", "nurse")
-    assert (code, out.splitlines()) == (0, ["0 values that the tree misses", *unused()])
+    assert (code, out.splitlines()) == (0, ["0 values not in the taxonomy", *unused()])
     Path("many.yaml").write_text(
         f"ANY: [clerk, nurse, pilot, {', '.join(f'x{i}' for i in range(30))}]", encoding="utf-8"
     )
@@ -102,15 +102,15 @@ def test_check(run: Run) -> None:
 
 
 def unused() -> list[str]:
-    return ["1 leaf that no record has:", "  manager"]
+    return ["1 leaf without records:", "  manager"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["show", "none.yaml"], "cannot read the taxonomy 'none.yaml'"),
-        (["make", "table.csv", "age"], "by one of --mask, --date, --widths, --boundaries, --balanced"),
-        (["make", "table.csv", "zip", "--mask", "right", "--balanced", "2"], "by one of"),
+        (["make", "table.csv", "age"], "exactly one of the options --mask, --date, --widths, --boundaries, --balanced"),
+        (["make", "table.csv", "zip", "--mask", "right", "--balanced", "2"], "exactly one of"),
         (["make", "table.csv", "zip", "--mask", "middle"], "'right' or 'left'"),
         (["make", "table.csv", "zip", "--mask", "right", "--origin", "3"], "'origin' needs 'widths'"),
         (
@@ -121,8 +121,8 @@ def unused() -> list[str]:
         (["make", "table.csv", "age", "--widths", "5"], "holds text: '?'"),
         (["make", "table.csv", "agee", "--widths", "5"], "did you mean 'age'?"),
         (["make", "none.csv", "age", "--widths", "5"], "no file 'none.csv'"),
-        (["make", "table.csv", "zip", "--mask", "right", "-o", "table.csv"], "which is read"),
-        (["make", "table.csv", "zip", "--mask", "right", "-o", "jobs.yaml"], "there already"),
+        (["make", "table.csv", "zip", "--mask", "right", "-o", "table.csv"], "would overwrite the input"),
+        (["make", "table.csv", "zip", "--mask", "right", "-o", "jobs.yaml"], "already exists"),
         (["make", "table.csv", "zip", "--mask", "right", "-o", "tree.json"], "must end in .yaml or .csv"),
         (["make", "table.csv", "zip", "--mask", "right", "-o", "none/tree.csv"], "cannot write"),
         (["check", "jobs.yaml", "table.csv", "jobs"], "did you mean 'job'?"),

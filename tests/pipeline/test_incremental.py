@@ -95,7 +95,7 @@ def test_what_is_saved_serves_the_month_after(recoding: Path, tmp_path: Path) ->
     statement = json.loads((tmp_path / "november" / "certificate.json").read_text())
     assert statement["evidence"] == "union" and statement["records"] == 2 and statement["measures"]["smallest"] == 2
     page = (tmp_path / "november" / "report.html").read_text()
-    assert "released before" in page and "What was kept" not in page
+    assert "released before" in page and "Information kept" not in page
     december = shoal.anonymize(people((29, "f", "gout")), recoding=owner / "recoding.json")
     counted = Ledger.load(saved(december, tmp_path / "december"))
     assert counted.releases == (first, ledger["fingerprint"], december.certificate.fingerprint)
@@ -324,9 +324,9 @@ def test_what_the_recoding_settles_cannot_be_asked_again(recoding: Path, given_:
 
 
 def test_what_goes_with_a_recoding_alone() -> None:
-    with pytest.raises(shoal.PolicyError, match="a policy is needed"):
+    with pytest.raises(shoal.PolicyError, match="'policy' is missing"):
         shoal.anonymize(OCTOBER)
-    with pytest.raises(shoal.PolicyError, match="'nearest' goes with 'recoding'"):
+    with pytest.raises(shoal.PolicyError, match="'nearest' can only be used with 'recoding'"):
         shoal.anonymize(OCTOBER, POLICY, nearest=True)
 
 

@@ -388,7 +388,7 @@ def test_the_report_escapes_what_the_policy_says(tmp_path: Path) -> None:
     folder = small([1, 2, 3, 4], "<script>alert(1)</script>").save(tmp_path / "release")
     page = (folder / "report.html").read_text()
     assert "<script" not in page and "&lt;script&gt;" in page
-    assert "highest risk of being found" in page and "50.0%" in page
+    assert "highest re-identification risk" in page and "50.0%" in page
 
 
 # ---- what was there before
@@ -694,7 +694,7 @@ def test_what_is_published_tells_nothing_of_a_number_that_the_table_hides(tmp_pa
     assert "kept" not in (folder / "report.html").read_text()
     owner = json.loads((owner_of(folder) / "ledger.json").read_text())
     assert 0 < owner["measures"]["ncp"] < 1
-    assert "What was kept" in (owner_of(folder) / "report.html").read_text()
+    assert "Information kept" in (owner_of(folder) / "report.html").read_text()
 
 
 def test_words_for_missing_in_a_confidential_column_are_values_to_a_stranger() -> None:

@@ -1,4 +1,4 @@
-"""The pages of a release with names and values that would be elements, attributes or control characters."""
+"""Names and values with markup or control characters are text on every page of a release."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Page(HTMLParser):
 
 
 def save(name: str, folder: Path) -> shoal.Release:
-    """A release whose columns, values and labels all hold a name."""
+    """Save a release whose columns, values and labels all contain a name."""
     frame = pd.DataFrame(
         {
             f"{name} q": [f"{name} {i % 2}" for i in range(8)],

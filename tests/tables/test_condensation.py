@@ -391,7 +391,7 @@ def test_saving_keeps_the_statistics_with_the_owner(tmp_path: Path) -> None:
         "risk_max",
         "risk_mean",
     }
-    assert "drawn anew" in public["report.html"] and "as a stranger sees it" not in public["report.html"]
+    assert "are synthetic" in public["report.html"] and "were tested after" not in public["report.html"]
     assert "123456789" not in "".join(public.values()) and "covariance" not in "".join(public.values())
     owner = tmp_path / "release.owner"
     assert json.loads((owner / "ledger.json").read_text(encoding="utf-8"))["seed"] == 123456789

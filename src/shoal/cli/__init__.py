@@ -1,7 +1,7 @@
-"""The command line."""
+"""The command line program `shoal`."""
 
 from __future__ import annotations
 
-from shoal.cli.commands import app, main
+from shoal.cli.app import app, main
 
 __all__ = ["app", "main"]

@@ -1,4 +1,4 @@
-"""`shoal taxonomy`: look at a tree, make one from a column, and hold one against a column."""
+"""The commands `shoal taxonomy show`, `make` and `check`."""
 
 from __future__ import annotations
 
@@ -13,19 +13,27 @@ from shoal.errors import DataError, PolicyError, escape_invisible
 from shoal.policy import Policy
 from shoal.taxonomy import Taxonomy
 
-app = typer.Typer(no_args_is_help=True, help="Look at trees of values, make them, and hold them against a column.")
+app = typer.Typer(no_args_is_help=True, help="Show, make and check taxonomies.")
 
-SHOWN = 20
-WAYS = ("--mask", "--date", "--widths", "--boundaries", "--balanced")
+LISTED = 20  # values that a list shows at most
+BUILDERS = ("--mask", "--date", "--widths", "--boundaries", "--balanced")
 
-TableFile = Annotated[Path, typer.Argument(help="A CSV or Parquet file.")]
-Column = Annotated[str, typer.Argument(help="A column of it.")]
-Missing = Annotated[list[str] | None, typer.Option("--missing", help="A text for a missing value; may be repeated.")]
+TableFile = Annotated[Path, typer.Argument(help="CSV or Parquet file.")]
+Column = Annotated[str, typer.Argument(help="Column of TABLE.")]
+TaxonomyFile = Annotated[
+    Path, typer.Argument(help="Taxonomy file: nested YAML, or CSV with one row per leaf and one column per level.")
+]
+MissingOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--missing", help="Text of a missing value (default: the empty text). Repeat the option for more texts."
+    ),
+]
 
 
 @app.command()
-def show(file: Annotated[Path, typer.Argument(help="A tree, nested YAML or CSV with one row per leaf.")]) -> None:
-    """Print the tree in FILE, how many leaves it has and how high it is."""
+def show(file: TaxonomyFile) -> None:
+    """Print the taxonomy in FILE, its number of leaves and its height in levels."""
     tree = Taxonomy.load(file)
     for label, level in zip(tree.label, tree.level.tolist(), strict=True):
         typer.echo(f"{'  ' * level}{escape_invisible(str(label))}")
@@ -36,50 +44,64 @@ def show(file: Annotated[Path, typer.Argument(help="A tree, nested YAML or CSV w
 def make(
     table: TableFile,
     column: Column,
-    mask: Annotated[str | None, typer.Option(help="Mask codes from the right or the left.")] = None,
-    date: Annotated[
-        str | None, typer.Option(help="Parts of dates from fine to coarse, day first, as day,month,year.")
+    mask: Annotated[
+        str | None, typer.Option(help="Mask more and more characters of codes, from the right or left.")
     ] = None,
-    widths: Annotated[str | None, typer.Option(help="Widths of intervals from fine to coarse, as 5,10,20.")] = None,
-    origin: Annotated[float | None, typer.Option(help="Where an interval begins; with --widths.")] = None,
+    date: Annotated[
+        str | None, typer.Option(help="Units of dates from fine to coarse, beginning with day, such as day,month,year.")
+    ] = None,
+    widths: Annotated[
+        str | None,
+        typer.Option(help="Widths of intervals from fine to coarse, in units of the column, such as 5,10,20."),
+    ] = None,
+    origin: Annotated[
+        float | None, typer.Option(help="With --widths: number at which an interval begins (default: 0).")
+    ] = None,
     boundaries: Annotated[
         list[str] | None,
         typer.Option(
-            help="Boundaries of intervals, as 18,30,65; repeat the option with fewer of them for coarser levels."
+            help="Boundaries of intervals, in units of the column, such as 18,30,65. Repeat the option with fewer "
+            "boundaries for coarser levels."
         ),
     ] = None,
     balanced: Annotated[
-        int | None, typer.Option(help="Join neighbours into branches of even weight, so many each.")
+        int | None,
+        typer.Option(
+            help="Number of children per node, at least 2. Each child covers about the same number of records."
+        ),
     ] = None,
-    numeric: Annotated[bool, typer.Option("--numeric", help="The column holds numbers; with --balanced.")] = False,
-    missing: Missing = None,
+    numeric: Annotated[bool, typer.Option("--numeric", help="With --balanced: the column contains numbers.")] = False,
+    missing: MissingOption = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A file to write, .yaml or .csv; else YAML is printed.")
+        Path | None,
+        typer.Option("--out", "-o", help="File to write, .yaml or .csv (default: print YAML to standard output)."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
-    """Make a tree from the values of COLUMN in TABLE, to mend by hand and to name under a policy's `taxonomy`.
+    """Make a taxonomy from the values of COLUMN in TABLE.
 
-    The tree holds every value of the column, and a policy that names a tree takes it into the release. A policy that says
-    how the tree is made, as in `mask: right` or `widths: [5, 10]`, keeps the values at home.
+    Edit the taxonomy and name its file in a policy under `taxonomy`.
+    A release publishes the taxonomies that its policy names, with every value of the column.
+    To keep the values out of the release, write the rule into the policy instead, such as `mask: right` or `widths: [5, 10]`.
     """
-    given: dict[str, Any] = {
+    rules: dict[str, Any] = {
         "mask": mask,
         "date": date.split(",") if date is not None else None,
         "widths": widths.split(",") if widths is not None else None,
         "boundaries": [ends.split(",") for ends in boundaries] if boundaries else None,
         "balanced": balanced,
     }
-    ways = [way for way in given if given[way] is not None]
-    if len(ways) != 1:
-        raise PolicyError(f"say how the tree is made, by one of {', '.join(WAYS)}")
+    chosen = [rule for rule in rules if rules[rule] is not None]
+    if len(chosen) != 1:
+        raise PolicyError(f"give exactly one of the options {', '.join(BUILDERS)}")
     if out is not None:
         _refuse_file(out, table, force)
-    more: dict[str, Any] = {} if origin is None else {"origin": origin}
-    more |= {"kind": "numeric"} if numeric else {}
-    policy = Policy(quasi={column: {ways[0]: given[ways[0]], **more}}, missing=_missing(missing))
+    rule: dict[str, Any] = {chosen[0]: rules[chosen[0]]}
+    rule |= {} if origin is None else {"origin": origin}
+    rule |= {"kind": "numeric"} if numeric else {}
+    policy = Policy(quasi={column: rule}, missing=_missing_texts(missing))
     reading = policy.raw_reading(column)
-    attribute, _ = encode_attribute(column, policy.quasi[column], _distinct(table, column, reading), reading)
+    attribute, _ = encode_attribute(column, policy.quasi[column], _read_distinct(table, column, reading), reading)
     tree = attribute.taxonomy
     assert tree is not None  # noqa: S101
     if out is None:
@@ -92,49 +114,52 @@ def make(
 
 @app.command()
 def check(
-    tree: Annotated[Path, typer.Argument(help="A tree, nested YAML or CSV with one row per leaf.")],
+    tree: TaxonomyFile,
     table: TableFile,
     column: Column,
-    missing: Missing = None,
+    missing: MissingOption = None,
 ) -> None:
-    """List the values of COLUMN that the tree misses, and its leaves that no record has; exit 1 where values are missed."""
-    found = Taxonomy.load(tree)
-    distinct = _distinct(table, column, Reading("text", _missing(missing)))
+    """List the values of COLUMN that the taxonomy lacks, and its leaves that no record has.
+
+    Exit status 1 if the taxonomy lacks values.
+    """
+    taxonomy = Taxonomy.load(tree)
+    distinct = _read_distinct(table, column, Reading("text", _missing_texts(missing)))
     counts = {str(v): int(n) for v, n in zip(distinct.values, distinct.counts, strict=True)}
-    missed = [f"{value} ({_count(n, 'record')})" for value, n in counts.items() if value not in found.code]
-    unused = [leaf for leaf in found.code if leaf not in counts]
-    _list(f"{_count(len(missed), 'value')} that the tree misses", missed)
-    _list(f"{_count(len(unused), 'leaf', 'leaves')} that no record has", unused)
-    raise typer.Exit(1 if missed else 0)
+    absent = [f"{value} ({_count(n, 'record')})" for value, n in counts.items() if value not in taxonomy.code]
+    unused = [leaf for leaf in taxonomy.code if leaf not in counts]
+    _print_list(f"{_count(len(absent), 'value')} not in the taxonomy", absent)
+    _print_list(f"{_count(len(unused), 'leaf', 'leaves')} without records", unused)
+    raise typer.Exit(1 if absent else 0)
 
 
-def _distinct(table: Path, column: str, reading: Reading) -> Distinct:
+def _read_distinct(table: Path, column: str, reading: Reading) -> Distinct:
     distinct = open_data(table).distinct(column, reading)
     if not len(distinct.values):
-        raise DataError(f"column {column!r} holds no values")
+        raise DataError(f"column {column!r} contains no values")
     return distinct
 
 
-def _missing(given: list[str] | None) -> tuple[str, ...]:
-    return tuple(given) if given else ("",)
+def _missing_texts(texts: list[str] | None) -> tuple[str, ...]:
+    return tuple(texts) if texts else ("",)
 
 
 def _refuse_file(out: Path, table: Path, force: bool) -> None:
     if out.suffix.lower() not in (".yaml", ".yml", ".csv"):
         raise PolicyError(f"--out {str(out)!r} must end in .yaml or .csv")
     if out.resolve() == table.resolve():
-        raise PolicyError(f"--out would overwrite {str(out)!r}, which is read; choose another file")
+        raise PolicyError(f"--out would overwrite the input {str(out)!r}. Choose another file.")
     if out.exists() and not force:
-        raise PolicyError(f"{str(out)!r} is there already; choose another file, or overwrite it with --force")
+        raise PolicyError(f"the file {str(out)!r} already exists. Choose another file, or overwrite it with --force.")
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def _list(head: str, lines: list[str]) -> None:
+def _print_list(head: str, lines: list[str]) -> None:
     typer.echo(head + (":" if lines else ""))
-    for line in lines[:SHOWN]:
+    for line in lines[:LISTED]:
         typer.echo(f"  {escape_invisible(line)}")
-    if len(lines) > SHOWN:
-        typer.echo(f"  and {len(lines) - SHOWN} more")
+    if len(lines) > LISTED:
+        typer.echo(f"  and {len(lines) - LISTED} more")

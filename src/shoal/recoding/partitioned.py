@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal.arrays import FloatArray, Int32Array
 from shoal.engines import GroupColumn, digest_of
@@ -99,7 +100,13 @@ class Parts:
 
     def to_json(self) -> str:
         """The coarse cut as JSON text; the recodings of the parts lie beside it."""
-        arrays = {"field": self.field, "at": self.at, "left": self.left, "right": self.right, "part": self.partition}
+        arrays: dict[str, NDArray[Any]] = {
+            "field": self.field,
+            "at": self.at,
+            "left": self.left,
+            "right": self.right,
+            "part": self.partition,
+        }
         tree = {name: array_to_json(values) for name, values in arrays.items()}
         digests = [digest_of(file) for file in self.files()]
         return json.dumps({**head_to_dict(self), **tree, "digests": digests}, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What a reader wants to know of a release at a glance, as rows of words, as a page, and as the path that led there."""
+"""Reports about a release: its summary, the HTML report, and the steps of the search."""
 
 from __future__ import annotations
 

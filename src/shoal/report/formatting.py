@@ -1,4 +1,4 @@
-"""Labels, lists and figures as a reader sees them: short, on one line, and harmless to a terminal or a page."""
+"""Formatting of labels, lists and figures: short, on one line, and without control characters or markup."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from shoal.errors import escape_invisible
 from shoal.recoding.search_path import AttributeNames, Refusal, SearchPath, Step
 
 MISSING = "(missing)"
-LABEL, SHOWN = 60, 5
+LABEL, SHOWN = 60, 5  # characters of a label, labels of a list
 
 
 def format_label(text: str | None, most: int = LABEL) -> str:
-    r"""A label on one line: shortened where it is long, signs that cannot be seen written out.
+    r"""A label on one line: long labels are shortened, invisible characters escaped.
 
     >>> format_label(None), format_label(""), format_label("a\nb")
     ('(missing)', "''", 'a\\nb')
@@ -28,7 +28,7 @@ def format_label(text: str | None, most: int = LABEL) -> str:
 
 
 def escape_markup(text: str) -> str:
-    """A text inside a page: no element or attribute can begin or end in it, and control characters are escapes.
+    """Escape a text for HTML: it cannot begin or end an element or attribute, and contains no control characters.
 
     >>> print(escape_markup('<b title="x">'), escape_markup("a\\0b"))
     &lt;b title=&quot;x&quot;&gt; a\\x00b
@@ -37,7 +37,7 @@ def escape_markup(text: str) -> str:
 
 
 def join_labels(labels: Sequence[str | None], most: int = SHOWN, width: int = LABEL) -> str:
-    """The first labels, and how many more there are.
+    """The first labels and the number of the others.
 
     >>> join_labels(("a", None)), join_labels("abcdef", 2)
     ('a, (missing)', 'a, b and 4 more')
@@ -49,14 +49,14 @@ def join_labels(labels: Sequence[str | None], most: int = SHOWN, width: int = LA
 def describe_change(
     step: Step | Refusal, direction: str, *, arrow: str = "->", most: int = SHOWN, width: int = LABEL
 ) -> str:
-    """What a step does to the values: the value and then its children, or the other way where values are closed."""
+    """The change of a step: value to children where it specializes, children to value where it generalizes."""
     value, children = format_label(step.value, width), join_labels(step.children, most, width)
     before, after = (value, children) if direction == "open" else (children, value)
     return f"{before} {arrow} {after}"
 
 
 def format_figure(value: float | None) -> str:
-    """A figure with four digits; whole numbers whole.
+    """A figure with four digits; whole numbers without decimals.
 
     >>> format_figure(30162.0), format_figure(0.123456), format_figure(1234.56), format_figure(-0.0), format_figure(None)
     ('30,162', '0.1235', '1,234.6', '0', '')
@@ -80,5 +80,5 @@ def format_count(number: int, noun: str) -> str:
 
 
 def name_sets(path: SearchPath) -> dict[AttributeNames, str]:
-    """The sets of identifiers, each with a short name: nothing for a single one, else its number."""
-    return {found: f"set {n}" if len(path.smallest) > 1 else "" for n, found in enumerate(path.smallest, 1)}
+    """A short name for each set of quasi-identifiers: its number, or nothing for a single set."""
+    return {names: f"set {n}" if len(path.smallest) > 1 else "" for n, names in enumerate(path.smallest, 1)}

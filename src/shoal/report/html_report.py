@@ -1,4 +1,4 @@
-"""The report as one page without scripts or outside parts, for the data-protection officer."""
+"""The HTML report for the data-protection officer: one file without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from shoal.policy import Policy
 from shoal.report.formatting import escape_markup
-from shoal.report.summary import Summary
+from shoal.report.summary import RISKS, STATISTICS_KEPT, Summary
 from shoal.requirements import PARTS, Certificate
 
 STYLE = """
@@ -21,41 +21,42 @@ table { border-collapse: collapse; width: 100%; } td, th { text-align: left; pad
 code { font-size: .9em; overflow-wrap: anywhere; } footer { margin-top: 2rem; font-size: .9rem; opacity: .8; }
 """
 
-
-TESTED = "The table was tested as a stranger sees it, after it was written."
-DRAWN = """The quasi-identifiers were drawn anew from the statistics of groups that meet the requirements. These groups were
-counted, row by row, before the table was written: the table alone does not show them, and a check of it does not hold."""
-
-UNION = """The table was tested as a stranger sees it, after it was written, together with all that was released before by the
-same recoding: these are the groups that the requirements are about. The table alone may hold smaller ones, so somebody who is
-known to be in this very table is less hidden; what is at risk is said of this table alone."""
-SAID = {"table": TESTED, "groups": DRAWN, "union": UNION}
+TABLE = "The published values were tested after the table was written."
+GROUPS = """The quasi-identifiers are synthetic: they were generated from the statistics of groups that meet the requirements.
+These groups were counted, record by record, before the table was written. The table alone does not show them, so a check of
+the table alone fails."""
+UNION = """The published values were tested after the table was written, together with all tables that were released before by
+the same recoding. The requirements hold for the groups of all these tables together. This table alone may contain smaller
+groups, so a person who is known to be in this table is less protected. The risks below are those of this table alone."""
+EVIDENCE = {"table": TABLE, "groups": GROUPS, "union": UNION}
 
 
 def render_report(facts: Summary, policy: Policy, *, owner: bool) -> str:
-    """The page. Without ``owner`` it holds nothing that the released table does not show."""
+    """The HTML page; without ``owner`` it contains nothing that the released table does not show."""
     certificate = facts.certificate
     verdict = "Every requirement holds" if certificate.holds else "A requirement does not hold"
     verdict += ", but identifiers are present" if certificate.holds and certificate.identifiers else ""
     colour = "holds" if certificate.publishable else "fails"
     parameters = ", ".join(f"{k} = {v}" for k, v in facts.parameters.items())
+    title = "Release report (owner folder: do not publish)" if owner else "Release report (public folder)"
     return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Release report</title>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>
-<h1>Release report</h1>
-<p><span class="{colour}">{verdict}.</span> {SAID[certificate.evidence]}{_parts(certificate)}</p>
+<h1>{title}</h1>
+<p><span class="{colour}">{verdict}.</span> {EVIDENCE[certificate.evidence]}{_parts(certificate)}</p>
 {_remarks((*certificate.remarks, *(facts.notes if owner else ())))}<h2>Requirements</h2>
-{_table(("requirement", "worst group reaches", ""), facts.requirements())}
-<h2>What is at risk</h2>
-{_table(("", ""), facts.risks(owner=owner), figures=True)}
-<p>The risk of being found is the chance to pick the right record of somebody who is known to be in the table and whose
-quasi-identifiers are known: one over the size of the group{" that it was drawn from" if facts.is_synthetic else ""}.</p>
-{_kept(facts) if owner and facts.information_kept else ""}
+{_table(("requirement", "worst group reaches", "result"), facts.requirements())}
+<h2>Size and re-identification risk</h2>
+{_table(RISKS, facts.risks(owner=owner), figures=True)}
+<p>The re-identification risk of a record is the probability that an attacker picks the right record of a person. The attacker
+knows that the person is in the table and knows the person's quasi-identifiers. The risk is 1 / number of records of the
+group{" from which the record was generated" if facts.is_synthetic else ""}.</p>
+{_information(facts) if owner and facts.information_kept else ""}
 <h2>Columns</h2>
-{_table(("role", "columns"), _roles(policy, "drawn anew" if facts.is_synthetic else "generalized"))}
-<footer><p>Made by {escape_markup(facts.method)} ({escape_markup(parameters)}). Counting: a missing value is a value of its own;
-suppressed records are left out whole. What is not promised: that nobody can be found by columns which the policy leaves as
-they are, nor that a group's confidential values differ unless a requirement says so.</p>
+{_table(("role", "columns"), _roles(policy, "synthetic" if facts.is_synthetic else "generalized"))}
+<footer><p>Method: {escape_markup(facts.method)} ({escape_markup(parameters)}). Counting rules: a missing value is a value of
+its own; suppressed records are removed completely. Not guaranteed: that columns which the policy leaves unchanged identify
+nobody, and that the sensitive values of a group differ, except where a requirement demands it.</p>
 <p>Fingerprint of the rows: <code>{escape_markup(certificate.fingerprint)}</code></p></footer>
 </body></html>
 """
@@ -70,34 +71,33 @@ def _remarks(remarks: Sequence[str]) -> str:
     return f"<ul>{rows}</ul>\n" if rows else ""
 
 
-def _kept(facts: Summary) -> str:
-    """How much of each attribute is left; relative to the original, so for the owner alone."""
-    return f"""<h2>What was kept</h2>
-<table><tr><th>attribute</th><th>certainty kept</th><th></th></tr>
+def _information(facts: Summary) -> str:
+    """The information kept of each attribute, relative to the original table and so for the owner only."""
+    return f"""<h2>Information kept</h2>
+<table><tr><th>attribute</th><th>information kept (1 - NCP)</th><th></th></tr>
 {_bars(facts)}</table>
-<p>100 % means that every value is published as it was, 0 % that nothing but <code>*</code> is left (1 - NCP, the mean
-over records). These figures are relative to the original table: they stay with the owner.</p>{_statistics(facts)}"""
+<p>100 % means that every value is published unchanged, 0 % that every value is <code>*</code>. The figure is the mean over
+records of 1 - NCP (normalized certainty penalty). These figures are relative to the original table, so they are in the owner
+folder only.</p>{_statistics(facts)}"""
 
 
 def _statistics(facts: Summary) -> str:
-    """What a drawn table kept of the original's statistics."""
+    """The differences between statistics of a synthetic table and of the original."""
     if not facts.is_synthetic:
         return ""
     return f"""
-<p>Of records that were drawn anew this is said of the boxes around their groups. What the table kept of the original's
-statistics, as the mean difference (0: the same):</p>
-{_table(("statistics of the quasi-identifiers", "difference"), facts.statistics(), figures=True)}"""
+<p>For synthetic records these figures describe the boxes around the groups. The next table compares statistics of the synthetic
+quasi-identifiers with the original (0: no difference).</p>
+{_table(STATISTICS_KEPT, facts.statistics(), figures=True)}"""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, figures: bool = False) -> str:
     top = "<tr>" + "".join(f"<th>{escape_markup(h)}</th>" for h in head) + "</tr>" if any(head) else ""
     body = []
     for row in rows:
-        cells = [f"<td>{escape_markup(row[0])}</td>"]
-        cells += [
-            f'<td class="figure">{escape_markup(c)}</td>' if figures else f"<td>{escape_markup(c)}</td>"
-            for c in row[1:]
-        ]
+        cells = [f"<td>{escape_markup(cell)}</td>" for cell in row]
+        if figures:
+            cells[-1] = f'<td class="figure">{escape_markup(row[-1])}</td>'
         body.append("<tr>" + "".join(cells) + "</tr>")
     return f"<table>{top}{''.join(body)}</table>"
 
@@ -111,11 +111,11 @@ def _bars(facts: Summary) -> str:
     )
 
 
-def _roles(policy: Policy, treated: str) -> list[tuple[str, str]]:
+def _roles(policy: Policy, treatment: str) -> list[tuple[str, str]]:
     rows = [
-        (f"quasi-identifiers, {treated}", ", ".join(policy.quasi)),
-        ("sensitive, as they are", ", ".join(policy.sensitive)),
+        (f"quasi-identifiers, {treatment}", ", ".join(policy.quasi)),
+        ("sensitive attributes, unchanged", ", ".join(policy.sensitive)),
         ("target", policy.target or ""),
-        ("kept as they are", ", ".join(policy.keep)),
+        ("other columns, unchanged", ", ".join(policy.keep)),
     ]
     return [row for row in rows if row[1]]

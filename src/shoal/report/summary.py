@@ -1,4 +1,4 @@
-"""The facts of a release in words, the same for the terminal and the page."""
+"""The figures of a release as text, with measure names and units, for the terminal and the HTML report."""
 
 from __future__ import annotations
 
@@ -7,19 +7,63 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.measures import Measures
+from shoal.report.formatting import format_count
 from shoal.requirements import Certificate
 
+RISKS = ("size and re-identification risk", "measure", "value")
+INFORMATION_KEPT = ("information kept (1 - NCP)", "share")
+STATISTICS_KEPT = ("statistics of the synthetic records", "measure", "mean difference")
+MEASURES = ("measure", "unit", "value")
+
+SHARE = "share, 0 to 1"
+UNITS = {
+    "records": "records",
+    "suppressed": "records",
+    "classes": "groups",
+    "smallest": "records",
+    "average": "records per group",
+    "dm": "records squared",
+    "risk_max": "probability",
+    "risk_mean": "probability",
+    "risk_above": "share of records with a risk above {threshold:g}",
+    "uniques": "records",
+    "certain": "records",
+    "ed": "records, summed over sensitive attributes",
+    "sd": "records, summed over sensitive attributes",
+    "cm": "share of records",
+    "cm_sum": "records",
+    "ncp": SHARE,
+    "il": "records x attributes",
+    "loss": SHARE,
+    "loss_mean": SHARE,
+    "precision": SHARE,
+    "entropy": SHARE,
+    "isolated_ends": "share of records",
+    "untrue_labels": "records",
+    "improved": "share of the information loss il",
+    "mean_shift": "standard deviations",
+    "deviation_shift": "share of the standard deviation",
+    "correlation_shift": "correlation",
+    "share_shift": "share of records",
+}
 STATISTICS = {
-    "mean_shift": "means, in standard deviations",
-    "deviation_shift": "standard deviations, as a share",
-    "correlation_shift": "correlations",
+    "mean_shift": "means of numbers and dates",
+    "deviation_shift": "standard deviations of numbers and dates",
+    "correlation_shift": "Pearson correlations of numbers and dates",
     "share_shift": "shares of categories",
 }
 
 
+def format_measures(measures: Mapping[str, float], threshold: float) -> list[tuple[str, str, str]]:
+    """The name, the unit and the value of every measure."""
+    return [
+        (name, UNITS.get(name, "").format(threshold=threshold), f"{value:,.6g}") for name, value in measures.items()
+    ]
+
+
 @dataclass(frozen=True)
 class Summary:
-    """A release's certificate and figures."""
+    """The certificate and the measures of a release."""
 
     certificate: Certificate
     measures: Measures
@@ -29,40 +73,48 @@ class Summary:
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether records were drawn anew, so that the table does not show its groups."""
+        """Whether the records are synthetic, so that the table does not show its groups."""
         return self.certificate.evidence == "groups"
 
     @property
     def information_kept(self) -> dict[str, float]:
-        """The share of each attribute's certainty that was kept: 1 - NCP."""
+        """The share of each attribute's information that was kept: 1 - NCP."""
         return {name: 1 - figures["ncp"] for name, figures in self.measures.columns.items()}
 
     def requirements(self) -> list[tuple[str, str, str]]:
-        """Requirement, what the worst group reaches, holds or not."""
+        """Each requirement, the value that the worst group reaches, and whether the requirement holds."""
         return [
-            (f.text, f"{f.reached:g}", "holds" if f.holds else f"fails for {f.failing_records} records")
+            (
+                f.text,
+                f"{f.reached:g}",
+                "holds" if f.holds else f"fails for {format_count(f.failing_records, 'record')}",
+            )
             for f in self.certificate.findings
         ]
 
-    def risks(self, *, owner: bool = True) -> list[tuple[str, str]]:
-        """What is at risk, in words and figures; for the owner also what the released table does not show."""
+    def risks(self, *, owner: bool = True) -> list[tuple[str, str, str]]:
+        """Sizes and risks: description, measure and value; for the owner also risks that the table does not show."""
         m = self.measures
         rows = [
-            ("records released", f"{m['records']:,.0f}"),
-            ("records suppressed", f"{m['suppressed']:,.0f}"),
-            ("groups", f"{m['classes']:,.0f}"),
-            ("smallest group", f"{m['smallest']:,.0f}"),
-            ("highest risk of being found", f"{m['risk_max']:.1%}"),
-            ("mean risk of being found", f"{m['risk_mean']:.1%}"),
+            ("records released", "records", _count(m["records"], "record")),
+            ("records suppressed", "suppressed", _count(m["suppressed"], "record")),
+            ("groups", "classes", _count(m["classes"], "group")),
+            ("smallest group", "smallest", _count(m["smallest"], "record")),
+            ("highest re-identification risk", "risk_max", f"{m['risk_max']:.1%}"),
+            ("mean re-identification risk", "risk_mean", f"{m['risk_mean']:.1%}"),
         ]
         if owner and "isolated_ends" in m:
-            rows.append(("records isolated by the end of a range", f"{m['isolated_ends']:.1%}"))
+            rows.append(
+                ("records isolated by the end of a range", "isolated_ends", f"{m['isolated_ends']:.1%} of records")
+            )
         if "untrue_labels" in m:
-            rows.append(("records with untrue labels", f"{m['untrue_labels']:,.0f}"))
+            rows.append(
+                ("records with labels that are not true", "untrue_labels", _count(m["untrue_labels"], "record"))
+            )
         return rows
 
     def information(self) -> list[tuple[str, str]]:
-        """What was kept, overall and by attribute: 100 % is the raw value, 0 % is '*'; nothing where it was not measured."""
+        """The information kept, of all attributes and of each: 100 % for raw values, 0 % for ``*``; empty if not measured."""
         if not self.information_kept:
             return []
         overall = 1 - self.measures["ncp"]
@@ -71,6 +123,14 @@ class Summary:
             *((name, f"{share:.1%}") for name, share in self.information_kept.items()),
         ]
 
-    def statistics(self) -> list[tuple[str, str]]:
-        """How far statistics of a drawn table lie from the original's, on average."""
-        return [(words, f"{self.measures[name]:.4f}") for name, words in STATISTICS.items() if name in self.measures]
+    def statistics(self) -> list[tuple[str, str, str]]:
+        """Mean differences between statistics of the synthetic table and of the original: description, measure, value."""
+        return [
+            (text, name, f"{self.measures[name]:.4f} ({UNITS[name]})")
+            for name, text in STATISTICS.items()
+            if name in self.measures
+        ]
+
+
+def _count(number: float, noun: str) -> str:
+    return format_count(int(number), noun)

@@ -1,0 +1,156 @@
+"""The program `shoal`: its commands, exit statuses and signals."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import shoal
+from shoal.cli import commands, taxonomy_commands
+from shoal.cli.console import open_console, print_error
+from shoal.errors import RequirementNotMet, ShoalError, escape_invisible
+
+SUMMARY = "Anonymize personal data for release, and certify the privacy requirements that the release meets."
+
+
+class ExitStatus(IntEnum):
+    """The exit statuses of every command."""
+
+    HOLDS = 0
+    FAILS = 1
+    WRONG_INPUT = 2
+    FAULT = 3
+    STOPPED = 130
+    CLOSED_PIPE = 141
+
+
+EXIT_STATUSES = {
+    ExitStatus.HOLDS: "the command succeeded and every requirement holds.",
+    ExitStatus.FAILS: "a requirement does not hold, or identifiers are present (check), or the taxonomy lacks values "
+    "(taxonomy check).",
+    ExitStatus.WRONG_INPUT: "the input, the policy or an option is wrong.",
+    ExitStatus.FAULT: "Shoal itself has a fault.",
+    ExitStatus.STOPPED: "the command was stopped (Ctrl-C, SIGTERM, SIGHUP).",
+    ExitStatus.CLOSED_PIPE: "the program that reads the output ended first.",
+}
+
+
+@contextlib.contextmanager
+def _escape_usage_error() -> Iterator[None]:
+    """Escape invisible characters in usage errors, which quote arguments such as file names."""
+    try:
+        yield
+    except Exception as error:
+        message = getattr(error, "message", None)
+        if isinstance(message, str):
+            error.message = escape_invisible(message)  # type: ignore[attr-defined]
+        raise
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands whose usage errors contain no control characters."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Parse the arguments in front of the command."""
+        with _escape_usage_error():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the arguments of the command and run it."""
+        with _escape_usage_error():
+            return super().invoke(ctx)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"shoal {shoal.__version__}")
+        raise typer.Exit
+
+
+def shoal_options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take the options in front of the command; ``--version`` acts in its callback."""
+
+
+app = typer.Typer(
+    name="shoal",
+    cls=CommandGroup,
+    callback=shoal_options,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help=SUMMARY,
+    epilog="\n\n".join(["Exit status:", *(f"{status:d}: {text}" for status, text in EXIT_STATUSES.items())]),
+)
+for command in (
+    commands.anonymize,
+    commands.check,
+    commands.measure,
+    commands.methods,
+    commands.schema,
+    commands.demo,
+):
+    app.command()(command)
+app.add_typer(taxonomy_commands.app, name="taxonomy")
+
+
+def main() -> None:
+    """Run the program `shoal` and exit with its status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a character that the terminal cannot encode must not end the program
+    _stop_on_signals()
+    try:
+        app(prog_name="shoal")
+    except RequirementNotMet as error:
+        print_error("the requirement does not hold:", error)
+        raise SystemExit(ExitStatus.FAILS) from None
+    except ShoalError as error:
+        print_error("error:", error)
+        raise SystemExit(ExitStatus.WRONG_INPUT) from None
+    except KeyboardInterrupt:
+        open_console(stderr=True).print("stopped")
+        raise SystemExit(ExitStatus.STOPPED) from None
+    except BrokenPipeError:
+        raise SystemExit(ExitStatus.CLOSED_PIPE) from None
+    except Exception as error:
+        if os.environ.get("SHOAL_DEBUG"):
+            raise
+        print_error("unexpected error:", _describe_fault(error))
+        raise SystemExit(ExitStatus.FAULT) from None
+
+
+def _describe_fault(error: Exception) -> str:
+    """The type and the place of an unexpected error, without its text, which may quote raw values."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(last.filename).name}, line {last.lineno}"
+    return (
+        f"{type(error).__name__} in {place}. Set SHOAL_DEBUG=1 to see the whole traceback, and report the error. The "
+        "traceback may contain raw values."
+    )
+
+
+def _stop_on_signals() -> None:
+    """Let SIGTERM and SIGHUP end the program like Ctrl-C, so that temporary files are removed."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        ignored = name == "SIGHUP" and number is not None and signal.getsignal(number) is signal.SIG_IGN  # nohup
+        if number is not None and not ignored:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt

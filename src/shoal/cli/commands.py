@@ -34,7 +34,7 @@ from shoal.recoding import STYLES
 from shoal.recoding.group_labels import ENDS
 from shoal.release import Release, read_earlier_seed
 from shoal.report.formatting import format_count
-from shoal.requirements import DRAWN, PARTS, UNION, Certificate
+from shoal.requirements import PARTITIONS_NOTE, SYNTHETIC_NOTE, UNION_NOTE, Certificate
 from shoal.secret import ONE
 from shoal.tables import METHODS
 
@@ -396,14 +396,14 @@ def _where(folder: Path, release: Release) -> None:
 def _show_certificate(certificate: Certificate) -> None:
     colour = "green" if certificate.publishable else "yellow" if certificate.holds else "red"
     head = Text(certificate.verdict, style=f"bold {colour}")
-    among = " with what was released before" if certificate.evidence == "union" else ""
+    among = " together with the earlier releases" if certificate.evidence == "union" else ""
     counted = f": {certificate.records:,} records in {certificate.groups:,} groups{among}"
     _console().print(head.append(counted, style="default not bold"), soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     for column in ("requirement", "worst group reaches", "failing groups", "failing records"):
         table.add_column(column, justify="left" if column == "requirement" else "right")
     for f in certificate.findings:
-        table.add_row(f.text, f"{f.reached:g}", f"{f.failing_groups:,}", f"{f.failing_records:,}")
+        table.add_row(f.text, f.reached_text, f"{f.failing_groups:,}", f"{f.failing_records:,}")
     _console().print(table)
     for f in certificate.findings:
         if not f.holds:
@@ -412,9 +412,9 @@ def _show_certificate(certificate: Certificate) -> None:
                 f"worst group of {f.text}: {escape_invisible(worst)} ({f.worst_size} records)", soft_wrap=True
             )
     if certificate.parts > 1:
-        _console().print(PARTS.format(certificate.parts), soft_wrap=True)
+        _console().print(PARTITIONS_NOTE.format(certificate.parts), soft_wrap=True)
     if certificate.evidence != "table":
-        note = DRAWN if certificate.evidence == "groups" else UNION
+        note = SYNTHETIC_NOTE if certificate.evidence == "groups" else UNION_NOTE
         _console().print(note, style="yellow", soft_wrap=True)
     for remark in certificate.remarks:
         _console().print(escape_invisible(remark), style="yellow", soft_wrap=True)

@@ -40,7 +40,7 @@ class Summary:
     def requirements(self) -> list[tuple[str, str, str]]:
         """Requirement, what the worst group reaches, holds or not."""
         return [
-            (f.text, f"{f.reached:g}", "holds" if f.holds else f"fails for {f.failing_records} records")
+            (f.text, f.reached_text, "holds" if f.holds else f"fails for {f.failing_records} records")
             for f in self.certificate.findings
         ]
 

@@ -19,7 +19,7 @@ from shoal.encoding.equivalence_classes import read_published_groups
 from shoal.engines import open_data
 from shoal.requirements import Requirement, compute_distribution, describe, lower_requirements
 from shoal.requirements.groups import Groups
-from tests.reference.requirements import earth_movers_distance, ground, passes, value_of
+from tests.reference.requirements import earth_movers_distance, ground_distance, passes, value_of
 
 VALUES = ["3", "5", "10", "20", None]  # in ascending order as numbers, not as texts
 
@@ -108,12 +108,12 @@ def test_the_ordered_distance_is_scipys_and_the_linear_programs(
     everyone = [s for group in members for s in group]
     order = sorted(set(everyone), key=lambda v: math.inf if v is None else float(v))
     place = {v: i / max(len(order) - 1, 1) for i, v in enumerate(order)}
-    base = np.array([everyone.count(v) / len(everyone) for v in order])
+    table_share = np.array([everyone.count(v) / len(everyone) for v in order])
     reached = requirement.test(groups_of(frame)).value
     for group, value in zip(members, reached, strict=True):
         assert value == pytest.approx(wasserstein_distance([place[v] for v in group], [place[v] for v in everyone]))
         share = np.array([group.count(v) / len(group) for v in order])
-        assert value == pytest.approx(earth_movers_distance(share, base, ground(requirement, order)))
+        assert value == pytest.approx(earth_movers_distance(share, table_share, ground_distance(requirement, order)))
 
 
 @given(frame=tables(), requirement=ORDERED)

@@ -137,7 +137,7 @@ def test_l_diversity_holds_in_every_group() -> None:
 def test_the_certificate_says_that_the_table_is_not_the_evidence() -> None:
     policy = policy_of()
     release = shoal.anonymize(people(), policy, method="condensation", seed=1)
-    note = "the groups they were generated from meet this, but the table does not show these groups"
+    note = "the groups they were generated from meet the requirements, but the table does not show them"
     assert f"the records are synthetic; {note}" in str(release.certificate)
     content = json.loads(release.certificate.to_json())
     assert content["evidence"] == "groups" and content["findings"][0]["worst"] == {}

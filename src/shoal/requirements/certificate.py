@@ -56,9 +56,12 @@ class Finding:
 
 Evidence = Literal["table", "groups", "union"]
 SYNTHETIC_NOTE = (
-    "the records are synthetic; the groups they were generated from meet this, but the table does not show these groups"
+    "the records are synthetic; the groups they were generated from meet the requirements, but the table does not show "
+    "them"
 )
-PARTITIONS_NOTE = "the table was searched in {} partitions, one after another; each partition meets this on its own"
+PARTITIONS_NOTE = (
+    "the table was searched in {} partitions, one after another; each partition meets the requirements on its own"
+)
 UNION_NOTE = "the table was counted together with the earlier releases; the table alone may hold smaller groups"
 
 
@@ -68,7 +71,7 @@ class Certificate:
 
     ``evidence`` is ``table`` in this case. For synthetic records it is ``groups``: the groups that the records were generated
     from are counted. Only the owner knows these groups; all rows of the table itself may differ. For a release of new records
-    it is ``union``: the groups of this table are counted together with those of all earlier tables; ``records`` is the number
+    it is ``union``: the groups of this table and of all earlier tables are counted together; ``records`` is the number
     of records of this table.
 
     Counting: a missing value is a value of its own, so records without a value of a quasi-identifier form their own groups

@@ -247,7 +247,7 @@ def describe(requirement: Requirement) -> str:
     return escape_invisible(f"{requirement.name} ({text})" + (f" on {', '.join(on)}" if on else ""))
 
 
-VALUE_FORMATS = {  # by the requirement's name and, where it has several kinds, its kind
+VALUE_FORMATS = {  # by the requirement's name, followed by its kind if the unit depends on the kind
     "own-k": "{:g} times its largest own k",
     "l-diversity entropy": "an entropy of log({:g})",
     "l-diversity recursive": "a ratio of {:g}",

@@ -58,7 +58,7 @@ def specialization(out: Path) -> dict[str, Any]:
     asked = policy(names, [shoal.KAnonymity(K)])
     csv = out / "blowup.csv"
     frame.to_csv(csv, index=False)
-    codes, few = (encode_and_count(open_data(table), asked, also=(TARGET,))[0] for table in (frame, small))
+    codes, few = (encode_and_count(open_data(table), asked, extra=(TARGET,))[0] for table in (frame, small))
     decided(few, asked)  # compiles
     forget_peak()
     before = peak_mb()

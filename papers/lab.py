@@ -95,7 +95,7 @@ class Lab:
         vars(method)["decide"] = timed
         release = method.release(self.frame, seed=seed, progress=tell)
         if times > 1:
-            codes = encode_and_count(open_data(self.frame), method.policy, also=method.extra_columns())[0]
+            codes = encode_and_count(open_data(self.frame), method.policy, extra=method.extra_columns())[0]
             for _ in range(times - 1):
                 timed(codes, rng=np.random.default_rng(seed or 0), progress=tell)
         return Run(release.measures, min(spent), at["writing"] - at.get("improving", at["writing"]), mixed[0])

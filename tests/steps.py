@@ -33,7 +33,7 @@ def released(
 
 
 def reference(way: Callable[..., Run], frame: pd.DataFrame, policy: shoal.Policy, **given: object) -> Run:
-    codes, _ = encode_and_count(open_data(frame), policy, also=[policy.target] if policy.target else [])
+    codes, _ = encode_and_count(open_data(frame), policy, extra=[policy.target] if policy.target else [])
     return way(codes, policy, **given)
 
 

@@ -199,7 +199,7 @@ def test_new_rows_are_released_by_an_earlier_recoding(run: Run, here: Path) -> N
     (here / "policy.yaml").unlink()  # the policy in the owner folder is used
     ran = run(*LATER)
     assert ran.code == 0 and ran.err == ""
-    assert "together with earlier releases" in ran.out and "alone it may hold smaller groups" in ran.out
+    assert "together with earlier releases" in ran.out and "the table alone may hold smaller groups" in ran.out
     assert "information kept" not in ran.out and "Dropped columns: name" in ran.out
     assert {p.name for p in (here / "november").iterdir()} == {p.name for p in (here / "out").iterdir()}
     assert {p.name for p in (here / "november.owner").iterdir()} == {p.name for p in (here / "out.owner").iterdir()}
@@ -575,7 +575,7 @@ def test_check_is_status_one_where_identifiers_are_present(run: Run, here: Path,
     ran = run("check", "table.csv", "-p", "policy.yaml")
     assert ran.code == 1 and ran.err == ""
     assert ran.out.startswith("holds for the quasi-identifiers, but identifiers are present: 12 records in 12 groups\n")
-    assert "identifiers, which no requirement hides: name\n" in ran.out
+    assert "identifiers, which no requirement protects: name\n" in ran.out
     ran = run("check", "table.csv", "-p", "policy.yaml", "--json", "-")
     assert ran.code == 1 and json.loads(ran.out)["publishable"] is False
     pd.read_csv(here / "table.csv").drop(columns="name").to_csv(here / "table.csv", index=False)
@@ -587,7 +587,7 @@ def test_check_names_columns_without_a_role_and_keeps_its_status(run: Run, here:
     (here / "policy.yaml").write_text(LOOSE.replace("identifiers: [name]\n", ""))
     ran = run("check", "table.csv", "-p", "policy.yaml")
     assert ran.code == 0 and ran.out.startswith("holds: ")
-    assert "columns without a role in the policy, about which nothing was tested: name\n" in ran.out
+    assert "columns without a role in the policy, which were not tested: name\n" in ran.out
     ran = run("check", "table.csv", "-p", "policy.yaml", "--json", "-")
     assert ran.code == 0 and json.loads(ran.out)["unassigned"] == ["name"]
 

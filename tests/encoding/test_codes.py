@@ -1,4 +1,4 @@
-"""Codes: every attribute in its order, a missing value last, losses and counts as plain Python has them."""
+"""Codes: the order of every attribute with missing values last; losses and counts against plain Python."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from tests.strategies import Tree, trees
 JOBS = {"ANY": [{"Office": ["clerk", "manager"]}, {"Field": {"Sea": ["sailor"]}}, "none"]}
 
 
-def encoded(values: Sequence[Any], quasi: Any, **more: Any) -> tuple[Attribute, list[int]]:
+def encode_values(values: Sequence[Any], quasi: Any, **more: Any) -> tuple[Attribute, list[int]]:
     """The attribute of a single column, and the code of every record."""
-    codes = encoded_table({"x": values}, {"x": quasi}, **more)
+    codes = encode_columns({"x": values}, {"x": quasi}, **more)
     return codes.attributes[0], of_records(codes)[:, 0].tolist()
 
 
-def encoded_table(columns: dict[str, Any], quasi: dict[str, Any], **more: Any) -> Codes:
+def encode_columns(columns: dict[str, Any], quasi: dict[str, Any], **more: Any) -> Codes:
     table = pa.table({name: pa.array(values) for name, values in columns.items()})
     return encode_and_count(open_data(table), shoal.Policy(quasi=quasi, **more))[0]
 
@@ -52,7 +52,7 @@ def label(attribute: Attribute, lo: int, hi: int) -> str | None:
 
 
 def test_numbers_are_ranked() -> None:
-    attribute, codes = encoded([36.5, -2, 36.5, 100], "numeric")
+    attribute, codes = encode_values([36.5, -2, 36.5, 100], "numeric")
     assert attribute.position.tolist() == [-2, 36.5, 100]
     assert codes == [1, 0, 1, 2]
     assert (attribute.kind, attribute.span, attribute.missing, attribute.size) == ("numeric", 102, -1, 3)
@@ -61,64 +61,70 @@ def test_numbers_are_ranked() -> None:
 
 def test_a_missing_number_is_the_last_code() -> None:
     for values in ([5, None, 3], [5.0, float("nan"), 3.0], ["5", "?", "3"], ["5.0", " ", "3"]):
-        attribute, codes = encoded(values, "numeric", missing=["", "?"])
+        attribute, codes = encode_values(values, "numeric", missing=["", "?"])
         assert attribute.position.tolist() == [3, 5, np.inf]
         assert codes == [1, 2, 0]
         assert (attribute.missing, attribute.span) == (2, 2)
 
 
 def test_bounds_give_the_span() -> None:
-    attribute, _ = encoded([20, 30], {"bounds": [0, 100]})
+    attribute, _ = encode_values([20, 30], {"bounds": [0, 100]})
     assert attribute.span == 100
     assert attribute.loss(np.array([0]), np.array([1])).tolist() == [0.1]
     with pytest.raises(DataError, match=r"'x' holds values outside its bounds 25 to 100: '20', '21\.5'"):
-        encoded([20, 30, 21.5], {"bounds": [25, 100]})
-    edge, _ = encoded([0, 100, None], {"bounds": [0, 100]})
+        encode_values([20, 30, 21.5], {"bounds": [25, 100]})
+    edge, _ = encode_values([0, 100, None], {"bounds": [0, 100]})
     assert edge.loss(np.array([0, 0]), np.array([1, 2])).tolist() == [1, 1]
 
 
 def test_dates_are_ranked_by_their_moment() -> None:
     days = ["2000-03-01", None, "1969-12-31", "2000-02-29"]
-    attribute, codes = encoded(days, "date")
+    attribute, codes = encode_values(days, "date")
     assert codes == [2, 3, 0, 1]
     assert attribute.position.tolist() == [-86400, 951782400, 951868800, np.inf]
-    typed, same = encoded([None if d is None else dt.date.fromisoformat(d) for d in days], "date")
+    typed, same = encode_values([None if d is None else dt.date.fromisoformat(d) for d in days], "date")
     assert same == codes
     assert typed.position.tolist() == attribute.position.tolist()
 
 
 def test_a_taxonomy_gives_the_codes_of_its_leaves() -> None:
-    attribute, codes = encoded(["sailor", "clerk", None, "clerk"], {"taxonomy": JOBS})
+    attribute, codes = encode_values(["sailor", "clerk", None, "clerk"], {"taxonomy": JOBS})
     assert attribute.taxonomy is not None
-    assert attribute.taxonomy.leaves == ("clerk", "manager", "sailor", "none", None)  # `manager` too, which nobody is
+    assert attribute.taxonomy.leaves == (
+        "clerk",
+        "manager",
+        "sailor",
+        "none",
+        None,
+    )  # `manager` is a leaf without records
     assert codes == [2, 0, 4, 0]
     assert attribute.missing == 4
     assert attribute.position.tolist() == [0, 1, 2, 3, np.inf]
     assert not attribute.flat
     with pytest.raises(DataError, match="column 'x' contains values that are not in the taxonomy: 'Sea', 'pilot'"):
-        encoded(["clerk", "pilot", "Sea"], {"taxonomy": JOBS})
+        encode_values(["clerk", "pilot", "Sea"], {"taxonomy": JOBS})
 
 
 def test_a_taxonomy_meets_numbers_by_their_text() -> None:
-    assert encoded([2, 1, None], {"taxonomy": ["1", "2"]})[1] == [1, 0, 2]
-    assert encoded([2.0, 1.0, float("nan")], {"taxonomy": [1, 2]})[1] == [1, 0, 2]
+    assert encode_values([2, 1, None], {"taxonomy": ["1", "2"]})[1] == [1, 0, 2]
+    assert encode_values([2.0, 1.0, float("nan")], {"taxonomy": [1, 2]})[1] == [1, 0, 2]
 
 
 def test_without_a_taxonomy_the_most_frequent_value_comes_first() -> None:
-    attribute, codes = encoded(["c", "b", None, "c", "a", "b", "c"], "categorical")
+    attribute, codes = encode_values(["c", "b", None, "c", "a", "b", "c"], "categorical")
     assert attribute.taxonomy is not None
     assert attribute.taxonomy.leaves == ("c", "b", "a", None)
     assert attribute.taxonomy.derived
     assert attribute.flat
     assert codes == [0, 1, 3, 0, 2, 1, 0]
-    tied, _ = encoded(["b", "a"], "categorical")
+    tied, _ = encode_values(["b", "a"], "categorical")
     assert tied.taxonomy is not None
     assert tied.taxonomy.leaves == ("a", "b")
 
 
 def test_no_value_but_missing() -> None:
     for quasi in ("numeric", "categorical", "date", {"mask": "right"}, {"date": ["day", "year"]}):
-        attribute, codes = encoded([None, "", None], quasi)
+        attribute, codes = encode_values([None, "", None], quasi)
         assert codes == [0, 0, 0]
         assert (attribute.size, attribute.missing) == (1, 0)
         assert attribute.loss(np.array([0]), np.array([0])).tolist() == [0]
@@ -126,7 +132,7 @@ def test_no_value_but_missing() -> None:
 
 def test_one_value() -> None:
     for quasi in ("numeric", "categorical", {"mask": "left"}):
-        attribute, codes = encoded(["7", "7"], quasi)
+        attribute, codes = encode_values(["7", "7"], quasi)
         assert codes == [0, 0]
         assert attribute.loss(np.array([0]), np.array([0])).tolist() == [0]
 
@@ -136,7 +142,7 @@ def test_one_value() -> None:
 
 def test_masks_of_different_lengths() -> None:
     values = ["47906", "4790", "47907", "7", "479", "10115"]
-    attribute, codes = encoded(values, {"mask": "right"})
+    attribute, codes = encode_values(values, {"mask": "right"})
     assert attribute.taxonomy is not None
     assert attribute.taxonomy.leaves == ("7", "479", "4790", "10115", "47906", "47907")
     assert attribute.taxonomy.to_nested() == {
@@ -149,7 +155,7 @@ def test_masks_of_different_lengths() -> None:
         ]
     }
     assert codes == [4, 2, 5, 0, 1, 3]
-    left, _ = encoded(values, {"mask": "left"})
+    left, _ = encode_values(values, {"mask": "left"})
     assert left.taxonomy is not None
     assert label(left, *(left.taxonomy.leaves.index(v) for v in ("10115", "47906"))) == "*"
     assert left.taxonomy.to_nested()["*"][1] == {"**9": {"*79": ["479"]}}
@@ -158,7 +164,7 @@ def test_masks_of_different_lengths() -> None:
 @pytest.mark.parametrize("side", ["right", "left"])
 @given(values=st.lists(st.one_of(st.none(), st.text("01", min_size=1, max_size=4)), min_size=1, max_size=12))
 def test_a_masked_label_is_the_common_part(side: str, values: list[str | None]) -> None:
-    attribute, codes = encoded(values, {"mask": side})
+    attribute, codes = encode_values(values, {"mask": side})
     leaves = attribute.taxonomy.leaves if attribute.taxonomy else ()
     assert [leaves[code] for code in codes] == values
     ends = [(codes[i], codes[j]) for i in range(len(codes)) for j in range(len(codes)) if codes[i] <= codes[j]]
@@ -181,15 +187,15 @@ def test_a_masked_label_is_the_common_part(side: str, values: list[str | None]) 
 def test_a_mask_among_the_values_is_named() -> None:
     """A table that was masked before: 479** is a value here and a branch there."""
     with pytest.raises(DataError, match=r"column 'x'.*479\*\*"):
-        encoded(["47906", "479**"], {"mask": "right"})
+        encode_values(["47906", "479**"], {"mask": "right"})
 
 
 def test_values_too_long_to_mask_are_refused_without_their_content() -> None:
-    attribute, codes = encoded(["x" * 90, "y" * 90], {"mask": "right"})
+    attribute, codes = encode_values(["x" * 90, "y" * 90], {"mask": "right"})
     assert codes == [0, 1]
     assert label(attribute, 0, 1) == "*"
     with pytest.raises(DataError, match="column 'x' contains 2 values of more than 100 characters"):
-        encoded(["x" * 2000, "y" * 2000], {"mask": "right"})
+        encode_values(["x" * 2000, "y" * 2000], {"mask": "right"})
 
 
 # Parts of dates
@@ -197,7 +203,7 @@ def test_values_too_long_to_mask_are_refused_without_their_content() -> None:
 
 def test_parts_of_dates_nest() -> None:
     values = ["1985-05-30", "1985-05-31T23:59:59", "1985-06-01", "1989-01-01", "1990-01-01", None]
-    attribute, codes = encoded(values, {"date": ["day", "month", "year", "decade"]})
+    attribute, codes = encode_values(values, {"date": ["day", "month", "year", "decade"]})
     assert codes == [0, 1, 2, 3, 4, 5]
     assert attribute.taxonomy is not None
     assert attribute.taxonomy.leaves == ("1985-05-30", "1985-05-31", "1985-06-01", "1989-01-01", "1990-01-01", None)
@@ -206,20 +212,22 @@ def test_parts_of_dates_nest() -> None:
 
 
 def test_days_that_share_their_finest_part_share_a_code() -> None:
-    attribute, codes = encoded(["1985-05-30", "1985-05-31", "1986-01-01"], {"date": ["month", "year"]})
+    attribute, codes = encode_values(["1985-05-30", "1985-05-31", "1986-01-01"], {"date": ["month", "year"]})
     assert codes == [0, 0, 1]
     assert [attribute.position.tolist(), label(attribute, 0, 0)] == [[0, 1], "1985-05"]
 
 
 def test_weeks_nest_in_their_own_years() -> None:
-    """The last days of 2024 lie in the first week of 2025."""
-    attribute, codes = encoded(["2024-12-29", "2024-12-30", "2025-01-05"], {"date": ["day", "week", "year"]})
+    """The last days of 2024 belong to the first week of 2025."""
+    attribute, codes = encode_values(["2024-12-29", "2024-12-30", "2025-01-05"], {"date": ["day", "week", "year"]})
     assert codes == [0, 1, 2]
     assert [label(attribute, 1, 2), label(attribute, 0, 1)] == ["2025-W01", "*"]
-    attribute, codes = encoded(["2020-12-30", "2021-01-01", "2021-01-05"], {"date": ["day", "week", "year", "decade"]})
+    attribute, codes = encode_values(
+        ["2020-12-30", "2021-01-01", "2021-01-05"], {"date": ["day", "week", "year", "decade"]}
+    )
     assert label(attribute, 0, 1) == "2020-W53"
-    attribute, codes = encoded(["2020-12-01", "2021-01-01"], {"date": ["day", "week", "year"]})
-    assert label(attribute, 0, 1) == "2020-W*"  # the calendar says 2021 of the second
+    attribute, codes = encode_values(["2020-12-01", "2021-01-01"], {"date": ["day", "week", "year"]})
+    assert label(attribute, 0, 1) == "2020-W*"  # the calendar year of the second date is 2021
     with pytest.raises(DataError, match="outside 1 to 9999"):
         encode_and_count(
             open_data(pa.table({"x": pa.array([4_000_000], pa.date32())})),
@@ -228,7 +236,7 @@ def test_weeks_nest_in_their_own_years() -> None:
 
 
 def test_quarters_and_days_before_1970() -> None:
-    attribute, codes = encoded(
+    attribute, codes = encode_values(
         ["1969-12-31", "1970-01-01", "1969-10-01", "1900-02-28"], {"date": ["day", "quarter", "year"]}
     )
     assert codes == [2, 3, 1, 0]
@@ -237,7 +245,7 @@ def test_quarters_and_days_before_1970() -> None:
 
 @given(st.lists(st.dates(dt.date(1600, 1, 1), dt.date(2300, 1, 1)), min_size=2, max_size=8, unique=True))
 def test_a_label_of_dates_is_the_part_they_share(days: list[dt.date]) -> None:
-    attribute, codes = encoded([d.isoformat() for d in days], {"date": ["day", "month", "year", "decade"]})
+    attribute, codes = encode_values([d.isoformat() for d in days], {"date": ["day", "month", "year", "decade"]})
     assert sorted(range(len(days)), key=lambda i: days[i]) == sorted(range(len(days)), key=lambda i: codes[i])
     for one, other in pairwise(sorted(days)):
         lo, hi = (codes[days.index(d)] for d in (one, other))
@@ -255,7 +263,7 @@ def test_a_label_of_dates_is_the_part_they_share(days: list[dt.date]) -> None:
     bounded=st.booleans(),
 )
 def test_the_loss_of_a_range_is_its_width(values: list[int | None], bounded: bool) -> None:
-    attribute, _ = encoded(values, {"bounds": [-60, 60]} if bounded else "numeric")
+    attribute, _ = encode_values(values, {"bounds": [-60, 60]} if bounded else "numeric")
     present: list[int | None] = [*sorted({v for v in values if v is not None})]
     span = 120 if bounded else max(present, default=0) - min(present, default=0)  # type: ignore[operator, type-var]
     domain = present + ([None] if None in values else [])
@@ -271,7 +279,7 @@ def test_the_loss_of_a_range_is_its_width(values: list[int | None], bounded: boo
 @given(trees(), st.booleans())
 def test_the_loss_of_a_tree_is_the_part_of_its_leaves(made: Tree, holes: bool) -> None:
     leaves = [way[-1] for way in made.ways]
-    attribute, _ = encoded([*leaves, *([None] if holes else [])], {"taxonomy": made.nested}, missing=[])
+    attribute, _ = encode_values([*leaves, *([None] if holes else [])], {"taxonomy": made.nested}, missing=[])
     ways = [*made.ways, *([(made.ways[0][0], "")] if holes else [])]
     pairs = [(lo, hi) for hi in range(len(ways)) for lo in range(hi + 1)]
     expected = []
@@ -285,8 +293,8 @@ def test_the_loss_of_a_tree_is_the_part_of_its_leaves(made: Tree, holes: bool) -
     assert attribute.loss(lo, hi).tolist() == pytest.approx(expected)
 
 
-def test_the_kernels_see_the_same_losses() -> None:
-    codes = encoded_table(
+def test_the_kernels_compute_the_same_losses() -> None:
+    codes = encode_columns(
         {"age": [30, 20, None, 25], "job": ["clerk", "sailor", "none", None], "sex": ["F", "M", None, "X"]},
         {"age": "numeric", "job": {"taxonomy": JOBS}, "sex": "categorical"},
     )
@@ -295,7 +303,7 @@ def test_the_kernels_see_the_same_losses() -> None:
         for hi in range(attribute.size):
             for lo in range(hi + 1):
                 loss = interval_loss.py_func(place, lo, hi, ints, floats)
-                if attribute.flat:  # a search may still ask how many values an interval spans
+                if attribute.flat:  # a search may use the number of values of an interval
                     assert loss == (0 if lo == hi else (hi - lo + 1) / attribute.size)
                 else:
                     assert loss == attribute.loss(np.array([lo]), np.array([hi]))[0]
@@ -364,7 +372,7 @@ def test_seventy_columns_of_a_hundred_values(quasi: str) -> None:
         assert np.array_equal(back[~np.isinf(back)], frame.to_numpy()[~frame.isna().to_numpy()].astype(float))
 
 
-def test_secrets_stand_in_the_order_of_numbers_where_all_are() -> None:
+def test_sensitive_values_are_sorted_by_number_if_all_are_numbers() -> None:
     policy = shoal.Policy(
         quasi={"age": "numeric"},
         sensitive=["cost", "disease"],
@@ -376,7 +384,7 @@ def test_secrets_stand_in_the_order_of_numbers_where_all_are() -> None:
     assert sorted(map(tuple, codes.counts.sensitive.tolist())) == [(0, 2), (1, 1), (2, 0)]
 
 
-def test_a_stranger_sees_labels_and_two_columns_for_a_range() -> None:
+def test_published_groups_have_labels_and_two_columns_for_a_range() -> None:
     policy = shoal.Policy(
         quasi={"age": "numeric", "sex": "categorical"},
         sensitive=["disease"],

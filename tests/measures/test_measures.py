@@ -1,4 +1,4 @@
-"""Measures against tables small enough to count by hand."""
+"""Measures of small tables, computed by hand."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ RELEASED = pd.DataFrame(
 )
 
 
-def measured(suppressed: int = 0) -> shoal.measures.Measures:
+def measure(suppressed: int = 0) -> shoal.measures.Measures:
     more = pd.DataFrame({"age": [20], "job": ["clerk"], "class": ["Y"]})
     return shoal.measure(pd.concat([FRAME, *[more] * suppressed]), RELEASED, POLICY)
 
 
 def test_two_groups_by_hand() -> None:
-    found = measured()
+    found = measure()
     # age: 10/40 and 20/40; job: 2 of 3 leaves and a leaf
     assert found["ncp"] == pytest.approx((2 * (1 / 4 + 2 / 3) + 2 * (1 / 2 + 0)) / (4 * 2))
-    # Office stands at height 1 of 2
+    # Office has height 1 of 2
     assert found["il"] == pytest.approx(2 * (1 / 4 + 1 / 2) + 2 * (1 / 2 + 0))
     # age: 3/8; job: a mean of (2/3 + 1/3) / 2 leaves, scaled from [1/3, 1] to [0, 1]
     age, job = 3 / 8, (1 / 2 - 1 / 3) / (1 - 1 / 3)
@@ -50,26 +50,26 @@ def test_two_groups_by_hand() -> None:
 
 
 def test_a_suppressed_record_counts_as_fully_generalized() -> None:
-    found = measured(suppressed=1)
+    found = measure(suppressed=1)
     age, job = (2 / 4 + 2 / 2 + 1) / 5, (2 * 2 / 3 + 0 + 1) / 5
     assert found["ncp"] == pytest.approx((age + job) / 2)
     assert found["il"] == pytest.approx(2.5 + 2)
     scaled = ((2 * 2 / 3 + 2 * 1 / 3 + 1) / 5 - 1 / 3) / (2 / 3)
     assert found["loss"] == pytest.approx(math.sqrt((1 + age) * (1 + scaled)) - 1)
     assert found["dm"] == 8 + 1 * 5
-    assert found["cm"] == pytest.approx((1 + 1) / 5)  # nobody can predict what is not there
+    assert found["cm"] == pytest.approx((1 + 1) / 5)  # the class of a suppressed record cannot be predicted
     assert (found["records"], found["suppressed"], found["classes"], found["average"]) == (4, 1, 2, 2)
     assert (found["risk_max"], found["risk_mean"]) == (1 / 2, 2 / 4)
 
 
 def test_each_attribute_by_itself() -> None:
-    columns = measured().columns
+    columns = measure().columns
     assert columns["age"]["ncp"] == pytest.approx(3 / 8) and columns["job"]["ncp"] == pytest.approx(1 / 3)
     assert (columns["age"]["distinct"], columns["age"]["distinct_original"]) == (2, 4)
 
 
 def test_precision_entropy_and_risk_by_hand() -> None:
-    found = measured()
+    found = measure()
     # heights: age 3/8 of its width; job: Office at 1 of 2 for half of the records
     assert found["precision"] == pytest.approx(1 - (3 / 8 + 1 / 4) / 2)
     # age: one of two values of four is ln 2 of ln 4; job: clerk or manager is ln 2, of the entropy of (1, 1, 2)/4
@@ -80,7 +80,7 @@ def test_precision_entropy_and_risk_by_hand() -> None:
 
 
 def test_diversity_by_hand() -> None:
-    """Definition 10 of the k-member paper: a group with one value gives all of its records away."""
+    """Definition 10 of the k-member paper: a group with one value discloses the value of all its records."""
     original = pd.DataFrame({"age": [1, 1, 2, 2, 3], "ill": ["flu", "flu", "HIV", "HIV", "flu"]})
     policy = shoal.Policy(
         quasi={"age": "numeric"}, sensitive="ill", truly_sensitive={"ill": ["HIV"]}, require=[shoal.KAnonymity(1)]
@@ -154,7 +154,7 @@ def test_labels_that_cannot_be_read_are_named() -> None:
 
 
 @given(case=cases(), write=st.sampled_from(["label", "lo-hi", "set"]))
-def test_a_release_measures_itself_as_a_stranger_would(case: Case, write: str) -> None:
+def test_the_measures_of_a_release_follow_from_its_published_table(case: Case, write: str) -> None:
     try:
         release = shoal.anonymize(case.frame, case.policy, write=write)
     except shoal.RequirementNotMet:
@@ -167,7 +167,7 @@ def test_a_release_measures_itself_as_a_stranger_would(case: Case, write: str) -
     assert found == pytest.approx(known)
 
 
-def test_a_table_as_it_was_and_a_table_of_stars() -> None:
+def test_an_original_table_and_a_fully_generalized_table() -> None:
     policy = POLICY.model_copy(update={"require": (shoal.KAnonymity(1),)})
     raw = shoal.anonymize(FRAME, policy).measures
     assert raw["ncp"] == raw["il"] == raw["loss"] == raw["loss_mean"] == 0
@@ -190,7 +190,7 @@ def test_a_box_with_missing_and_other_numbers_is_the_root() -> None:
     assert shoal.anonymize(frame, policy).measures["ncp"] == pytest.approx(2 * 1 / 4)  # [20, 30] twice, missing twice
 
 
-def test_the_bounds_are_the_whole() -> None:
+def test_losses_are_relative_to_the_bounds() -> None:
     frame = pd.DataFrame({"age": [20, 30, 40, 60]})
     policy = shoal.Policy(quasi={"age": {"bounds": [0, 100]}}, require=[shoal.KAnonymity(4)])
     assert shoal.anonymize(frame, policy).measures["ncp"] == pytest.approx(0.4)
@@ -216,7 +216,7 @@ def test_leaves_that_no_record_has_count_in_a_tree() -> None:
 
 
 def test_midpoints_that_meet_are_one_class() -> None:
-    """Risk and discernibility count what a stranger sees; the loss counts what was drawn around each group."""
+    """Risk and discernibility count the published groups; the loss counts the box of each original group."""
     frame = pd.DataFrame({"ward": [1, 1, 2, 2], "age": [20, 40, 29, 31]})
     policy = shoal.Policy(quasi={"ward": "numeric", "age": "numeric"}, require=[shoal.KAnonymity(2)])
     found = Each(policy, by="ward", write="midpoint").release(frame).measures
@@ -226,7 +226,7 @@ def test_midpoints_that_meet_are_one_class() -> None:
         alone.release(frame)
 
 
-def test_the_class_of_a_suppressed_record_is_an_error_of_prediction() -> None:
+def test_a_suppressed_record_is_a_classification_error() -> None:
     frame = pd.DataFrame({"age": [1, 1, 1, 9], "class": ["Y", "Y", "N", "N"]})
     policy = shoal.Policy(quasi={"age": "numeric"}, target="class", require=[shoal.KAnonymity(2)], suppress=0.25)
     found = Each(policy).release(frame).measures
@@ -276,13 +276,13 @@ def test_a_set_in_braces_has_several_values() -> None:
     frame = pd.DataFrame({"a": ["a", "b", "a, b", "a, b"]})
     policy = shoal.Policy(quasi={"a": "categorical"}, require=[shoal.KAnonymity(2)])
     assert shoal.anonymize(frame, policy, write="set").measures["ncp"] == pytest.approx(2 / 3 / 2)
-    asked = pd.DataFrame({"a": ["?", "?", None, "c"]})
+    with_missing = pd.DataFrame({"a": ["?", "?", None, "c"]})
     whole = shoal.Policy(quasi={"a": "categorical"}, require=[shoal.KAnonymity(4)])
-    assert shoal.anonymize(asked, whole, write="set").measures["ncp"] == pytest.approx(1)
+    assert shoal.anonymize(with_missing, whole, write="set").measures["ncp"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("label", ["nan", "inf", "-inf", "NaN"])
-def test_a_number_that_is_none_cannot_be_read(label: str) -> None:
+def test_a_label_that_is_not_a_finite_number_cannot_be_read(label: str) -> None:
     policy = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(1)])
     with pytest.raises(shoal.DataError, match="cannot be read"):
         shoal.measure(pd.DataFrame({"age": [1, 2, 3]}), pd.DataFrame({"age": [label, "1-2", "1-2"]}), policy)

@@ -1,6 +1,6 @@
-"""Requirements from their definitions, one group at a time: lists of confidential values in, a number out.
+"""Requirements by their definitions, one group at a time, from lists of sensitive values.
 
-A value is its text, None a missing one.
+A value is a text; None is a missing value.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import shoal
 Value = str | None
 
 
-def in_order(values: Sequence[Value]) -> list[Value]:
-    """The distinct values, by number where all are numbers, else by text; a missing one comes last."""
+def sort_values(values: Sequence[Value]) -> list[Value]:
+    """The distinct values, sorted by number if all are numbers, else by text; a missing value comes last."""
     present = {v for v in values if v is not None}
     try:
         ordered: list[Value] = sorted(present, key=float)
@@ -28,8 +28,8 @@ def in_order(values: Sequence[Value]) -> list[Value]:
     return ordered + [None] * (None in values)
 
 
-def ground(requirement: shoal.TCloseness, order: Sequence[Value]) -> np.ndarray:
-    """How far apart any two values are."""
+def ground_distance(requirement: shoal.TCloseness, order: Sequence[Value]) -> np.ndarray:
+    """The distance of any two values."""
     count = len(order)
     if requirement.distance == "equal":
         return 1.0 - np.eye(count)
@@ -38,24 +38,25 @@ def ground(requirement: shoal.TCloseness, order: Sequence[Value]) -> np.ndarray:
         return np.abs(place[:, None] - place) / max(count - 1, 1)
     tree = requirement.taxonomy.with_missing()
     leaf = {label: code for code, label in enumerate(tree.leaves)}
-    far = np.zeros((count, count))
+    distance = np.zeros((count, count))
     for (i, a), (j, b) in product(enumerate(order), repeat=2):
         lo, hi = sorted((leaf[a], leaf[b]))
-        far[i, j] = 0 if i == j else tree.height[tree.cover(lo, hi)] / requirement.taxonomy.height[0]
-    return far
+        distance[i, j] = 0 if i == j else tree.height[tree.cover(lo, hi)] / requirement.taxonomy.height[0]
+    return distance
 
 
-def earth_movers_distance(share: np.ndarray, base: np.ndarray, far: np.ndarray) -> float:
-    """The least work that turns one distribution into the other, as a linear program."""
+def earth_movers_distance(share: np.ndarray, table_share: np.ndarray, distance: np.ndarray) -> float:
+    """The least cost of turning one distribution into the other, as a linear program."""
     count = len(share)
     rows = [np.kron(np.eye(count)[i], np.ones(count)) for i in range(count)]
     columns = [np.kron(np.ones(count), np.eye(count)[j]) for j in range(count)]
-    found = linprog(far.ravel(), A_eq=np.array(rows + columns), b_eq=np.concatenate((share, base)), method="highs")
-    return float(found.fun)
+    moved = np.concatenate((share, table_share))
+    solution = linprog(distance.ravel(), A_eq=np.array(rows + columns), b_eq=moved, method="highs")
+    return float(solution.fun)
 
 
 def value_of(requirement: object, group: Sequence[Value], everyone: Sequence[Value]) -> float:
-    """What a group reaches."""
+    """The value that a group reaches."""
     counts, size = Counter(group), len(group)
     if isinstance(requirement, shoal.KAnonymity):
         return size
@@ -67,25 +68,25 @@ def value_of(requirement: object, group: Sequence[Value], everyone: Sequence[Val
         ranked = sorted(counts.values(), reverse=True)
         tail = sum(ranked[int(requirement.l) - 1 :])
         return ranked[0] / tail if tail else math.inf
-    order = in_order(everyone)
-    base = np.array([Counter(everyone)[v] / len(everyone) for v in order])
+    order = sort_values(everyone)
+    table_share = np.array([Counter(everyone)[v] / len(everyone) for v in order])
     share = np.array([counts[v] / size for v in order])
     if isinstance(requirement, shoal.TCloseness):
         if requirement.distance == "equal":
-            return float(np.abs(share - base).sum() / 2)
+            return float(np.abs(share - table_share).sum() / 2)
         if requirement.distance == "ordered":
-            return float(np.abs(np.cumsum(share - base)).sum() / max(len(order) - 1, 1))
-        return earth_movers_distance(share, base, ground(requirement, order))
+            return float(np.abs(np.cumsum(share - table_share)).sum() / max(len(order) - 1, 1))
+        return earth_movers_distance(share, table_share, ground_distance(requirement, order))
     if isinstance(requirement, shoal.BetaLikeness):
-        return float(max(0.0, ((share - base) / base).max()))
+        return float(max(0.0, ((share - table_share) / table_share).max()))
     if isinstance(requirement, shoal.DeltaDisclosure):
-        return max(math.inf if s == 0 else abs(math.log(s / b)) for s, b in zip(share, base, strict=True))
-    watched = [s for s, v in zip(share, order, strict=True) if requirement.values is None or v in requirement.values]
-    return max(watched, default=0.0)
+        return max(math.inf if s == 0 else abs(math.log(s / b)) for s, b in zip(share, table_share, strict=True))
+    protected = [s for s, v in zip(share, order, strict=True) if requirement.values is None or v in requirement.values]
+    return max(protected, default=0.0)
 
 
 def passes(requirement: object, group: Sequence[Value], everyone: Sequence[Value]) -> bool:
-    """Whether a group may exist."""
+    """Whether a group meets the requirement."""
     if not group:
         return False
     value = value_of(requirement, group, everyone)
@@ -102,11 +103,11 @@ def passes(requirement: object, group: Sequence[Value], everyone: Sequence[Value
     if isinstance(requirement, shoal.BetaLikeness):
         if requirement.kind == "basic":
             return value <= requirement.beta + 1e-9
-        base = Counter(everyone)
+        records = Counter(everyone)
         return all(
             n / len(group) <= (1 + min(requirement.beta, -math.log(p))) * p + 1e-9
             for v, n in Counter(group).items()
-            for p in [base[v] / len(everyone)]
+            for p in [records[v] / len(everyone)]
         )
     if isinstance(requirement, shoal.AlphaKAnonymity) and len(group) < requirement.k:
         return False

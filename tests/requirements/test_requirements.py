@@ -17,9 +17,9 @@ from shoal import kernels
 from shoal.encoding.codes import encode_and_count
 from shoal.encoding.equivalence_classes import read_published_groups
 from shoal.engines import open_data
-from shoal.requirements import Requirement, describe, distribution_of, lower_requirements
+from shoal.requirements import Requirement, compute_distribution, describe, lower_requirements
 from shoal.requirements.groups import Groups
-from tests.reference.requirements import earth_movers_distance, ground, passes, value_of
+from tests.reference.requirements import earth_movers_distance, ground_distance, passes, value_of
 
 VALUES = ["3", "5", "10", "20", None]  # in ascending order as numbers, not as texts
 
@@ -74,8 +74,8 @@ def groups_of(frame: pd.DataFrame) -> Groups:
     return read_published_groups(open_data(frame), shoal.Policy(quasi=quasi, sensitive="s", require=require))[0]
 
 
-def secrets_of(frame: pd.DataFrame) -> list[list[str | None]]:
-    """The confidential values of every group, in the order of its labels; a missing label comes last."""
+def sensitive_values_of(frame: pd.DataFrame) -> list[list[str | None]]:
+    """The sensitive values of every group, in the order of the labels; a missing label comes last."""
     by_label: dict[tuple[str, str], list[str | None]] = {}
     for a, b, s in frame.itertuples(index=False, name=None):
         by_label.setdefault((a, b if isinstance(b, str) else "~"), []).append(s if isinstance(s, str) else None)
@@ -85,7 +85,7 @@ def secrets_of(frame: pd.DataFrame) -> list[list[str | None]]:
 def agree(frame: pd.DataFrame, requirement: Requirement) -> None:
     groups = groups_of(frame)
     verdict = requirement.test(groups)
-    members = secrets_of(frame)
+    members = sensitive_values_of(frame)
     everyone = [s for group in members for s in group]
     expected = [value_of(requirement, group, everyone) for group in members]
     assert verdict.value.tolist() == pytest.approx(expected)
@@ -104,16 +104,16 @@ def test_the_test_is_the_definition(frame: pd.DataFrame, requirement: Requiremen
 def test_the_ordered_distance_is_scipys_and_the_linear_programs(
     frame: pd.DataFrame, requirement: shoal.TCloseness
 ) -> None:
-    members = secrets_of(frame)
+    members = sensitive_values_of(frame)
     everyone = [s for group in members for s in group]
     order = sorted(set(everyone), key=lambda v: math.inf if v is None else float(v))
     place = {v: i / max(len(order) - 1, 1) for i, v in enumerate(order)}
-    base = np.array([everyone.count(v) / len(everyone) for v in order])
+    table_share = np.array([everyone.count(v) / len(everyone) for v in order])
     reached = requirement.test(groups_of(frame)).value
     for group, value in zip(members, reached, strict=True):
         assert value == pytest.approx(wasserstein_distance([place[v] for v in group], [place[v] for v in everyone]))
         share = np.array([group.count(v) / len(group) for v in order])
-        assert value == pytest.approx(earth_movers_distance(share, base, ground(requirement, order)))
+        assert value == pytest.approx(earth_movers_distance(share, table_share, ground_distance(requirement, order)))
 
 
 @given(frame=tables(), requirement=ORDERED)
@@ -129,13 +129,13 @@ def test_the_ordered_distance_is_the_definition(frame: pd.DataFrame, requirement
 @given(frame=tables(), requirements=st.lists(st.one_of(REQUIREMENTS, ORDERED), min_size=1, max_size=3))
 def test_the_kernel_agrees_with_the_test(frame: pd.DataFrame, requirements: list[Requirement]) -> None:
     groups = groups_of(frame)
-    layout = distribution_of(groups)
-    limits = lower_requirements(requirements, layout)
+    distribution = compute_distribution(groups)
+    limits = lower_requirements(requirements, distribution)
     expected = np.all([r.test(groups).ok for r in requirements], axis=0)
-    group, code, weight = groups.histogram("s")
+    group, code, records = groups.histogram("s")
     for g, size in enumerate(groups.size):
-        histogram = np.zeros(len(layout.base), np.int64)
-        np.add.at(histogram, code[group == g], weight[group == g])
+        histogram = np.zeros(len(distribution.shares), np.int64)
+        np.add.at(histogram, code[group == g], records[group == g])
         assert kernels.limits.holds(size, histogram, limits.arrays()) == expected[g]
         assert size >= limits.least or not expected[g]
 
@@ -150,7 +150,7 @@ def test_a_union_of_groups_that_pass_passes(frame: pd.DataFrame, requirement: Re
 
 
 @given(frame=tables(), names=st.sampled_from([("a",), ("b",), ("b", "a"), ("a", "b"), None]))
-def test_onto_is_a_group_by(frame: pd.DataFrame, names: tuple[str, ...] | None) -> None:
+def test_project_is_a_group_by(frame: pd.DataFrame, names: tuple[str, ...] | None) -> None:
     groups = groups_of(frame)
     merged, place = groups.project(names)
     assert merged.names == (names or ("a", "b"))
@@ -165,10 +165,10 @@ def test_onto_is_a_group_by(frame: pd.DataFrame, names: tuple[str, ...] | None) 
     assert np.bincount(place, groups.size).tolist() == merged.size.tolist()
 
 
-def test_keep_leaves_the_marked_groups() -> None:
+def test_keep_returns_the_marked_groups() -> None:
     groups = groups_of(pd.DataFrame({"a": list("ppqqq"), "b": ["x"] * 5, "s": ["3", "5", "3", "3", "5"]}))
-    left = groups.keep(np.array([False, True]))
-    assert left.size.tolist() == [3] and left.histogram("s")[2].tolist() == [2, 1]
+    rest = groups.keep(np.array([False, True]))
+    assert rest.size.tolist() == [3] and rest.histogram("s")[2].tolist() == [2, 1]
 
 
 # ---- worked examples
@@ -214,7 +214,7 @@ def test_recursive_compares_strictly() -> None:
         assert shoal.check(frame, policy).holds is holds
 
 
-def test_a_missing_quasi_identifier_is_no_way_out() -> None:
+def test_a_missing_quasi_identifier_does_not_help_to_pass() -> None:
     frame = pd.DataFrame({"a": ["p", "p", None], "s": ["x", "y", "x"]})
     policy = shoal.Policy(quasi={"a": "categorical"}, sensitive="s", require=[shoal.KAnonymity(2)])
     certificate = shoal.check(frame, policy)
@@ -234,7 +234,7 @@ def test_every_set_of_attributes_is_tested_on_its_own() -> None:
 
 
 def test_a_certificate_is_valid_json_whatever_was_reached() -> None:
-    """A group without an l-th value has an infinite ratio, which JSON cannot say as a number."""
+    """A group without an l-th value has an infinite ratio, which JSON cannot represent as a number."""
     frame = pd.DataFrame({"a": ["p", "p"], "s": ["x", "x"]})
     requirement = shoal.LDiversity(2, of="s", kind="recursive", c=2)
     policy = shoal.Policy(quasi={"a": "categorical"}, sensitive="s", require=[requirement])
@@ -269,17 +269,17 @@ def test_numbers_may_be_written_as_text() -> None:
         ({"l": "x", "kind": "entropy"}, "l must be a number"),
         ({"l": math.inf, "kind": "entropy"}, "l must be a finite number"),
         ({"l": 2, "kind": "recursive"}, "recursive l-diversity needs c"),
-        ({"l": 2, "c": 3}, "the other kinds have none"),
+        ({"l": 2, "c": 3}, "the other kinds of l-diversity have no c"),
         ({"l": 2, "kind": "recursive", "c": 0}, "c must be above 0"),
         ({"l": 2, "kind": "recursive", "c": "x"}, "c must be a number"),
         ({"l": 2, "kind": "entropie"}, "did you mean 'entropy'"),
         ({"l": 2, "kind": 3}, "choose from 'distinct', 'entropy', 'recursive'"),
         ({"l": 2, "on": []}, "at least one quasi-identifier"),
-        ({"l": 2, "on": ["a", "a"]}, "names a column twice"),
+        ({"l": 2, "on": ["a", "a"]}, "names a quasi-identifier twice"),
         ({"l": 2, "on": 5}, "on"),
     ],
 )
-def test_l_diversity_says_what_is_wrong(given: dict[str, object], text: str) -> None:
+def test_wrong_parameters_of_l_diversity_are_named(given: dict[str, object], text: str) -> None:
     with pytest.raises(shoal.PolicyError, match=text):
         shoal.LDiversity(of="s", **given)  # type: ignore[arg-type]
 
@@ -295,7 +295,7 @@ def test_l_diversity_says_what_is_wrong(given: dict[str, object], text: str) -> 
         ({"t": 0.1, "distance": 5}, "choose from 'equal', 'ordered'"),
     ],
 )
-def test_t_closeness_says_what_is_wrong(given: dict[str, object], text: str) -> None:
+def test_wrong_parameters_of_t_closeness_are_named(given: dict[str, object], text: str) -> None:
     with pytest.raises(shoal.PolicyError, match=text):
         shoal.TCloseness(of="s", **given)  # type: ignore[arg-type]
 
@@ -342,20 +342,20 @@ def test_requirements_combine() -> None:
         (lambda: shoal.TCloseness(1.5, of="s"), "between 0 and 1"),
         (lambda: shoal.TCloseness(0.5, of="s", distance="hierarchical"), "needs 'taxonomy'"),
         (lambda: shoal.TCloseness(0.5, of="s", taxonomy=["a"]), "needs 'taxonomy'"),
-        (lambda: shoal.ConfidenceBound(0, of="s"), "above 0 and be at most 1"),
-        (lambda: shoal.AlphaKAnonymity(1.2, 3, of="s"), "above 0 and be at most 1"),
+        (lambda: shoal.ConfidenceBound(0, of="s"), "above 0 and at most 1"),
+        (lambda: shoal.AlphaKAnonymity(1.2, 3, of="s"), "above 0 and at most 1"),
         (lambda: shoal.AlphaKAnonymity(0.5, 0, of="s"), "k must be at least 1"),
         (lambda: shoal.BetaLikeness(0, of="s"), "above 0"),
         (lambda: shoal.BetaLikeness(1, of="s", kind="strong"), "'basic', 'enhanced'"),
         (lambda: shoal.DeltaDisclosure(-1, of="s"), "above 0"),
     ],
 )
-def test_parameters_that_cannot_be_are_refused(make: object, message: str) -> None:
+def test_invalid_parameters_are_refused(make: object, message: str) -> None:
     with pytest.raises(shoal.PolicyError, match=message):
         make()
 
 
-def test_every_requirement_stands_in_a_policy_file() -> None:
+def test_every_requirement_can_be_written_in_a_policy_file() -> None:
     text = """
 quasi: {a: numeric}
 sensitive: [s]
@@ -371,11 +371,11 @@ require:
     assert next(r.name for r in policy.require) == "alpha-k-anonymity"
 
 
-def test_what_cannot_be_reached_names_what_can() -> None:
+def test_an_unreachable_requirement_is_refused_with_the_reachable_value() -> None:
     frame = pd.DataFrame({"a": [1, 2, 3, 4], "s": ["flu", "flu", "flu", "cold"]})
     for requirement, reached in (
-        (shoal.LDiversity(3, of="s"), "reaches 2"),
-        (shoal.ConfidenceBound(0.5, of="s"), "reaches 0.75"),
+        (shoal.LDiversity(3, of="s"), "reaches 2 distinct values"),
+        (shoal.ConfidenceBound(0.5, of="s"), "reaches a share of 0.75"),
         (shoal.BetaLikeness(0.1, of="s", kind="enhanced"), None),
     ):
         policy = shoal.Policy(quasi={"a": "numeric"}, sensitive="s", require=[shoal.KAnonymity(2), requirement])
@@ -395,15 +395,15 @@ def test_the_worst_group_is_one_that_fails() -> None:
     assert not finding.holds and finding.worst == {"q": "1"} and finding.reached == pytest.approx(1 / 9)
 
 
-def test_a_rare_value_is_no_hindrance_to_the_whole_table() -> None:
+def test_the_whole_table_passes_delta_disclosure_with_a_rare_value() -> None:
     frame = pd.DataFrame({"q": [1] * 100_000, "s": ["b"] + ["a"] * 99_999})
     policy = shoal.Policy(quasi={"q": "numeric"}, sensitive="s", require=[shoal.DeltaDisclosure(0.001, of="s")])
     assert shoal.check(frame, policy).holds
 
 
 @pytest.mark.parametrize(("ill", "reached"), [(["1", "3", "1", "3", "2"], 0.0), (["1", "1", "1", "3", "2"], 0.25)])
-def test_a_value_that_nobody_has_any_more_is_no_step_of_an_ordered_distance(ill: list[str], reached: float) -> None:
-    """What is left after suppression is judged as a stranger would, who does not know the value."""
+def test_a_suppressed_value_does_not_count_in_an_ordered_distance(ill: list[str], reached: float) -> None:
+    """The test after suppression equals the test of the published table, which does not have the value."""
     frame = pd.DataFrame({"a": list("xxyyz"), "ill": ill})
     closeness = shoal.TCloseness(0.5, of="ill", distance="ordered")
     policy = shoal.Policy(quasi={"a": "categorical"}, sensitive="ill", require=closeness)

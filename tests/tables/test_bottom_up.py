@@ -121,7 +121,7 @@ def test_it_ends_as_soon_as_the_requirements_hold(case: Case, anonymity: str) ->
 def test_deciding_leaves_the_codes_as_they_were(case: Case) -> None:
     case = suited(case, "bottom-up")
     codes, _ = encode_and_count(
-        open_data(case.frame), case.policy, also=[case.policy.target] if case.policy.target else []
+        open_data(case.frame), case.policy, extra=[case.policy.target] if case.policy.target else []
     )
     before = [array.copy() for array in (codes.quasi, codes.size, codes.counts.sensitive, codes.counts.size)]
     if not holds(case.frame.assign(**dict.fromkeys(case.policy.quasi, "*")), case.policy):

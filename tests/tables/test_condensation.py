@@ -137,7 +137,8 @@ def test_l_diversity_holds_in_every_group() -> None:
 def test_the_certificate_says_that_the_table_is_not_the_evidence() -> None:
     policy = policy_of()
     release = shoal.anonymize(people(), policy, method="condensation", seed=1)
-    assert "drawn anew from groups that meet this; the table alone does not show it" in str(release.certificate)
+    note = "the groups they were generated from meet the requirements, but the table does not show them"
+    assert f"the records are synthetic; {note}" in str(release.certificate)
     content = json.loads(release.certificate.to_json())
     assert content["evidence"] == "groups" and content["findings"][0]["worst"] == {}
     alone = shoal.check(release.frame, policy)
@@ -444,6 +445,6 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ]
     cli.app([*words, "-m", "condensation", "--seed", "5", "--set", "own_k=wish"], standalone_mode=False)
     said = capsys.readouterr().out
-    assert "own-k (of = wish)" in said and "drawn anew" in said and "correlations" in said
+    assert "own-k (of = wish)" in said and "the records are synthetic" in said and "correlations" in said
     saved = pd.read_csv(tmp_path / "out" / "table.csv")
     assert len(saved) == 200 and "wish" not in saved

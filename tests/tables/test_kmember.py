@@ -92,7 +92,7 @@ def shortfall_of(policy: shoal.Policy, codes: Codes) -> Callable[[Sequence[Recor
     @cache
     def shortfall(group: tuple[tuple[int, ...], ...]) -> float:
         histogram = Counter(first + code for secrets in group for first, code in zip(offset, secrets, strict=True))
-        return sum(max(0.0, lack(t, [histogram[c] for c in range(t.first, t.last)], layout.base)) for t in terms)
+        return sum(max(0.0, lack(t, [histogram[c] for c in range(t.first, t.last)], layout.shares)) for t in terms)
 
     return lambda group: shortfall(tuple(sorted(s for _, s in group)))
 
@@ -113,8 +113,8 @@ def lack(term: Term, counts: Sequence[int], base: np.ndarray) -> float:
         bounds = zip(counts, term.floor, term.ceiling, strict=True)
         return sum(max(0.0, floor - n / total, n / total - ceiling) for n, floor, ceiling in bounds)
     if term.rule == rules.DISTANCE:
-        ahead = [counts[i] / total - base[term.first + i] for i in term.order]
-        sets = zip(term.ceiling, term.left, term.right, strict=True)
+        ahead = [counts[i] / total - base[term.first + i] for i in term.value_order]
+        sets = zip(term.set_weight, term.left, term.right, strict=True)
         return sum(weight * abs(sum(ahead[left : right + 1])) for weight, left, right in sets) - term.a
     return 0.0
 
@@ -162,7 +162,7 @@ def made(method: str, policy: shoal.Policy, way: Given) -> Method:
 
 
 def coded(method: Method, frame: pd.DataFrame) -> Codes:
-    return encode_and_count(open_data(frame), method.policy, also=method.extra_columns())[0]
+    return encode_and_count(open_data(frame), method.policy, extra=method.extra_columns())[0]
 
 
 def decided(method: Method, codes: Codes, seed: int) -> tuple[list[list[Record]], list[Record]]:

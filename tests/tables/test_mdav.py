@@ -48,7 +48,7 @@ def tables(draw: st.DrawFn) -> tuple[pd.DataFrame, dict[str, object], dict[str, 
 
 
 def coded(frame: pd.DataFrame, policy: shoal.Policy) -> Codes:
-    return encode_and_count(open_data(frame), policy, also=[c for c in ("ill",) if c in frame])[0]
+    return encode_and_count(open_data(frame), policy, extra=[c for c in ("ill",) if c in frame])[0]
 
 
 def decided(codes: Codes, policy: shoal.Policy, **parameters: object) -> Grouping:

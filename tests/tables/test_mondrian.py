@@ -107,7 +107,7 @@ def test_same_groups_as_the_slow_twin(case: Case, cut: str) -> None:
 def test_same_groups_as_the_slow_twin_for_a_target(case: Case) -> None:
     target = case.policy.target
     assume(target is not None)
-    codes, _ = encode_and_count(open_data(case.frame), case.policy, also=(target,))
+    codes, _ = encode_and_count(open_data(case.frame), case.policy, extra=(target,))
     everyone = records_of(codes)
     fits = fits_of(case.policy, everyone, codes)
     assume(fits(everyone))
@@ -139,7 +139,7 @@ def test_many_rows_are_cut_in_parts_with_the_same_result(cut: str, monkeypatch: 
     frame = shoal.datasets.hospital(4_000, seed=3)
     policy = shoal.datasets.hospital_policy(5)
     policy = policy.model_copy(update={"target": "diagnosis"})
-    codes, _ = encode_and_count(open_data(frame), policy, also=("diagnosis",))
+    codes, _ = encode_and_count(open_data(frame), policy, extra=("diagnosis",))
     whole = fast_groups(codes, policy, cut)
     monkeypatch.setattr(module, "PIECE", 50)
     assert fast_groups(codes, policy, cut) == whole
@@ -164,7 +164,7 @@ def test_classes_are_counted_by_code_or_in_order_with_the_same_result(classes: i
     frame["grade"] = (3 * frame["x"] + frame["y"] + rng.normal(size=250)).rank(pct=True).mul(classes).astype(int)
     quasi = {"x": "numeric", "y": "numeric"}
     policy = shoal.Policy(quasi=quasi, sensitive=["grade"], target="grade", require=[shoal.KAnonymity(4), *require])
-    codes, _ = encode_and_count(open_data(frame), policy, also=("grade",))
+    codes, _ = encode_and_count(open_data(frame), policy, extra=("grade",))
     everyone = records_of(codes)
     fits = fits_of(policy, everyone, codes)
     slow = mondrian(everyone, [plain_loss(a) for a in codes.attributes], fits, "target", class_of(codes, "grade"))

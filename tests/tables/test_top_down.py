@@ -42,7 +42,7 @@ twin = partial(reference, specialize)
 
 def search_of(frame: pd.DataFrame, policy: shoal.Policy) -> tuple[Search, Cut]:
     """The questions of the twin, and the cut before the first step."""
-    codes, _ = encode_and_count(open_data(frame), policy, also=[policy.target] if policy.target else [])
+    codes, _ = encode_and_count(open_data(frame), policy, extra=[policy.target] if policy.target else [])
     search = Search(codes, policy)
     return search, tuple((search.top(j),) for j in range(len(search.names)))
 
@@ -332,7 +332,7 @@ def test_the_information_of_a_step_is_what_the_attributes_tell_of_the_class() ->
 @given(case=cases(most=30))
 def test_deciding_leaves_the_codes_as_they_were(case: Case) -> None:
     codes, _ = encode_and_count(
-        open_data(case.frame), case.policy, also=[case.policy.target] if case.policy.target else []
+        open_data(case.frame), case.policy, extra=[case.policy.target] if case.policy.target else []
     )
     before = [array.copy() for array in (codes.quasi, codes.size, codes.counts.sensitive, codes.counts.size)]
     if not holds(case.frame.assign(**dict.fromkeys(case.policy.quasi, "*")), case.policy):

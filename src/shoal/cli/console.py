@@ -20,7 +20,7 @@ from shoal.progress import Progress as ReportProgress
 from shoal.release import Release
 from shoal.report.formatting import format_count
 from shoal.report.summary import INFORMATION_KEPT, RISKS, STATISTICS_KEPT
-from shoal.requirements import DRAWN, PARTS, UNION, Certificate
+from shoal.requirements import PARTITIONS_NOTE, SYNTHETIC_NOTE, UNION_NOTE, Certificate
 from shoal.secret import ONE_RELEASE
 
 WIDTH = 160  # characters per line in files and pipes
@@ -129,16 +129,16 @@ def print_certificate(certificate: Certificate) -> None:
     scope = " together with earlier releases" if certificate.evidence == "union" else ""
     counts = f": {certificate.records:,} records in {certificate.groups:,} groups{scope}"
     open_console().print(verdict.append(counts, style="default not bold"), soft_wrap=True)
-    rows = [(f.text, f"{f.reached:g}", f"{f.failing_groups:,}", f"{f.failing_records:,}") for f in certificate.findings]
+    rows = [(f.text, f.reached_text, f"{f.failing_groups:,}", f"{f.failing_records:,}") for f in certificate.findings]
     print_table(("requirement", "worst group reaches", "failing groups", "failing records"), rows, right=(1, 2, 3))
     for f in certificate.findings:
         if not f.holds:
             worst = ", ".join(f"{k}={'(missing)' if v is None else v}" for k, v in f.worst.items())
             print_line(f"worst group of {f.text}: {escape_invisible(worst)} ({format_count(f.worst_size, 'record')})")
     if certificate.parts > 1:
-        print_line(PARTS.format(certificate.parts))
+        print_line(PARTITIONS_NOTE.format(certificate.parts))
     if certificate.evidence != "table":
-        print_line(DRAWN if certificate.evidence == "groups" else UNION, "yellow")
+        print_line(SYNTHETIC_NOTE if certificate.evidence == "groups" else UNION_NOTE, "yellow")
     for remark in certificate.remarks:
         print_line(escape_invisible(remark), "yellow")
     print_line(f"fingerprint {certificate.fingerprint}")

@@ -1,7 +1,7 @@
 """Attributes: the codes of a quasi-identifier, and the loss of intervals of codes.
 
-A numeric or date value has its rank among the distinct values as its code, a categorical value the index of its leaf in
-depth-first order, a missing value the last code.
+The code of a numeric or date value is its rank among the distinct values, that of a categorical value the index of its leaf
+in depth-first order, and that of a missing value the last code.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from shoal.formats.numbers import format_number, parse_number
 from shoal.policy import QuasiIdentifier
 from shoal.taxonomy import Taxonomy
 
-LARGEST = 1e150  # sums and squares of larger numbers leave what floating point can hold
-NUMBER, TREE, FLAT = 0, 1, 2  # how the kernels measure the loss of an interval
+LARGEST = 1e150  # sums of squares of larger numbers overflow
+NUMBER, TREE, FLAT = 0, 1, 2  # the kernels' ways to compute the loss of an interval
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """A quasi-identifier as the methods see it.
+    """A quasi-identifier as codes.
 
-    ``position[code]`` is where a code lies: the value of a number or date (dates in seconds since 1970-01-01), the leaf
-    code of a categorical value, infinity for missing. Codes ascend with their positions. Trees hold the missing leaf.
-    Numbers reach from ``low`` to ``high``: the bounds that the policy gives, or without these the values there are.
+    ``position[code]`` is the value of a number or date (dates in seconds since 1970-01-01), the leaf code of a categorical
+    value, and infinity for a missing value. Positions ascend with the codes. The taxonomy contains the leaf of missing
+    values. ``low`` and ``high`` are the bounds of numbers in the policy (default: the least and the largest value).
     """
 
     name: str
@@ -51,14 +51,14 @@ class Attribute:
 
     @property
     def missing(self) -> int:
-        """The code of a missing value, or -1."""
+        """The code of missing values, or -1 if there are none."""
         return self.size - 1 if self.size and np.isinf(self.position[-1]) else -1
 
     @cached_property
     def numbers(self) -> FloatArray | None:
-        """The number or moment that each code stands for, infinity for missing; None for categories.
+        """The number or date of each code, infinity for missing; None for categories.
 
-        Under a tree the leaves tell it, unless they are coarser than that, as months are.
+        With a taxonomy, the leaves are parsed; None if a leaf is not a single number or date, such as a month.
         """
         if self.taxonomy is None:
             return self.position
@@ -69,7 +69,7 @@ class Attribute:
         return None if None in found else np.array(found, np.float64)
 
     def loss(self, lo: Int32Array, hi: Int32Array) -> FloatArray:
-        """The normalized certainty penalty of intervals of codes: 0 for one value, 1 for everything."""
+        """The normalized certainty penalty of intervals of codes: 0 for one value, 1 for all values."""
         if self.taxonomy is not None:
             return self.taxonomy.share[self.taxonomy.covers(lo, hi)]
         with np.errstate(invalid="ignore"):
@@ -77,11 +77,11 @@ class Attribute:
         return np.where(lo == hi, 0.0, np.where(np.isinf(self.position[hi]), 1.0, width))
 
     def distance(self, one: Int32Array, other: Int32Array) -> FloatArray:
-        """How far codes lie apart, between 0 and 1; a missing value is at distance 1 from all others.
+        """The distance of codes, between 0 and 1; the distance of a missing value from all others is 1.
 
         Definitions 4 and 5 of Byun, Kamra, Bertino and Li, "Efficient k-anonymization using clustering techniques"
-        (2007): numbers by their difference over the span, categories by the height of the lowest node over both, over
-        the height of the tree.
+        (2007): for numbers the difference over the span, for categories the height of the lowest common ancestor over the
+        height of the taxonomy.
         """
         lo, hi = np.minimum(one, other), np.maximum(one, other)
         if self.taxonomy is None:
@@ -94,9 +94,9 @@ class Attribute:
 class LossTables:
     """All attributes as two arrays, for `kernels.boxes.interval_loss`.
 
-    ``ints`` begins with six facts per attribute: its kind, its number of codes, the code of missing, and where its leaves
-    (node by code), its nodes (pairs of last code and parent) and its floats (positions, or shares by node) begin.
-    ``floats`` begins with the span of every attribute.
+    ``ints`` begins with six numbers per attribute: its kind, its number of codes, the code of missing values, and the first
+    index of its leaves (node by code), its nodes (pairs of last code and parent) and its floats (positions, or shares by
+    node). ``floats`` begins with the span of every attribute.
     """
 
     ints: Int32Array
@@ -104,70 +104,71 @@ class LossTables:
 
     @classmethod
     def of(cls, attributes: Sequence[Attribute], *, heights: bool = False) -> LossTables:
-        """Lower attributes to arrays; with ``heights`` nodes cost by their height, as in `Attribute.distance`."""
+        """Convert attributes to arrays; with ``heights`` the loss of a node is its height, as in `Attribute.distance`."""
         head = np.zeros((len(attributes), 6), np.int32)
         ints: list[NDArray[Any]] = [head.ravel()]
         floats: list[NDArray[Any]] = [np.array([a.span for a in attributes], np.float64)]
 
-        def put(parts: list[NDArray[Any]], array: NDArray[Any]) -> int:
-            begin = sum(map(len, parts))
-            parts.append(array)
+        def append(arrays: list[NDArray[Any]], array: NDArray[Any]) -> int:
+            begin = sum(map(len, arrays))
+            arrays.append(array)
             return begin
 
         for j, attribute in enumerate(attributes):
             tree = attribute.taxonomy
             if tree is None:
-                head[j] = NUMBER, attribute.size, attribute.missing, 0, 0, put(floats, attribute.position)
+                head[j] = NUMBER, attribute.size, attribute.missing, 0, 0, append(floats, attribute.position)
             else:
                 kind = FLAT if attribute.flat and not heights else TREE
-                leaves, nodes = put(ints, tree.leaf), put(ints, np.stack([tree.hi, tree.parent], axis=1).ravel())
+                leaves = append(ints, tree.leaf)
+                nodes = append(ints, np.stack([tree.hi, tree.parent], axis=1).ravel())
                 cost = tree.height / max(int(tree.height[0]), 1) if heights else tree.share
-                head[j] = kind, attribute.size, attribute.missing, leaves, nodes, put(floats, cost)
+                head[j] = kind, attribute.size, attribute.missing, leaves, nodes, append(floats, cost)
         return cls(np.concatenate(ints).astype(np.int32), np.concatenate(floats).astype(np.float64))
 
 
 def encode_attribute(
     name: str, quasi: QuasiIdentifier, distinct: Distinct, reading: Reading
 ) -> tuple[Attribute, Dictionary]:
-    """An attribute and its dictionary, from the distinct values of its column."""
-    absent = distinct.missing > 0
+    """Encode the distinct values of a column as an attribute, and return it with its dictionary."""
+    has_missing = distinct.missing > 0
     if quasi.kind != "categorical" and quasi.tree_builder is None:
-        position = np.append(distinct.values, np.inf) if absent else np.asarray(distinct.values, np.float64)
+        position = np.append(distinct.values, np.inf) if has_missing else np.asarray(distinct.values, np.float64)
         codes = np.arange(len(distinct.values), dtype=np.int32)
-        low, high = _ends(name, quasi, distinct.values)
+        low, high = _find_range(name, quasi, distinct.values)
         span = high - low if high > low else 1.0
         attribute = Attribute(name, quasi.kind, position, None, span, low=low, high=high)
     else:
-        tree, codes, flat = _tree(name, quasi, distinct)
+        tree, codes, flat = _encode_tree(name, quasi, distinct)
         position = np.arange(tree.size, dtype=np.float64)
-        if absent:
+        if has_missing:
             tree, position = tree.with_missing(), np.append(position, np.inf)
         attribute = Attribute(name, quasi.kind, position, tree, 1.0, flat)
-    return attribute, Dictionary(reading, distinct, codes, attribute.size - 1 if absent else -1)
+    return attribute, Dictionary(reading, distinct, codes, attribute.size - 1 if has_missing else -1)
 
 
-def _ends(name: str, quasi: QuasiIdentifier, values: FloatArray) -> tuple[float, float]:
-    """Where the numbers begin and end."""
+def _find_range(name: str, quasi: QuasiIdentifier, values: FloatArray) -> tuple[float, float]:
+    """The least and the largest number of a column: its bounds in the policy, or those of its values."""
     if quasi.bounds is not None:
         low, high = quasi.bounds
         outside = [format_number(v) for v in values if not low <= v <= high]
         if outside:
             raise DataError(
-                f"column {name!r} holds values outside its bounds {low:g} to {high:g}: {list_some(outside)}; "
-                "mend them or widen the bounds"
+                f"column {name!r} holds values outside its bounds {low:g} to {high:g}: {list_some(outside)}. "
+                "Correct the values or widen the bounds."
             )
         return low, high
     low, high = (float(values[0]), float(values[-1])) if len(values) else (0.0, 0.0)
     if max(-low, high) > LARGEST:
         raise DataError(
-            f"column {name!r} holds numbers beyond {LARGEST:g}, such as {format_number(high if high > -low else low)}: too "
-            "large to be measured or averaged; write them in a larger unit, or as missing"
+            f"column {name!r} holds numbers beyond {LARGEST:g}, such as {format_number(high if high > -low else low)}, which "
+            "are too large for sums of squares. Use a larger unit, or make these values missing."
         )
     return low, high
 
 
-def _tree(name: str, quasi: QuasiIdentifier, distinct: Distinct) -> tuple[Taxonomy, Int32Array, bool]:
-    """The tree of an attribute, the code of every distinct value, and whether it is a root and leaves in no order."""
+def _encode_tree(name: str, quasi: QuasiIdentifier, distinct: Distinct) -> tuple[Taxonomy, Int32Array, bool]:
+    """The taxonomy of an attribute, the code of every distinct value, and whether the taxonomy is flat and unordered."""
     if quasi.tree_builder is not None:
         paths = [quasi.tree_builder.path(value) for value in distinct.values]
         tree = quasi.reshape(quasi.tree_builder.tree(paths, distinct.counts.tolist(), column=name))
@@ -176,7 +177,7 @@ def _tree(name: str, quasi: QuasiIdentifier, distinct: Distinct) -> tuple[Taxono
     if quasi.taxonomy is not None:
         tree = quasi.reshape(quasi.taxonomy)
         return tree, tree.code_of(texts, column=name), False
-    # No tree given: the most frequent value first, so that cuts in the order of codes part what is common from what is rare.
+    # Without a taxonomy the most frequent value comes first, so that cuts between codes separate frequent from rare values.
     order = np.argsort(-distinct.counts, kind="stable")
     tree = Taxonomy.flat([texts[i] for i in order])
     return tree, tree.code_of(texts, column=name), True

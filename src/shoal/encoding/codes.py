@@ -1,4 +1,4 @@
-"""Tables as counted cells of codes: the representation that every method decides on."""
+"""Tables as counted cells of codes: the representation that every method works on."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from shoal.encoding.attributes import Attribute, LossTables, encode_attribute
 from shoal.engines import Counts, Dictionary, Engine, Partitioning, Reading
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.policy import Policy
-from shoal.requirements import TableDistribution, distribution_of
+from shoal.requirements import TableDistribution, compute_distribution
 from shoal.requirements.groups import Groups
 
 
 @dataclass(frozen=True)
-class CodedColumn:
-    """A confidential attribute: its values in ascending order; a missing one, where there is any, is the last code."""
+class EncodedColumn:
+    """A column and its distinct values by code, in ascending order; the last code is None if values are missing."""
 
     name: str
     labels: tuple[str | None, ...]
@@ -29,31 +29,31 @@ class CodedColumn:
 
 @dataclass(frozen=True)
 class Codes:
-    """A table as counted cells of codes; ``counts.quasi[u, j]`` is combination u's code of attribute j."""
+    """A table as counted cells of codes; ``counts.quasi[u, j]`` is the code of attribute j in combination u."""
 
     attributes: tuple[Attribute, ...]
-    sensitive: tuple[CodedColumn, ...]
+    sensitive: tuple[EncodedColumn, ...]
     counts: Counts
     hash: KeyedHash | None = None
 
     @cached_property
     def combination_hash(self) -> UInt64Array:
         """The keyed hash of every distinct combination, by its quasi-identifier values."""
-        return self._hashes([_value_hashes(self._keyed, a) for a in self.attributes], self.quasi)
+        return self._hash_rows([_hash_values(self._key, a) for a in self.attributes], self.quasi)
 
     @cached_property
     def cell_hash(self) -> UInt64Array:
-        """The keyed hash of every cell, by its quasi-identifier and confidential values."""
+        """The keyed hash of every cell, by its quasi-identifier and sensitive values."""
         if not self.sensitive:
             return self.combination_hash
-        known = [self._keyed.texts(s.name, ["" if v is None else v for v in s.labels]) for s in self.sensitive]
-        return self._keyed.mix(self.combination_hash[self.combination], self._hashes(known, self.counts.sensitive))
+        hashes = [self._key.texts(s.name, ["" if v is None else v for v in s.labels]) for s in self.sensitive]
+        return self._key.mix(self.combination_hash[self.combination], self._hash_rows(hashes, self.counts.sensitive))
 
     def sort_by_key(self) -> tuple[Codes, Int64Array]:
-        """The same table with its cells in the order of their keyed hashes, and the number that each cell has here.
+        """Sort the cells by their keyed hashes; also return the number of each sorted cell in this table.
 
-        In this order ties among cells are broken, so that nobody without the secret can repeat it. The cells of a combination
-        stay together. Without a key the order stays.
+        Ties among cells are broken in this order, so nobody can repeat it without the secret seed. The cells of a combination
+        stay together. Without a key the order does not change.
         """
         counts, combination = self.counts, self.combination
         if self.hash is None:
@@ -73,24 +73,24 @@ class Codes:
 
     @cached_property
     def keyed_rank(self) -> Int32Array:
-        """The place of every cell in keyed order: of equal cells the one with the smaller turn comes first."""
+        """The rank of every cell in the order of `sort_by_key`; ties go to the smaller rank."""
         _, number = self.sort_by_key()
-        found = np.empty(len(number), np.int32)
-        found[number] = np.arange(len(number), dtype=np.int32)
-        return found
+        rank = np.empty(len(number), np.int32)
+        rank[number] = np.arange(len(number), dtype=np.int32)
+        return rank
 
     @property
-    def _keyed(self) -> KeyedHash:
+    def _key(self) -> KeyedHash:
         if self.hash is None:
-            raise ValueError("these codes have no key; a release gives them one")
+            raise ValueError("These codes have no key. Encode the table with a keyed hash.")
         return self.hash
 
-    def _hashes(self, values: Sequence[UInt64Array], codes: Int32Array) -> UInt64Array:
+    def _hash_rows(self, values: Sequence[UInt64Array], codes: Int32Array) -> UInt64Array:
         """Keyed hashes of rows of codes; ``values`` has the hash of each code, by column."""
         begin = np.cumsum([0, *map(len, values)], dtype=np.int64)
         table = np.concatenate([np.zeros(0, np.uint64), *values])
         total = np.asarray(kernels.hashing.sum_by_code(table, begin, np.ascontiguousarray(codes)))
-        return self._keyed.mix(total, np.zeros_like(total))
+        return self._key.mix(total, np.zeros_like(total))
 
     @property
     def quasi(self) -> Int32Array:
@@ -106,7 +106,7 @@ class Codes:
 
     @property
     def combination(self) -> Int64Array:
-        """The combination that each cell belongs to."""
+        """The combination of every cell."""
         return np.repeat(np.arange(len(self.quasi)), np.diff(self.counts.start))
 
     @cached_property
@@ -116,57 +116,57 @@ class Codes:
 
     @cached_property
     def loss_tables(self) -> LossTables:
-        """The attributes as arrays."""
+        """The loss of intervals of codes, as arrays."""
         return LossTables.of(self.attributes)
 
     @cached_property
     def height_tables(self) -> LossTables:
-        """The attributes as arrays, nodes by their heights: the loss of Byun, Kamra, Bertino and Li, Definition 7."""
+        """The same by the heights of nodes: the loss of Byun, Kamra, Bertino and Li, Definition 7."""
         return LossTables.of(self.attributes, heights=True)
 
     def distance(self, one: int, other: int) -> float:
-        """How far two combinations lie apart: the sum over the attributes, as Definition 6 of the k-member paper has it."""
+        """The distance of two combinations: the sum over the attributes (Definition 6 of the k-member paper)."""
         pairs = zip(self.attributes, self.quasi[one], self.quasi[other], strict=True)
         return float(sum(a.distance(np.array([x]), np.array([y]))[0] for a, x, y in pairs))
 
     @cached_property
     def raw_groups(self) -> Groups:
         """The whole table as groups by its raw codes."""
-        return cells_as_groups(self.counts, [a.name for a in self.attributes], self.sensitive)
+        return build_groups(self.counts, [a.name for a in self.attributes], self.sensitive)
 
     @cached_property
     def distribution(self) -> TableDistribution:
-        """How the confidential values are distributed in the whole table."""
-        return distribution_of(self.raw_groups)
+        """The distribution of the sensitive values in the whole table."""
+        return compute_distribution(self.raw_groups)
 
 
-def _value_hashes(keyed: KeyedHash, attribute: Attribute) -> UInt64Array:
+def _hash_values(key: KeyedHash, attribute: Attribute) -> UInt64Array:
     """The keyed hash of every value of an attribute, by code."""
     if attribute.taxonomy is None:
-        return keyed.numbers(attribute.name, attribute.position)
-    return keyed.texts(attribute.name, ["" if leaf is None else leaf for leaf in attribute.taxonomy.leaves])
+        return key.numbers(attribute.name, attribute.position)
+    return key.texts(attribute.name, ["" if leaf is None else leaf for leaf in attribute.taxonomy.leaves])
 
 
-def cells_as_groups(counts: Counts, names: Sequence[str], secrets: Sequence[CodedColumn]) -> Groups:
-    """Counted cells seen as groups."""
+def build_groups(counts: Counts, names: Sequence[str], sensitive: Sequence[EncodedColumn]) -> Groups:
+    """Counted cells as groups: one group per combination."""
     return Groups(
         tuple(names),
-        tuple(s.name for s in secrets),
+        tuple(s.name for s in sensitive),
         counts.quasi,
         counts.start,
         counts.sensitive,
         counts.size,
-        tuple(len(s.labels) for s in secrets),
-        tuple(s.labels for s in secrets),
+        tuple(len(s.labels) for s in sensitive),
+        tuple(s.labels for s in sensitive),
     )
 
 
 @dataclass(frozen=True)
 class EncodedTable:
-    """A table whose columns have codes, not yet counted: the engine that holds it can apply what is decided on them."""
+    """A table with encoded columns, before its cells are counted; its engine can apply a recoding of the codes."""
 
     attributes: tuple[Attribute, ...]
-    sensitive: tuple[CodedColumn, ...]
+    sensitive: tuple[EncodedColumn, ...]
     engine: Engine
     dictionaries: Mapping[str, Dictionary]
     least: int = 1
@@ -174,22 +174,22 @@ class EncodedTable:
 
     @cached_property
     def partitioning(self) -> Partitioning:
-        """The parts to be worked on one after another; one, where all cells can be held at once."""
+        """The partitions to be searched one after another; a single one if all cells fit in memory."""
         return self.engine.partition(*self._names, least=self.least)
 
     def count(self, part: int = 0) -> Codes:
-        """The counted cells of a part."""
+        """Count the cells of a partition."""
         return Codes(self.attributes, self.sensitive, self.engine.count(*self._names, part=part), self.hash)
 
     def count_codes(self, j: int) -> Int64Array:
-        """How often each code of an attribute occurs; nothing need be counted for it."""
+        """The number of records of each code of an attribute, from its dictionary."""
         attribute = self.attributes[j]
-        known = self.dictionaries[attribute.name]
-        found = np.zeros(attribute.size, np.int64)
-        np.add.at(found, known.codes, known.distinct.counts)
-        if known.missing >= 0:
-            found[known.missing] += known.distinct.missing
-        return found
+        dictionary = self.dictionaries[attribute.name]
+        records = np.zeros(attribute.size, np.int64)
+        np.add.at(records, dictionary.codes, dictionary.distinct.counts)
+        if dictionary.missing >= 0:
+            records[dictionary.missing] += dictionary.distinct.missing
+        return records
 
     @property
     def _names(self) -> tuple[list[str], list[str]]:
@@ -200,43 +200,44 @@ def encode_table(
     engine: Engine,
     policy: Policy,
     *,
-    also: Sequence[str] = (),
+    extra: Sequence[str] = (),
     carry: Sequence[str] | None = None,
     hash: KeyedHash | None = None,
-    tell: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> EncodedTable:
-    """A table with codes for its quasi-identifiers, for the columns that a requirement names, and for those of ``also``.
+    """Encode the quasi-identifiers, the columns that requirements name, and the ``extra`` columns of a table.
 
-    ``carry`` names the other columns that a release of it needs; see `Engine.encode`. ``hash`` breaks ties among cells.
+    ``carry`` names the other columns that a release needs; see `Engine.encode`. ``hash`` breaks ties among cells. ``progress``
+    is called with the number of encoded columns and their total.
     """
-    confidential = [c for c in dict.fromkeys((*policy.tested_columns, *also)) if c not in policy.quasi]
+    sensitive = [c for c in dict.fromkeys((*policy.tested_columns, *extra)) if c not in policy.quasi]
     readings = {c: policy.raw_reading(c) for c in policy.quasi}
-    readings |= {c: policy.published_reading(c) for c in confidential}
+    readings |= {c: policy.published_reading(c) for c in sensitive}
     engine.prepare(readings)
     dictionaries: dict[str, Dictionary] = {}
     attributes = []
     for number, (name, quasi) in enumerate(policy.quasi.items()):
-        tell(number, len(readings) + 1)
+        progress(number, len(readings) + 1)
         attribute, dictionaries[name] = encode_attribute(
             name, quasi, engine.distinct(name, readings[name]), readings[name]
         )
         attributes.append(attribute)
-    secrets = [encode_column(engine, c, readings[c], dictionaries) for c in confidential]
-    tell(len(readings), len(readings) + 1)
+    columns = [encode_column(engine, c, readings[c], dictionaries) for c in sensitive]
+    progress(len(readings), len(readings) + 1)
     encoded = engine.encode(dictionaries, carry=carry)
-    return EncodedTable(tuple(attributes), tuple(secrets), encoded, dictionaries, policy.least_group_size, hash)
+    return EncodedTable(tuple(attributes), tuple(columns), encoded, dictionaries, policy.least_group_size, hash)
 
 
 def encode_and_count(
-    engine: Engine, policy: Policy, *, also: Sequence[str] = (), hash: KeyedHash | None = None
+    engine: Engine, policy: Policy, *, extra: Sequence[str] = (), hash: KeyedHash | None = None
 ) -> tuple[Codes, Engine]:
-    """The codes of a whole table, and the engine that has them; see `encode_table`."""
-    table = encode_table(engine, policy, also=also, hash=hash)
+    """Encode and count a whole table; return its codes and the engine with the encoded table. See `encode_table`."""
+    table = encode_table(engine, policy, extra=extra, hash=hash)
     return table.count(), table.engine
 
 
-def encode_column(engine: Engine, column: str, reading: Reading, dictionaries: dict[str, Dictionary]) -> CodedColumn:
-    """A confidential column by its distinct values, in the order of numbers where all of them are; its codes are put aside."""
+def encode_column(engine: Engine, column: str, reading: Reading, dictionaries: dict[str, Dictionary]) -> EncodedColumn:
+    """Encode the distinct values of a column, sorted by number if all are numbers; add its dictionary to ``dictionaries``."""
     distinct = engine.distinct(column, reading)
     values = [str(v) for v in distinct.values]
     order = np.arange(len(values))
@@ -246,4 +247,4 @@ def encode_column(engine: Engine, column: str, reading: Reading, dictionaries: d
     codes[order] = np.arange(len(values), dtype=np.int32)
     dictionaries[column] = Dictionary(reading, distinct, codes, len(values))
     labels: list[str | None] = [values[i] for i in order]
-    return CodedColumn(column, tuple(labels + [None] * (distinct.missing > 0)))
+    return EncodedColumn(column, tuple(labels + [None] * (distinct.missing > 0)))

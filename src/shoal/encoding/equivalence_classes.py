@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from shoal.encoding.codes import CodedColumn, cells_as_groups, encode_column
+from shoal.encoding.codes import EncodedColumn, build_groups, encode_column
 from shoal.engines import Dictionary, Engine
 from shoal.policy import Policy
 from shoal.requirements.groups import Groups
@@ -13,43 +13,43 @@ from shoal.requirements.groups import Groups
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """A finished table as a stranger reads it: its columns by what stands in them, not yet counted."""
+    """The published values of a finished table, column by column, before they are counted."""
 
     columns: tuple[str, ...]
-    values: Mapping[str, CodedColumn]
+    values: Mapping[str, EncodedColumn]
     engine: Engine
 
     @property
     def labels(self) -> dict[str, Sequence[str | None]]:
-        """What the codes of every column stand for."""
-        return {name: secret.labels for name, secret in self.values.items()}
+        """The value of each code, by column."""
+        return {name: column.labels for name, column in self.values.items()}
 
-    def partitions(self, confidential: Sequence[str]) -> int:
-        """In how many parts the groups are counted with the values of some columns; each group is whole in one of them."""
-        return self.engine.partition(self.columns, confidential).partitions
+    def partitions(self, sensitive: Sequence[str]) -> int:
+        """The number of partitions in which groups are counted with these columns; no group is split between partitions."""
+        return self.engine.partition(self.columns, sensitive).partitions
 
-    def groups(self, confidential: Sequence[str], part: int | None = None) -> Groups:
-        """The groups, all or those of a part, with the counts of the values of some columns."""
-        counts = self.engine.count(self.columns, confidential, part=part)
-        return cells_as_groups(counts, self.columns, [self.values[c] for c in confidential])
+    def groups(self, sensitive: Sequence[str], part: int | None = None) -> Groups:
+        """The groups of the table, or of a partition, with the counts of the values of these columns."""
+        counts = self.engine.count(self.columns, sensitive, part=part)
+        return build_groups(counts, self.columns, [self.values[c] for c in sensitive])
 
 
-def read_published_table(engine: Engine, policy: Policy, *, also: Sequence[str] = ()) -> PublishedTable:
-    """A finished table by its quasi-identifiers, by the confidential columns that a requirement names, and those of ``also``.
+def read_published_table(engine: Engine, policy: Policy, *, extra: Sequence[str] = ()) -> PublishedTable:
+    """Read the quasi-identifiers, the columns that requirements name, and the ``extra`` columns of a finished table.
 
-    A quasi-identifier that was written as two columns, ``age_lo`` and ``age_hi``, counts as both. Where the table has ``age``
-    as well, ``age`` alone counts: the other two have no role.
+    A quasi-identifier that was written as two columns, ``age_lo`` and ``age_hi``, is read as both columns. If the table also
+    has ``age``, only ``age`` is read: the two other columns have no role.
     """
-    columns = tuple(part for parts in policy.published_columns(engine.schema().names).values() for part in parts)
-    listed = tuple(dict.fromkeys((*columns, *policy.tested_columns, *also)))
-    readings = {name: policy.published_reading(name) for name in listed}
+    columns = tuple(column for pair in policy.published_columns(engine.schema().names).values() for column in pair)
+    names = tuple(dict.fromkeys((*columns, *policy.tested_columns, *extra)))
+    readings = {name: policy.published_reading(name) for name in names}
     engine.prepare(readings)
     dictionaries: dict[str, Dictionary] = {}
-    values = {name: encode_column(engine, name, readings[name], dictionaries) for name in listed}
+    values = {name: encode_column(engine, name, readings[name], dictionaries) for name in names}
     return PublishedTable(columns, values, engine.encode(dictionaries))
 
 
 def read_published_groups(engine: Engine, policy: Policy) -> tuple[Groups, Mapping[str, Sequence[str | None]]]:
-    """The groups of a finished table with the values that requirements look at, and the label of every code."""
+    """The groups of a finished table with the sensitive values that requirements test, and the label of every code."""
     table = read_published_table(engine, policy)
     return table.groups(policy.tested_columns), table.labels

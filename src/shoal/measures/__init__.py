@@ -1,4 +1,4 @@
-"""Measures: how much information a release kept, and what risk is left."""
+"""Measures: information loss and re-identification risk of a release."""
 
 from __future__ import annotations
 

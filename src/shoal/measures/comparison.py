@@ -1,4 +1,4 @@
-"""Measuring a release from outside: two tables and the policy, whoever made the release."""
+"""Measures of any released table, from the original table, the released table and the policy."""
 
 from __future__ import annotations
 
@@ -22,57 +22,62 @@ from shoal.requirements.groups import Groups
 
 
 def measure_tables(original: Any, released: Any, policy: Policy, *, threshold: float = THRESHOLD) -> Measures:
-    """All measures of a released table; records of the original that it lacks count as suppressed."""
+    """All measures of a released table; records of the original that are not in the release count as suppressed."""
     before, after = open_data(original), open_data(released)
     policy.check_schema(before.schema())
     policy.check_schema(after.schema(), check=True)
-    lost = before.schema().rows - after.schema().rows
-    if lost < 0:
-        raise DataError(f"the release has {-lost} records more than the original; are the two tables the right ones?")
+    suppressed = before.schema().rows - after.schema().rows
+    if suppressed < 0:
+        raise DataError(
+            f"the release has {-suppressed} records more than the original. Pass the original table first, then its release."
+        )
     table = encode_table(before, policy)
     columns = [
-        PublishedColumn(attribute, *_labels(after, attribute.name, policy), table.count_codes(j))
+        PublishedColumn(attribute, *_read_labels(after, attribute.name, policy), table.count_codes(j))
         for j, attribute in enumerate(table.attributes)
     ]
-    groups, confided = count_groups(read_published_table(after, policy, also=measured_columns(after, policy)), policy)
-    return compute_measures(columns, PublishedGroups(groups, lost, confided, threshold))
+    published = read_published_table(after, policy, extra=list_measured_columns(after, policy))
+    groups, figures = count_groups(published, policy)
+    return compute_measures(columns, PublishedGroups(groups, suppressed, figures, threshold))
 
 
-def measured_columns(released: Engine, policy: Policy) -> tuple[str, ...]:
-    """The confidential columns of a released table that measures look at."""
+def list_measured_columns(released: Engine, policy: Policy) -> tuple[str, ...]:
+    """The sensitive columns and the target, as far as the released table has them."""
     names = released.schema().names
     target = (policy.target,) if policy.target in names and policy.target not in policy.quasi else ()
     return tuple(n for n in (*policy.sensitive, *target) if n is not None and n in names)
 
 
-def count_groups(table: PublishedTable, policy: Policy, asked: Sequence[str] = ()) -> tuple[Groups, SensitiveFigures]:
-    """The groups of a finished table with the values of ``asked``, and what they tell of the columns of `measured_columns`.
+def count_groups(
+    table: PublishedTable, policy: Policy, sensitive: Sequence[str] = ()
+) -> tuple[Groups, SensitiveFigures]:
+    """The groups of a finished table with the values of ``sensitive``, and the figures of `list_measured_columns`.
 
-    Where the cells of all columns are more than may be held at once, the second is found part by part.
+    If the cells of all columns do not fit in memory, the figures are summed partition by partition.
     """
-    names = measured_columns(table.engine, policy)
-    every = tuple(dict.fromkeys((*asked, *names)))
-    parts = table.partitions(every)
-    if parts == 1:
+    names = list_measured_columns(table.engine, policy)
+    every = tuple(dict.fromkeys((*sensitive, *names)))
+    partitions = table.partitions(every)
+    if partitions == 1:
         groups = table.groups(every)
         return groups, SensitiveFigures.of(groups, policy, names)
-    found = SensitiveFigures()
-    for part in range(parts):
-        found = found + SensitiveFigures.of(table.groups(every, part), policy, names)
-    return table.groups(asked), found
+    figures = SensitiveFigures()
+    for partition in range(partitions):
+        figures = figures + SensitiveFigures.of(table.groups(every, partition), policy, names)
+    return table.groups(sensitive), figures
 
 
 def count_codes(codes: Codes, j: int) -> Int64Array:
-    """How often each code of an attribute occurs."""
-    found: Int64Array = kernels.order.totals(codes.quasi[:, j], codes.size, codes.attributes[j].size)
-    return found
+    """The number of records of each code of an attribute."""
+    records: Int64Array = kernels.order.totals(codes.quasi[:, j], codes.size, codes.attributes[j].size)
+    return records
 
 
-def _labels(released: Engine, name: str, policy: Policy) -> tuple[list[str | None], Int64Array]:
-    """The labels of one attribute and how many records bear each; two columns of ends are read as ranges."""
+def _read_labels(released: Engine, name: str, policy: Policy) -> tuple[list[str | None], Int64Array]:
+    """The labels of one attribute and the number of records of each; a lo and a hi column are read as ranges."""
     if name in released.schema().names:
         distinct = released.distinct(name, AS_PUBLISHED)
-        tokens = policy.missing_texts  # another tool may have left them as they were
+        tokens = policy.missing_texts  # other tools may publish these texts
         labels: list[str | None] = [None if str(v).strip() in tokens else str(v) for v in distinct.values]
         return [*labels, *([None] if distinct.missing else [])], np.append(
             distinct.counts, [distinct.missing] if distinct.missing else []
@@ -88,14 +93,16 @@ def _labels(released: Engine, name: str, policy: Policy) -> tuple[list[str | Non
 def count_labels(
     codes: Codes, decision: Grouping, written: tuple[tuple[str, GroupColumn], ...]
 ) -> list[PublishedColumn]:
-    """The labels of every attribute, with the records that bear them."""
+    """The labels of every attribute, with the number of records of each."""
     size = decision.size()
-    found = []
+    columns = []
     for j, (_, column) in enumerate(written):
-        labels: list[str | None] = [*column.values, None]  # the last serves index -1
+        labels: list[str | None] = [*column.values, None]  # the last label has index -1
         records = np.bincount(column.index % len(labels), size, minlength=len(labels)).astype(np.int64)
-        borne = np.flatnonzero(records)
-        found.append(
-            PublishedColumn(codes.attributes[j], [labels[i] for i in borne], records[borne], count_codes(codes, j))
+        occurring = np.flatnonzero(records)
+        columns.append(
+            PublishedColumn(
+                codes.attributes[j], [labels[i] for i in occurring], records[occurring], count_codes(codes, j)
+            )
         )
-    return found
+    return columns

@@ -1,8 +1,8 @@
-"""What was kept and what is at risk, as numbers about a release.
+"""Information loss and re-identification risk of a release, as figures.
 
-Everything is read off the two tables and the policy: what a label covers (`read_extents`), and the groups as a stranger counts
-them. Rule of counting: a suppressed record counts as fully generalized (loss 1 in every attribute) wherever a mean is over
-records; a missing value is a value like any other; records written as ``*`` throughout are a group like any other.
+All figures follow from the two tables and the policy: from the extent of each label (`read_extents`) and from the groups as
+published. Counting: in a mean over records, a suppressed record counts as fully generalized (loss 1 in every attribute). A
+missing value is a value like any other. Records with ``*`` in every attribute are a group like any other.
 """
 
 from __future__ import annotations
@@ -21,38 +21,39 @@ from shoal.requirements.groups import Groups
 STATISTICS = ("mean_shift", "deviation_shift", "correlation_shift", "share_shift")
 RELATIVE = frozenset(
     {"ncp", "il", "loss", "loss_mean", "precision", "entropy", "improved", "isolated_ends", *STATISTICS}
-)  # to the original
+)  # measured against the original
 SIZES = frozenset({"records", "suppressed", "classes", "smallest", "average", "risk_max", "risk_mean"})
-THRESHOLD = 0.2  # the risk above which a record counts as at risk, unless said
+THRESHOLD = 0.2  # default: records with a higher re-identification risk count as at risk
 
 
 class Measures(dict[str, float]):
-    """The measures of a release by name; ``columns`` has those of each attribute.
+    """The measures of a release by name; ``columns`` has the measures of each attribute.
 
     ============== ====================================================================================================
     records        released records; ``suppressed``: records of the original that are not in the release
-    classes        groups; ``smallest`` and ``average``: their records
-    ncp            normalized certainty penalty: mean over records and attributes (0: raw, 1: nothing left)
+    classes        groups; ``smallest`` and ``average``: their numbers of records
+    ncp            normalized certainty penalty: mean over records and attributes (0: original values, 1: fully generalized)
     il             Total-IL (Byun et al., Definitions 7 and 8): records x (widths + heights), summed
-    loss           exp(mean(log(1 + x))) - 1 over attributes, x the mean share of leaves, scaled so that the raw table
-                   has 0; ``loss_mean``: the plain mean of x
-    precision      1 - mean height of what is published over the height of its tree
-    entropy        mean uncertainty of the original value, knowing the label, over that without it
-    dm             discernibility: the sum of squared sizes, and for each suppressed record the size of the original
+    loss           exp(mean(log(1 + x))) - 1 over attributes, x the mean share of leaves, scaled so that the original
+                   table has 0; ``loss_mean``: the plain mean of x
+    precision      1 - mean height of the published node over the height of its taxonomy
+    entropy        mean entropy of the original value given the label, over its entropy without the label
+    dm             discernibility: the sum of squared group sizes; each suppressed record adds the size of the original
     cm             classification metric: the share of records that are suppressed or not of their group's most frequent
-                   class; ``cm_sum``: their number (where the policy has a target)
-    risk_max       the chance to find the record of somebody known to be in the table, at worst (1 / smallest);
-                   ``risk_mean``: on average; ``risk_above``: the share of records above the threshold
-    uniques        records alone in their group
-    certain        records with a sensitive value that all of their group share
+                   class; ``cm_sum``: their number (if the policy has a target)
+    risk_max       the largest re-identification risk: the probability of picking the right record of a person who is known
+                   to be in the table (1 / smallest); ``risk_mean``: the mean; ``risk_above``: the share of records with a
+                   higher risk than the threshold
+    uniques        records that are the only one of their group
+    certain        records with a sensitive value that is equal in the whole group
     ed, sd         equal and sensitive diversity (Byun et al., Definition 10), summed over the sensitive attributes; sd
-                   counts the values that the policy calls truly sensitive
-    mean_shift     where records were drawn anew, how far the means of numbers lie from the original's; see also
-                   ``deviation_shift``, ``correlation_shift``, ``share_shift`` in `statistics.statistics_kept`
-    isolated_ends  the share of records that are the only ones of their group with the value at an end of its range: who
-                   knows that somebody has this value knows the record (``ends="cut"`` avoids most of them)
-    untrue_labels  records whose labels are not true of them, since no box held them (``nearest``)
-    improved       the part of Total-IL, with the method's weights, that moving records between groups took away (``improve``)
+                   counts the values that the policy lists as truly sensitive
+    mean_shift     for synthetic records, the difference of the means of numbers from the original; see also
+                   ``deviation_shift``, ``correlation_shift``, ``share_shift`` in `statistics.compare_statistics`
+    isolated_ends  the share of records that are the only one of their group with the value at an end of its range: an
+                   attacker who knows that a person has this value knows the record (``ends="cut"`` avoids most of them)
+    untrue_labels  records whose labels do not cover their values, because no box contained them (``nearest``)
+    improved       the share of Total-IL, with the method's weights, that moving records between groups removed (``improve``)
     ============== ====================================================================================================
     """
 
@@ -60,17 +61,17 @@ class Measures(dict[str, float]):
         super().__init__(figures)
         self.columns = columns
 
-    def public(self, *, drawn: bool = False) -> dict[str, float]:
-        """Those that anybody can count in the released table; of ``drawn`` records only the sizes of their groups.
+    def public(self, *, synthetic: bool = False) -> dict[str, float]:
+        """The measures that follow from the released table alone; for ``synthetic`` records only the sizes of their groups.
 
-        The others are relative to the original, to its widest number say, and would give away what the table hides.
+        The other measures depend on the original, for example on its largest number, and could disclose original values.
         """
-        return {name: value for name, value in self.items() if (name in SIZES if drawn else name not in RELATIVE)}
+        return {name: value for name, value in self.items() if (name in SIZES if synthetic else name not in RELATIVE)}
 
 
 @dataclass(frozen=True)
 class PublishedColumn:
-    """One attribute as released: its labels, how many records bear each, and how often each original value occurs."""
+    """One attribute as released: its labels, the number of records of each, and that of each original code."""
 
     attribute: Attribute
     labels: Sequence[str | None]
@@ -78,58 +79,58 @@ class PublishedColumn:
     original: Int64Array
 
 
-def merge_columns(parts: Sequence[PublishedColumn]) -> PublishedColumn:
-    """One attribute as released in several parts of a table."""
+def merge_columns(partitions: Sequence[PublishedColumn]) -> PublishedColumn:
+    """Merge one attribute of several partitions of a table."""
     records: dict[str | None, int] = {}
-    for part in parts:
-        for label, count in zip(part.labels, part.records.tolist(), strict=True):
+    for column in partitions:
+        for label, count in zip(column.labels, column.records.tolist(), strict=True):
             records[label] = records.get(label, 0) + count
-    original = np.sum([part.original for part in parts], axis=0).astype(np.int64)
+    original = np.sum([column.original for column in partitions], axis=0).astype(np.int64)
     labels = sorted(records, key=lambda label: (label is None, label))
     return PublishedColumn(
-        parts[0].attribute, labels, np.array([records[label] for label in labels], np.int64), original
+        partitions[0].attribute, labels, np.array([records[label] for label in labels], np.int64), original
     )
 
 
 @dataclass(frozen=True)
 class SensitiveFigures:
-    """What groups tell of confidential values, summed over the groups; those of several parts of a table are added.
+    """Counts of records by the sensitive values and classes of their groups; add up those of several partitions.
 
-    ``best``: the records of the most frequent class of each group (None without a target); ``certain``: records that share a
-    sensitive value with all of their group; ``equal`` and ``grave``: such records per sensitive column, and those whose value
-    the policy calls truly sensitive (None where there is none).
+    ``majority``: records of the most frequent class of their group (None without a target). ``certain``: records of groups in
+    which some sensitive column has a single value. ``equal``: the sum of these records over the sensitive columns. ``grave``:
+    the same for the values that the policy lists as truly sensitive (None if it lists none).
     """
 
-    best: float | None = None
+    majority: float | None = None
     certain: float | None = None
     equal: float | None = None
     grave: float | None = None
 
     @classmethod
     def of(cls, groups: Groups, policy: Policy, names: Sequence[str]) -> SensitiveFigures:
-        """Of groups with the counts of the columns ``names``."""
+        """Count groups that have the values of the columns ``names``."""
         size = groups.size
-        best = None
+        majority = None
         if policy.target is not None and policy.target in names:
-            group, _, weight = groups.histogram(policy.target)
-            most = np.zeros(len(size))
-            np.maximum.at(most, group, weight)
-            best = float(most.sum())
+            group, _, records = groups.histogram(policy.target)
+            largest = np.zeros(len(size))
+            np.maximum.at(largest, group, records)
+            majority = float(largest.sum())
         sensitive = [name for name in policy.sensitive if name in names]
         if not sensitive:
-            return cls(best)
+            return cls(majority)
         certain = np.zeros(len(size), bool)
         equal = grave = 0.0
         for name in sensitive:
             group, code, _ = groups.histogram(name)
-            alone = np.bincount(group, minlength=len(size)) == 1
-            certain |= alone
-            equal += float(size[alone].sum())
+            has_one_value = np.bincount(group, minlength=len(size)) == 1
+            certain |= has_one_value
+            equal += float(size[has_one_value].sum())
             harmful = np.array(policy.flag_truly_sensitive(name, groups.labels[groups.sensitive.index(name)]), bool)
-            known = np.zeros(len(size), bool)
-            known[group] = harmful[code]
-            grave += float(size[alone & known].sum())
-        return cls(best, float(size[certain].sum()), equal, grave if policy.truly_sensitive else None)
+            has_harmful = np.zeros(len(size), bool)
+            has_harmful[group] = harmful[code]
+            grave += float(size[has_one_value & has_harmful].sum())
+        return cls(majority, float(size[certain].sum()), equal, grave if policy.truly_sensitive else None)
 
     def __add__(self, other: SensitiveFigures) -> SensitiveFigures:
         pairs = zip(astuple(self), astuple(other), strict=True)
@@ -138,7 +139,7 @@ class SensitiveFigures:
 
 @dataclass(frozen=True)
 class PublishedGroups:
-    """What a stranger counts in a released table."""
+    """The groups of a released table as published, with the number of suppressed records."""
 
     groups: Groups
     suppressed: int
@@ -146,12 +147,12 @@ class PublishedGroups:
     threshold: float = THRESHOLD
 
 
-def compute_measures(published: Sequence[PublishedColumn], audience: PublishedGroups) -> Measures:
-    """All measures; see `Measures`. Without published attributes, those that the groups alone give."""
-    figures = _counted(audience)
-    if not published:
+def compute_measures(attributes: Sequence[PublishedColumn], published: PublishedGroups) -> Measures:
+    """All measures; see `Measures`. Without attributes, only the measures of groups."""
+    figures = _measure_groups(published)
+    if not attributes:
         return Measures(figures, {})
-    columns = {p.attribute.name: _column(p, audience.suppressed) for p in published}
+    columns = {a.attribute.name: _measure_column(a, published.suppressed) for a in attributes}
     every = list(columns.values())
     x = np.array([c["loss"] for c in every])
     total = figures["records"] + figures["suppressed"]
@@ -166,14 +167,14 @@ def compute_measures(published: Sequence[PublishedColumn], audience: PublishedGr
     return Measures(figures, columns)
 
 
-def _column(published: PublishedColumn, suppressed: int) -> dict[str, float]:
-    found = read_extents(published.attribute, published.labels, published.original)
-    weight = published.records.astype(np.float64)
-    total = max(float(weight.sum()) + suppressed, 1.0)
+def _measure_column(published: PublishedColumn, suppressed: int) -> dict[str, float]:
+    extents = read_extents(published.attribute, published.labels, published.original)
+    records = published.records.astype(np.float64)
+    total = max(float(records.sum()) + suppressed, 1.0)
 
     def mean(name: str) -> float:
-        value = np.array([getattr(e, name) for e in found], np.float64)
-        return (float((value * weight).sum()) + suppressed) / total
+        value = np.array([getattr(e, name) for e in extents], np.float64)
+        return (float((value * records).sum()) + suppressed) / total
 
     tree = published.attribute.taxonomy
     least = 0.0 if tree is None else 1 / tree.size
@@ -183,18 +184,17 @@ def _column(published: PublishedColumn, suppressed: int) -> dict[str, float]:
         "height": mean("height"),
         "loss": loss,
         "entropy": mean("entropy"),
-        "distinct": float(len(found)),
+        "distinct": float(len(extents)),
         "distinct_original": float((published.original > 0).sum()),
     }
 
 
-def _counted(audience: PublishedGroups) -> dict[str, float]:
-    """The measures that the groups alone give."""
-    groups = audience.groups
-    size = groups.size.astype(np.float64)
-    records, suppressed = float(size.sum()), float(audience.suppressed)
+def _measure_groups(published: PublishedGroups) -> dict[str, float]:
+    """The measures that follow from the groups alone."""
+    size = published.groups.size.astype(np.float64)
+    records, suppressed = float(size.sum()), float(published.suppressed)
     risk = 1 / size
-    found = {
+    measures = {
         "records": records,
         "suppressed": suppressed,
         "classes": float(len(size)),
@@ -203,12 +203,12 @@ def _counted(audience: PublishedGroups) -> dict[str, float]:
         "dm": float((size**2).sum()) + suppressed * (records + suppressed),
         "risk_max": float(risk.max(initial=0.0)),
         "risk_mean": len(size) / records if records else 0.0,
-        "risk_above": float(size[risk > audience.threshold + 1e-12].sum()) / records if records else 0.0,
+        "risk_above": float(size[risk > published.threshold + 1e-12].sum()) / records if records else 0.0,
         "uniques": float((size == 1).sum()),
     }
-    told = audience.sensitive_figures
-    if told.best is not None:
-        found["cm_sum"] = records + suppressed - told.best
-        found["cm"] = found["cm_sum"] / max(records + suppressed, 1.0)
-    named = {"certain": told.certain, "ed": told.equal, "sd": told.grave}
-    return found | {name: value for name, value in named.items() if value is not None}
+    figures = published.sensitive_figures
+    if figures.majority is not None:
+        measures["cm_sum"] = records + suppressed - figures.majority
+        measures["cm"] = measures["cm_sum"] / max(records + suppressed, 1.0)
+    diversity = {"certain": figures.certain, "ed": figures.equal, "sd": figures.grave}
+    return measures | {name: value for name, value in diversity.items() if value is not None}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.arrays import BoolArray, Int32Array
-from shoal.encoding.codes import CodedColumn, encode_column
+from shoal.encoding.codes import EncodedColumn, encode_column
 from shoal.engines import Counts, Dictionary, Engine, GroupColumn, Plan, open_data
 from shoal.errors import DataError, PolicyError, RequirementNotMet
 from shoal.formats.numbers import format_number, parse_number
@@ -92,7 +92,7 @@ class NewPartition:
         wrong = np.repeat(self.outside & (self.group >= 0), np.diff(self.counts.start))
         return int(self.counts.size[wrong].sum())
 
-    def ledger(self, secrets: Sequence[CodedColumn], known: Ledger) -> Ledger:
+    def ledger(self, secrets: Sequence[EncodedColumn], known: Ledger) -> Ledger:
         """What a stranger will count in these records."""
         group = np.repeat(self.group, np.diff(self.counts.start))
         order = np.argsort(group, kind="stable")
@@ -135,7 +135,7 @@ class NewRecords:
 
     prior: PriorReleases
     located: LocatedData
-    sensitive: tuple[CodedColumn, ...]
+    sensitive: tuple[EncodedColumn, ...]
     names: tuple[str, ...]
     nearest: bool
     _cached: dict[int, NewPartition] = field(default_factory=dict, repr=False)

@@ -36,8 +36,8 @@ from shoal.release import AuditedTable, Release
 from shoal.requirements import (
     Certificate,
     certify,
+    compute_distribution,
     describe,
-    distribution_of,
     refuse_unreachable,
     select_passing_groups,
 )
@@ -144,10 +144,10 @@ class Run:
         return encode_table(
             engine,
             self.policy,
-            also=self.method.extra_columns(),
+            extra=self.method.extra_columns(),
             carry=self.policy.carried_columns,
             hash=KeyedHash.of(self.secret),
-            tell=lambda done, total: self.report("reading", done, total),
+            progress=lambda done, total: self.report("reading", done, total),
         )
 
     def search(self, table: EncodedTable) -> Result:
@@ -246,7 +246,7 @@ class Run:
         """Move records between groups while the information loss falls; nothing moves where a group fails on its own."""
         decision = found.decision
         place, number, weights = decision.placement, codes.records, self.method.attribute_weights(codes)
-        layout = distribution_of(groups_as_published(codes, decision, found.written, self.policy))
+        layout = compute_distribution(groups_as_published(codes, decision, found.written, self.policy))
         records = ClusteringInput.of(
             codes, self.method.full_policy(), weights / (weights.max(initial=0.0) or 1.0), layout=layout
         )

@@ -30,7 +30,7 @@ from shoal.formats.column_pairs import published_names
 from shoal.formats.normalize import Normalizer
 from shoal.formats.yaml_text import Place, read_file, read_yaml, refuse_deep
 from shoal.policy.columns import KINDS, QuasiIdentifier
-from shoal.requirements import REQUIREMENTS, Combined, Requirement, fields_of, parameters
+from shoal.requirements import REQUIREMENTS, Conjunction, Requirement, collect_parameters, list_parameters
 from shoal.taxonomy import Derived, Taxonomy
 
 READ_AS = {"numeric": "number", "date": "date", "categorical": "text"}
@@ -59,7 +59,7 @@ def _parse_requirement(value: Any) -> Any:
     if name not in REQUIREMENTS:
         raise PolicyError(f"unknown requirement {name!r}; {list_choices(str(name), list(REQUIREMENTS))}")
     kind = REQUIREMENTS[name]
-    defaults = {field.name: field.default for field in fields_of(kind)}
+    defaults = {field.name: field.default for field in list_parameters(kind)}
     if not isinstance(given, Mapping):
         given = {next(iter(defaults)): given}
     for key in given:
@@ -79,12 +79,12 @@ def _split_combined(value: Any) -> Any:
     if isinstance(value, Requirement):
         return (value,)
     if isinstance(value, (list, tuple)):
-        return [one for entry in value for one in (entry if isinstance(entry, Combined) else (entry,))]
+        return [one for entry in value for one in (entry if isinstance(entry, Conjunction) else (entry,))]
     return value
 
 
 def _to_plain(requirement: Requirement, *, public: bool = False) -> dict[str, Any]:
-    given = parameters(requirement, public=public)
+    given = collect_parameters(requirement, public=public)
     return {requirement.name: next(iter(given.values())) if len(given) == 1 else given}
 
 

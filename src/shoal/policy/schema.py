@@ -14,7 +14,7 @@ from typing import Any
 
 from shoal.policy.columns import KINDS, KINDS_OF, WITH_LEVELS, QuasiIdentifier
 from shoal.policy.policy import Policy
-from shoal.requirements import REQUIREMENTS, fields_of
+from shoal.requirements import REQUIREMENTS, list_parameters
 from shoal.requirements.l_diversity import KINDS as DIVERSITIES
 from shoal.requirements.t_closeness import DISTANCES
 
@@ -146,7 +146,7 @@ def _requirement_schema() -> Schema:
 
 def _parameters_schema(name: str, kind: type[Any]) -> Schema:
     """The value of a requirement: an object of parameters, or the first parameter if no other one is needed."""
-    fields = fields_of(kind)
+    fields = list_parameters(kind)
     known = {**COMMON, **PARAMETERS.get(name, {})}
     properties = _describe({field.name: known.get(field.name, {}) for field in fields}, kind)
     for field in fields:

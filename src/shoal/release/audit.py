@@ -12,7 +12,7 @@ from shoal.errors import list_some
 from shoal.formats.column_pairs import published_names
 from shoal.formats.normalize import Normalizer
 from shoal.measures import PublishedGroups, SensitiveFigures
-from shoal.measures.comparison import count_groups, measured_columns
+from shoal.measures.comparison import count_groups, list_measured_columns
 from shoal.policy import Policy
 from shoal.release.ledger import Ledger
 from shoal.requirements import Certificate, Requirement, certify
@@ -39,7 +39,7 @@ class AuditedTable:
         policy.check_schema(engine.schema(), check=True)
         if measured is None:
             return cls(engine, *read_published_groups(engine, policy))
-        table = read_published_table(engine, policy, also=measured_columns(engine, measured))
+        table = read_published_table(engine, policy, extra=list_measured_columns(engine, measured))
         groups, confided = count_groups(table, measured, policy.tested_columns)
         return cls(engine, groups, table.labels, confided)
 

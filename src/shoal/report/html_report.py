@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from shoal.policy import Policy
 from shoal.report.formatting import escape_markup
 from shoal.report.summary import RISKS, STATISTICS_KEPT, Summary
-from shoal.requirements import PARTS, Certificate
+from shoal.requirements import PARTITIONS_NOTE, Certificate
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8885; --good: #2a7f62; --bad: #b3402a; --bar: #3b7ea1; }
@@ -63,7 +63,7 @@ nobody, and that the sensitive values of a group differ, except where a requirem
 
 
 def _parts(certificate: Certificate) -> str:
-    return "" if certificate.parts == 1 else f" {PARTS.format(certificate.parts).capitalize()}."
+    return "" if certificate.parts == 1 else f" {PARTITIONS_NOTE.format(certificate.parts).capitalize()}."
 
 
 def _remarks(remarks: Sequence[str]) -> str:

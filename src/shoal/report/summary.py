@@ -86,7 +86,7 @@ class Summary:
         return [
             (
                 f.text,
-                f"{f.reached:g}",
+                f.reached_text,
                 "holds" if f.holds else f"fails for {format_count(f.failing_records, 'record')}",
             )
             for f in self.certificate.findings

@@ -1,25 +1,33 @@
-"""What must hold for every group: k-anonymity, l-diversity, t-closeness and their kin."""
+"""Requirements (privacy models) on groups: k-anonymity, l-diversity, t-closeness and others."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from shoal.requirements.certificate import DRAWN, PARTS, UNION, Certificate, Finding, certify, select_passing_groups
+from shoal.requirements.certificate import (
+    PARTITIONS_NOTE,
+    SYNTHETIC_NOTE,
+    UNION_NOTE,
+    Certificate,
+    Finding,
+    certify,
+    select_passing_groups,
+)
 from shoal.requirements.k_anonymity import KAnonymity
 from shoal.requirements.l_diversity import LDiversity
 from shoal.requirements.personalized_k import PersonalizedK
 from shoal.requirements.requirement import (
-    Combined,
+    Conjunction,
     Limits,
     Requirement,
     TableDistribution,
     Term,
     Verdict,
+    collect_parameters,
+    compute_distribution,
     describe,
-    distribution_of,
-    fields_of,
+    list_parameters,
     lower_requirements,
-    parameters,
     refuse_unreachable,
 )
 from shoal.requirements.share_bounds import AlphaKAnonymity, BetaLikeness, ConfidenceBound, DeltaDisclosure
@@ -29,15 +37,15 @@ KINDS = (KAnonymity, LDiversity, TCloseness, AlphaKAnonymity, BetaLikeness, Conf
 REQUIREMENTS: dict[str, type[Any]] = {kind.name: kind for kind in KINDS}
 
 __all__ = [
-    "DRAWN",
-    "PARTS",
+    "PARTITIONS_NOTE",
     "REQUIREMENTS",
-    "UNION",
+    "SYNTHETIC_NOTE",
+    "UNION_NOTE",
     "AlphaKAnonymity",
     "BetaLikeness",
     "Certificate",
-    "Combined",
     "ConfidenceBound",
+    "Conjunction",
     "DeltaDisclosure",
     "Finding",
     "KAnonymity",
@@ -50,11 +58,11 @@ __all__ = [
     "Term",
     "Verdict",
     "certify",
+    "collect_parameters",
+    "compute_distribution",
     "describe",
-    "distribution_of",
-    "fields_of",
+    "list_parameters",
     "lower_requirements",
-    "parameters",
     "refuse_unreachable",
     "select_passing_groups",
 ]

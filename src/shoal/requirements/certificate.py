@@ -1,4 +1,4 @@
-"""Testing finished groups: the certificate, and the records to leave out so that one can be given."""
+"""Certificates: the test of finished groups, and the selection of groups that pass."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import numpy as np
 from shoal.arrays import BoolArray
 from shoal.errors import escape_invisible
 from shoal.requirements.groups import Groups
-from shoal.requirements.requirement import Requirement, describe, parameters
+from shoal.requirements.requirement import Requirement, collect_parameters, describe, format_records, format_value
 
 
 @dataclass(frozen=True)
 class Finding:
-    """How one requirement fares: over all groups, and in the worst of them.
+    """The result of one requirement: for all groups, and for the worst group.
 
-    ``reached`` is the worst group's value (for k-anonymity its size, so the k that the table has); ``worst`` its
-    published values, where the table shows its groups.
+    ``reached`` is the value of the worst group (for k-anonymity its number of records: the k of the table). ``worst`` holds
+    the published values of this group, if the table shows its groups.
     """
 
     requirement: str
@@ -36,29 +36,52 @@ class Finding:
     worst: dict[str, str | None]
     worst_size: int
 
+    @property
+    def reached_text(self) -> str:
+        """The value of the worst group with its unit."""
+        return format_value(self.requirement, self.parameters, self.reached)
+
+    @property
+    def result(self) -> str:
+        """The value of the worst group, and the number of groups and records that fail."""
+        if self.requirement == "k-anonymity":
+            text = f"smallest group has {self.reached_text}, {self.parameters['k']} required"
+        else:
+            text = f"worst group reaches {self.reached_text}"
+        if self.holds:
+            return text
+        groups = "1 group" if self.failing_groups == 1 else f"{self.failing_groups:,} groups"
+        return f"{text}; {groups} with {format_records(self.failing_records)} fail{'s' * (self.failing_groups == 1)}"
+
 
 Evidence = Literal["table", "groups", "union"]
-DRAWN = "records were drawn anew from groups that meet this; the table alone does not show it"
-PARTS = "the table was searched in {} parts, one after another; each of them meets this on its own"
-UNION = "the table was counted together with what was released before; alone it may hold smaller groups"
+SYNTHETIC_NOTE = (
+    "the records are synthetic; the groups they were generated from meet the requirements, but the table does not show "
+    "them"
+)
+PARTITIONS_NOTE = (
+    "the table was searched in {} partitions, one after another; each partition meets the requirements on its own"
+)
+UNION_NOTE = "the table was counted together with the earlier releases; the table alone may hold smaller groups"
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """The requirements as re-tested on a table, by what the table alone shows.
+    """The requirements as tested on a finished table, from its published values alone.
 
-    Where records were drawn anew, ``evidence`` is ``groups``: counted are the groups that they were drawn from, which only
-    the owner can tell; all rows of the table itself may differ. Where later records were released, it is ``union``: counted
-    are the groups of this table together with those of all tables before it; ``records`` are those of this one.
+    ``evidence`` is ``table`` in this case. For synthetic records it is ``groups``: the groups that the records were generated
+    from are counted. Only the owner knows these groups; all rows of the table itself may differ. For a release of new records
+    it is ``union``: the groups of this table and of all earlier tables are counted together; ``records`` is the number
+    of records of this table.
 
-    Rule of counting: a missing value is a value of its own, so records that lack a quasi-identifier form groups of their
-    own and are counted; suppressed records are not in the table. ``parts``: where the table was too large for one search,
-    into how many parts it was cut first; every part meets the requirements, and what is certified is the whole.
+    Counting: a missing value is a value of its own, so records without a value of a quasi-identifier form their own groups
+    and are counted. Suppressed records are not in the table. ``parts`` is the number of partitions of a table that was too
+    large for one search. Every partition meets the requirements; the certificate is about the whole table.
 
-    ``holds`` is the verdict on the requirements. ``identifiers`` are the columns of the table that the policy calls
-    identifiers or key: no requirement protects these, so a table that has any is not ``publishable``. ``unassigned`` are
-    the columns of the table that the policy gives no role, so nothing was tested about them. ``notes`` are warnings, a
-    sentence each, such as one about several spellings of a value that are counted as different values.
+    ``holds`` is the verdict on the requirements. ``identifiers`` are the columns of the table that the policy lists as
+    identifiers or key: no requirement protects them, so a table with such a column is not ``publishable``. ``unassigned`` are
+    the columns of the table without a role in the policy, so they were not tested. ``notes`` are warnings of one sentence
+    each, for example about several spellings of a value that are counted as different values.
     """
 
     holds: bool
@@ -88,21 +111,23 @@ class Certificate:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader must know beside the verdict: identifiers, columns without a role, and the notes."""
+        """Warnings: identifiers in the table, columns without a role, and the notes."""
         columns = {
-            "the table still holds identifiers, which no requirement hides": self.identifiers,
-            "the table holds columns without a role in the policy, about which nothing was tested": self.unassigned,
+            "the table holds identifiers, which no requirement protects": self.identifiers,
+            "the table holds columns without a role in the policy, which were not tested": self.unassigned,
         }
         return (*(f"{text}: {', '.join(names)}" for text, names in columns.items() if names), *self.notes)
 
     def __post_init__(self) -> None:
-        """A negative count is a fault of the program, and nothing may be released with it."""
+        """Refuse negative counts: they are a bug, and nothing may be released."""
         for name in ("records", "groups", "smallest", "suppressed"):
             if getattr(self, name) < 0:
-                raise RuntimeError(f"the certificate counts {getattr(self, name)} {name}; nothing was released")
+                raise RuntimeError(
+                    f"The certificate counts {getattr(self, name)} {name}. This is a bug; nothing was released."
+                )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """The certificate as plain values, for JSON."""
         findings = [asdict(f) for f in self.findings]
         for finding in findings:
             finding["reached"] = finding["reached"] if isfinite(finding["reached"]) else None  # JSON has no infinity
@@ -113,18 +138,17 @@ class Certificate:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def __str__(self) -> str:
-        among = " with what was released before" if self.evidence == "union" else ""
+        union = " together with the earlier releases" if self.evidence == "union" else ""
         verdict = self.verdict if self.holds else self.verdict.upper()
-        lines = [f"{verdict}: {self.records} records in {self.groups} groups{among}"]
-        for f in self.findings:
-            failing = "" if f.holds else f"; {f.failing_groups} groups with {f.failing_records} records fail"
-            lines.append(f"  {'ok  ' if f.holds else 'FAIL'} {f.text}: worst group reaches {f.reached:g}{failing}")
+        groups = "1 group" if self.groups == 1 else f"{self.groups:,} groups"
+        lines = [f"{verdict}: {format_records(self.records)} in {groups}{union}"]
+        lines += [f"  {'ok  ' if f.holds else 'FAIL'} {f.text}: {f.result}" for f in self.findings]
         if self.evidence == "groups":
-            lines.append(f"  note {DRAWN}")
+            lines.append(f"  note {SYNTHETIC_NOTE}")
         if self.evidence == "union":
-            lines.append(f"  note {UNION}")
+            lines.append(f"  note {UNION_NOTE}")
         if self.parts > 1:
-            lines.append(f"  note {PARTS.format(self.parts)}")
+            lines.append(f"  note {PARTITIONS_NOTE.format(self.parts)}")
         lines += [f"  note {remark}" for remark in self.remarks]
         return "\n".join(map(escape_invisible, lines))
 
@@ -143,8 +167,8 @@ def certify(
     notes: tuple[str, ...] = (),
 ) -> Certificate:
     """Test groups against every requirement, each on its own set of attributes."""
-    findings = tuple(_finding(groups, requirement, label) for requirement in requirements)
-    if evidence != "table":  # what is known of a single group is not published, nor what another table holds
+    findings = tuple(_test_requirement(groups, requirement, label) for requirement in requirements)
+    if evidence != "table":  # publish no values of a single group that the table does not show
         findings = tuple(replace(f, worst={}) for f in findings)
     size = groups.size
     return Certificate(
@@ -163,14 +187,14 @@ def certify(
     )
 
 
-def _finding(groups: Groups, requirement: Requirement, label: Callable[[str, int], str | None]) -> Finding:
+def _test_requirement(groups: Groups, requirement: Requirement, label: Callable[[str, int], str | None]) -> Finding:
     merged, _ = groups.project(requirement.on)
     verdict = requirement.test(merged)
     size = merged.size
     worst = {n: label(n, int(merged.quasi[verdict.worst, j])) for j, n in enumerate(merged.names)} if len(size) else {}
     return Finding(
         requirement.name,
-        parameters(requirement, public=True),
+        collect_parameters(requirement, public=True),
         describe(requirement),
         list(merged.names),
         bool(verdict.ok.all()),
@@ -184,21 +208,20 @@ def _finding(groups: Groups, requirement: Requirement, label: Callable[[str, int
 
 
 def select_passing_groups(groups: Groups, requirements: Iterable[Requirement]) -> BoolArray:
-    """Which groups may stay, once those that fail are left out, and those that fail for want of these, and so on.
+    """Return for each group whether it is kept when all failing groups are suppressed.
 
-    Leaving out records shrinks the groups of other attribute sets and shifts the distribution of the whole table, so the
-    test is repeated until nothing changes. The result is a fixed point: what stays meets every requirement.
+    Suppression shrinks the groups of other attribute sets and changes the distribution of the whole table, so the test is
+    repeated until no group fails. The kept groups meet every requirement.
     """
-    listed = list(requirements)
+    every = list(requirements)
     kept = np.ones(len(groups.start) - 1, bool)
     changed = True
     while changed and kept.any():
         changed = False
-        for requirement in listed:
-            left = groups.keep(kept)
-            merged, place = left.project(requirement.on)
+        for requirement in every:
+            merged, merged_group = groups.keep(kept).project(requirement.on)
             ok = requirement.test(merged).ok
             if not ok.all():
-                kept[np.flatnonzero(kept)[~ok[place]]] = False
+                kept[np.flatnonzero(kept)[~ok[merged_group]]] = False
                 changed = True
     return kept

@@ -1,4 +1,4 @@
-"""Groups of records that share their published quasi-identifier values, and what lies in them."""
+"""Groups of records with equal published quasi-identifiers, and the counts of their sensitive values."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from shoal.kernels.combinations import sort_combinations
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups by one set of attributes, with the counts of their confidential values as compressed rows.
+    """Groups by one set of attributes, with the counts of their sensitive values as compressed rows.
 
-    Group ``g`` has the published codes ``quasi[g]`` and owns the cells ``start[g]:start[g + 1]``; a cell is a combination
-    of confidential codes with its number of records. ``domains`` is the number of codes of each confidential attribute,
-    ``labels`` what they stand for.
+    Group ``g`` has the published codes ``quasi[g]`` and the cells ``start[g]:start[g + 1]``; a cell is a combination of
+    sensitive codes with its number of records. ``domains`` is the number of codes of each sensitive attribute, ``labels``
+    the value of each code.
     """
 
     names: tuple[str, ...]
@@ -43,34 +43,34 @@ class Groups:
         return int(self.cell_size.sum())
 
     def histogram(self, of: str) -> tuple[Int32Array, Int32Array, Int64Array]:
-        """Group, confidential code and number of records, wherever there are any; sorted by group."""
+        """Group, sensitive code and number of records, for all pairs that occur; sorted by group."""
         column = self.sensitive_codes[:, self.sensitive.index(of)].astype(np.int64)
         domain = self.domains[self.sensitive.index(of)]
         key = self.group_of_cell.astype(np.int64) * domain + column
-        if (key[1:] > key[:-1]).all():  # counted by this attribute alone
+        if (key[1:] > key[:-1]).all():  # the cells differ by this attribute alone
             return self.group_of_cell, column.astype(np.int32), self.cell_size
-        kept, place = np.unique(key, return_inverse=True)
-        weight = np.bincount(place, self.cell_size, minlength=len(kept)).astype(np.int64)
-        return (kept // domain).astype(np.int32), (kept % domain).astype(np.int32), weight
+        pair, pair_of_cell = np.unique(key, return_inverse=True)
+        records = np.bincount(pair_of_cell, self.cell_size, minlength=len(pair)).astype(np.int64)
+        return (pair // domain).astype(np.int32), (pair % domain).astype(np.int32), records
 
     @cached_property
     def group_of_cell(self) -> Int32Array:
-        """The group that each cell lies in."""
+        """The group of every cell."""
         return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
 
     def project(self, names: Sequence[str] | None) -> tuple[Groups, Int32Array]:
-        """The groups by fewer attributes, and for each of ours which of those it lies in."""
+        """The groups by fewer attributes, and for each group the number of the merged group that contains it."""
         if names is None or tuple(names) == self.names:
             return self, np.arange(len(self.start) - 1, dtype=np.int32)
-        return self._by(names)
+        return self._merge_by(names)
 
     def merge_equal(self) -> tuple[Groups, Int32Array]:
-        """Groups with the same published values made one, and for each of ours which of those it lies in."""
-        return self._by(self.names)
+        """Merge groups with equal published values; also return for each group the number of its merged group."""
+        return self._merge_by(self.names)
 
-    def _by(self, names: Sequence[str]) -> tuple[Groups, Int32Array]:
+    def _merge_by(self, names: Sequence[str]) -> tuple[Groups, Int32Array]:
         columns = [self.names.index(n) for n in names]
-        whole, order, begin = sort_combinations([self.quasi[:, c] for c in columns], len(self.quasi))
+        merged_group, order, begin = sort_combinations([self.quasi[:, c] for c in columns], len(self.quasi))
         cells, start = kernels.order.runs(self.start, order)
         merged = Groups(
             tuple(names),
@@ -82,10 +82,10 @@ class Groups:
             self.domains,
             self.labels,
         )
-        return merged, whole
+        return merged, merged_group
 
     def keep(self, kept: BoolArray) -> Groups:
-        """Only the groups that are marked."""
+        """Return only the groups that are marked."""
         if kept.all():
             return self
         inside = kept[self.group_of_cell]
@@ -107,6 +107,6 @@ class Groups:
         return (total[self.start[1:]] - total[self.start[:-1]]).astype(np.int64)
 
 
-def take_rows(secret: Int32Array, place: NDArray[np.integer]) -> Int32Array:
-    """The confidential codes at these places; where none are counted, no place is looked at."""
-    return secret[place] if secret.shape[1] else np.empty((len(place), 0), secret.dtype)
+def take_rows(codes: Int32Array, rows: NDArray[np.integer]) -> Int32Array:
+    """Return the given rows of codes; faster than indexing if there are no columns."""
+    return codes[rows] if codes.shape[1] else np.empty((len(rows), 0), codes.dtype)

@@ -1,4 +1,4 @@
-"""k-anonymity (Samarati, Sweeney): nobody is alone."""
+"""k-anonymity (Samarati, Sweeney): every group has at least k records."""
 
 from __future__ import annotations
 
@@ -10,22 +10,29 @@ import numpy as np
 
 from shoal.kernels import rules
 from shoal.requirements.groups import Groups
-from shoal.requirements.requirement import Combining, TableDistribution, Term, Verdict, parse_names, parse_whole_number
+from shoal.requirements.requirement import (
+    BaseRequirement,
+    TableDistribution,
+    Term,
+    Verdict,
+    parse_attributes,
+    parse_whole_number,
+)
 
 
 @dataclass(frozen=True)
-class KAnonymity(Combining):
+class KAnonymity(BaseRequirement):
     """Every group has at least ``k`` records.
 
     Parameters
     ----------
-    k : the least number of records that share their quasi-identifier values
-    on : the quasi-identifiers that form the groups; all of them unless said
+    k : the least number of records of a group
+    on : the quasi-identifiers that form the groups (default: all)
 
     Guarantee
     ---------
-    Whoever knows a person's values of these attributes cannot tell which of at least k records is theirs. It says nothing
-    of the confidential values inside a group: see `LDiversity`.
+    An attacker who knows a person's values of these attributes cannot tell which of at least k records belongs to that
+    person. The sensitive values inside a group are not protected: see `LDiversity`.
 
     Examples
     --------
@@ -43,18 +50,18 @@ class KAnonymity(Combining):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", parse_whole_number(self.k, "k", 1))
-        object.__setattr__(self, "on", parse_names(self.on))
+        object.__setattr__(self, "on", parse_attributes(self.on))
 
     @property
     def least(self) -> int:
         """k."""
         return self.k
 
-    def limits(self, layout: TableDistribution) -> tuple[Term, ...]:
-        """Records >= k."""
+    def limits(self, distribution: TableDistribution) -> tuple[Term, ...]:
+        """At least k records."""
         return (Term(rules.SIZE, a=float(self.k)),)
 
     def test(self, groups: Groups) -> Verdict:
-        """The size of every group."""
+        """The number of records of every group."""
         size = groups.size
         return Verdict(size >= self.k, size.astype(np.float64), int(np.argmin(size)) if len(size) else 0)

@@ -1,8 +1,8 @@
-"""What every requirement must say of itself, so that methods can search with it and a check can test it."""
+"""The interface of requirements: limits that methods search with, and a test of finished groups."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Literal, Protocol, cast, runtime_checkable
@@ -15,40 +15,44 @@ from shoal.errors import PolicyError, RequirementNotMet, escape_invisible, list_
 from shoal.requirements.groups import Groups
 from shoal.taxonomy import Taxonomy
 
-Normal = Callable[[str], str] | None  # how values are normalized before they are counted, where they are
-SLACK = 1e-9  # a bound met up to rounding is met
+Normalization = Callable[[str], str] | None  # applied to values before they are counted
+SLACK = 1e-9  # tolerance for rounding when a value is compared with a bound
 
 
 @dataclass(frozen=True)
 class TableDistribution:
-    """Where the counts of each confidential attribute lie, one behind the other, and the whole table's distribution."""
+    """The distribution of every sensitive attribute in the whole table; the attributes' codes follow each other.
+
+    ``domains`` is the number of codes of each attribute, ``shares`` the share of records of each code.
+    """
 
     sensitive: tuple[str, ...]
     domains: tuple[int, ...]
-    base: FloatArray
+    shares: FloatArray
     labels: tuple[tuple[str | None, ...], ...] = ()
 
     def span(self, of: str) -> tuple[int, int]:
-        """First and last place (exclusive) of an attribute's codes."""
-        place = self.sensitive.index(of)
-        first = sum(self.domains[:place])
-        return first, first + self.domains[place]
+        """The index of an attribute's first code, and the index after its last code."""
+        attribute = self.sensitive.index(of)
+        first = sum(self.domains[:attribute])
+        return first, first + self.domains[attribute]
 
     def share(self, of: str) -> FloatArray:
         """The share of each value of an attribute in the whole table."""
-        return self.base[slice(*self.span(of))]
+        return self.shares[slice(*self.span(of))]
 
     def label(self, of: str) -> tuple[str | None, ...]:
-        """What the codes of an attribute stand for."""
+        """The value of each code of an attribute."""
         return self.labels[self.sensitive.index(of)]
 
 
 @dataclass(frozen=True)
 class Term:
-    """One rule of `kernels.rules` with its numbers, the codes it looks at, and what it needs to know of each.
+    """One rule of `kernels.rules` with its parameters ``a`` and ``b``, for the codes ``first`` to ``last`` (exclusive).
 
-    ``floor`` and ``ceiling`` bound the shares of single values. For distances, set i holds the values from ``left[i]`` to
-    ``right[i]`` in the order ``order`` and weighs ``ceiling[i]``.
+    ``floor`` and ``ceiling`` bound the share of each value. ``own_k`` is the least number of records of a group that holds the
+    value. For distances, set i holds the values from ``left[i]`` to ``right[i]`` in the order ``value_order`` and has the
+    weight ``set_weight[i]``.
     """
 
     rule: int
@@ -58,62 +62,79 @@ class Term:
     b: float = 0.0
     floor: FloatArray = field(default_factory=lambda: np.zeros(0))
     ceiling: FloatArray = field(default_factory=lambda: np.zeros(0))
+    own_k: FloatArray = field(default_factory=lambda: np.zeros(0))
+    set_weight: FloatArray = field(default_factory=lambda: np.zeros(0))
     left: Int32Array = field(default_factory=lambda: np.zeros(0, np.int32))
     right: Int32Array = field(default_factory=lambda: np.zeros(0, np.int32))
-    order: Int32Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    value_order: Int32Array = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    @property
+    def figure(self) -> FloatArray:
+        """The only one of ``ceiling``, ``own_k`` and ``set_weight`` that the rule uses."""
+        return np.concatenate((self.ceiling, self.own_k, self.set_weight))
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Terms as arrays, which one kernel evaluates inside any method's loop; ``least`` records are always needed.
+    """Terms as arrays for the kernel `kernels.limits.holds`; a group of fewer than ``least`` records never passes.
 
-    ``table`` has a row per term: rule, first and last code, first and last of its parts, first of its order.
+    ``term`` has a row per term: rule, first and last code, first and last entry, first index in ``value_order``. ``parameter``
+    has ``a`` and ``b`` of each term. ``left``, ``right``, ``floor`` and ``figure`` have one entry per value or set of values.
     """
 
-    table: Int64Array
-    number: FloatArray
-    base: FloatArray
+    term: Int64Array
+    parameter: FloatArray
+    table_shares: FloatArray
     left: Int32Array
     right: Int32Array
     floor: FloatArray
-    ceiling: FloatArray
-    order: Int32Array
+    figure: FloatArray
+    value_order: Int32Array
     least: int
 
     @classmethod
-    def of(cls, terms: Sequence[Term], layout: TableDistribution, least: int) -> Limits:
+    def of(cls, terms: Sequence[Term], distribution: TableDistribution, least: int) -> Limits:
         """Stack terms."""
-        parts = np.concatenate(([0], np.cumsum([len(t.ceiling) for t in terms]))).astype(np.int64)
-        turns = np.concatenate(([0], np.cumsum([len(t.order) for t in terms]))).astype(np.int64)
-        table = [(t.rule, t.first, t.last, parts[i], parts[i + 1], turns[i]) for i, t in enumerate(terms)]
+        entry = np.concatenate(([0], np.cumsum([len(t.figure) for t in terms]))).astype(np.int64)
+        begin = np.concatenate(([0], np.cumsum([len(t.value_order) for t in terms]))).astype(np.int64)
+        rows = [(t.rule, t.first, t.last, entry[i], entry[i + 1], begin[i]) for i, t in enumerate(terms)]
 
-        def joined(name: str, kind: Any) -> NDArray[Any]:
+        def join(name: str, kind: Any) -> NDArray[Any]:
             return np.concatenate([np.zeros(0, kind), *(getattr(t, name) for t in terms)]).astype(kind)
 
-        def padded(name: str) -> NDArray[Any]:  # every part has a place, used or not
-            filled = [getattr(t, name) if len(getattr(t, name)) else np.zeros(len(t.ceiling)) for t in terms]
+        def pad(name: str) -> NDArray[Any]:  # zeros for the entries of terms that do not use the array
+            filled = [getattr(t, name) if len(getattr(t, name)) else np.zeros(len(t.figure)) for t in terms]
             return np.concatenate([np.zeros(0), *filled])
 
         return cls(
-            np.array(table, np.int64).reshape(-1, 6),
+            np.array(rows, np.int64).reshape(-1, 6),
             np.array([(t.a, t.b) for t in terms], np.float64).reshape(-1, 2),
-            layout.base,
-            padded("left").astype(np.int32),
-            padded("right").astype(np.int32),
-            padded("floor"),
-            joined("ceiling", np.float64),
-            joined("order", np.int32),
+            distribution.shares,
+            pad("left").astype(np.int32),
+            pad("right").astype(np.int32),
+            pad("floor"),
+            join("figure", np.float64),
+            join("value_order", np.int32),
             least,
         )
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """In the order that the kernel takes them."""
-        return self.table, self.number, self.base, self.left, self.right, self.floor, self.ceiling, self.order
+        """The arrays in the order of the kernel's parameters."""
+        return (
+            self.term,
+            self.parameter,
+            self.table_shares,
+            self.left,
+            self.right,
+            self.floor,
+            self.figure,
+            self.value_order,
+        )
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """For every group whether it passes, and the value it reaches; ``reached`` is the worst of these."""
+    """Whether each group passes (``ok``), the value that it reaches, and the index of the worst group."""
 
     ok: BoolArray
     value: FloatArray
@@ -127,12 +148,12 @@ class Verdict:
 
 @runtime_checkable
 class Requirement(Protocol):
-    """What must hold for every group; knows no policy and no frame.
+    """A condition on every group; independent of policies and data frames.
 
-    ``on`` is the set of attributes that form the groups (None: all quasi-identifiers), ``of`` the confidential attribute
-    it looks at. ``monotone``: a union of groups that pass passes. ``relative``: groups are compared with the whole table, so
-    that suppressing some changes what is asked of the others. ``least``: no smaller group can pass. ``tested_on`` is what a
-    stranger needs to test it.
+    ``on`` is the set of attributes that form the groups (None: all quasi-identifiers), ``of`` the sensitive attribute
+    that is tested. ``monotone``: a union of groups that pass passes. ``relative``: groups are compared with the whole table,
+    so suppressing some groups changes the test of the others. ``least``: no smaller group can pass. ``tested_on``: the object
+    that a test needs: the published ``table``, the owner's groups (``bucket``), or a randomizing ``operator``.
     """
 
     name: ClassVar[str]
@@ -147,102 +168,140 @@ class Requirement(Protocol):
 
     @property
     def of(self) -> str | None:
-        """The confidential attribute, if any."""
+        """The sensitive attribute, if any."""
         ...
 
     @property
     def least(self) -> int:
-        """The fewest records of a group that can pass."""
+        """The smallest number of records of a group that can pass."""
         ...
 
-    def limits(self, layout: TableDistribution) -> tuple[Term, ...]:
-        """The rules that the kernels evaluate."""
+    def limits(self, distribution: TableDistribution) -> tuple[Term, ...]:
+        """The requirement as terms that the kernels evaluate."""
         ...
 
     def test(self, groups: Groups) -> Verdict:
-        """The same question, asked of finished groups."""
+        """Test finished groups."""
         ...
 
 
-def lower_requirements(requirements: Iterable[Requirement], layout: TableDistribution) -> Limits:
-    """All requirements as one set of limits: a group that meets them meets every one of them."""
-    listed = list(requirements)
-    terms = [term for requirement in listed for term in requirement.limits(layout)]
-    return Limits.of(terms, layout, max((r.least for r in listed), default=1))
+def lower_requirements(requirements: Iterable[Requirement], distribution: TableDistribution) -> Limits:
+    """Combine all requirements in one set of limits: a group meets the limits if it meets every requirement."""
+    every = list(requirements)
+    terms = [term for requirement in every for term in requirement.limits(distribution)]
+    return Limits.of(terms, distribution, max((r.least for r in every), default=1))
 
 
-def distribution_of(groups: Groups) -> TableDistribution:
-    """The layout of the confidential attributes of a table, with their distribution over all records."""
-    base = [
+def compute_distribution(groups: Groups) -> TableDistribution:
+    """The distribution of the sensitive attributes over the records of all groups."""
+    shares = [
         np.bincount(groups.sensitive_codes[:, j], groups.cell_size, minlength=domain) / max(groups.records, 1)
         for j, domain in enumerate(groups.domains)
     ]
     return TableDistribution(
-        groups.sensitive, groups.domains, np.concatenate(base) if base else np.zeros(0), groups.labels
+        groups.sensitive, groups.domains, np.concatenate(shares) if shares else np.zeros(0), groups.labels
     )
 
 
-def shares(groups: Groups, of: str) -> Iterator[tuple[int, int, FloatArray]]:
-    """The share of every value in every group, some groups at a time to bound the memory: first, last, shares."""
-    group, code, weight = groups.histogram(of)
+def iterate_shares(groups: Groups, of: str) -> Iterator[tuple[int, int, FloatArray]]:
+    """Yield the share of every value in some groups at a time, to bound the memory: first group, last group, shares."""
+    group, code, count_of_value = groups.histogram(of)
     domain = groups.domains[groups.sensitive.index(of)]
     count = len(groups.start) - 1
     step = max(1, 4_000_000 // max(domain, 1))
     for begin in range(0, count, step):
         end = min(begin + step, count)
         inside = slice(*np.searchsorted(group, [begin, end]))
-        part = np.zeros((end - begin, domain))
-        part[group[inside] - begin, code[inside]] = weight[inside]
-        yield begin, end, part / groups.size[begin:end, None]
+        records = np.zeros((end - begin, domain))
+        records[group[inside] - begin, code[inside]] = count_of_value[inside]
+        yield begin, end, records / groups.size[begin:end, None]
 
 
-def fields_of(requirement: Any) -> list[Field[Any]]:
-    """The parameters of a requirement that a policy can give; the others are not shown."""
-    return [known for known in fields(requirement) if known.repr]
+def list_parameters(requirement: Any) -> list[Field[Any]]:
+    """The fields of a requirement that a policy can set; internal fields have ``repr=False``."""
+    return [parameter for parameter in fields(requirement) if parameter.repr]
 
 
-def parameters(requirement: Requirement, *, public: bool = False) -> dict[str, Any]:
-    """The parameters that differ from their defaults, for a policy file; for the public without trees made from the data."""
+def collect_parameters(requirement: Requirement, *, public: bool = False) -> dict[str, Any]:
+    """The parameters that differ from their defaults, as plain values.
+
+    With ``public``, taxonomies that were built from the data are omitted.
+    """
     found: dict[str, Any] = {}
-    for known in fields_of(requirement):
-        value = getattr(requirement, known.name)
+    for parameter in list_parameters(requirement):
+        value = getattr(requirement, parameter.name)
         if public and isinstance(value, Taxonomy) and value.derived:
             continue
-        if value != known.default:
+        if value != parameter.default:
             plain = value.to_nested() if isinstance(value, Taxonomy) else value
-            found[known.name] = list(plain) if isinstance(plain, tuple) else plain
+            found[parameter.name] = list(plain) if isinstance(plain, tuple) else plain
     return found
 
 
 def describe(requirement: Requirement) -> str:
-    """A requirement in words."""
-    given = parameters(requirement)
-    on = given.pop("on", None)
-    given.pop("taxonomy", None)
-    text = ", ".join(f"{key} = {value}" for key, value in given.items())
+    """The requirement's name with its parameters, in one line."""
+    settings = collect_parameters(requirement)
+    on = settings.pop("on", None)
+    settings.pop("taxonomy", None)
+    text = ", ".join(f"{key} = {value}" for key, value in settings.items())
     return escape_invisible(f"{requirement.name} ({text})" + (f" on {', '.join(on)}" if on else ""))
 
 
-class Combined(tuple["Requirement", ...]):
-    """Requirements that must hold together, as `&` makes them."""
+VALUE_FORMATS = {  # by the requirement's name, followed by its kind if the unit depends on the kind
+    "own-k": "{:g} times its largest own k",
+    "l-diversity entropy": "an entropy of log({:g})",
+    "l-diversity recursive": "a ratio of {:g}",
+    "t-closeness": "a distance of {:g}",
+    "confidence-bound": "a share of {:g}",
+    "alpha-k-anonymity": "a share of {:g}",
+    "beta-likeness": "a relative gain of {:g}",
+    "delta-disclosure": "a log ratio of {:g}",
+}
 
-    def __and__(self, other: Any) -> Combined:
-        return Combined((*self, *(other if isinstance(other, Combined) else (other,))))
+
+def format_value(name: str, settings: Mapping[str, Any], value: float) -> str:
+    """The value that a group reaches, with its unit; ``settings`` are the parameters of the requirement.
+
+    >>> format_value("k-anonymity", {"k": 5}, 1.0), format_value("t-closeness", {"t": 0.6}, 0.75)
+    ('1 record', 'a distance of 0.75')
+    """
+    kind = settings.get("kind", "distinct")
+    if name == "k-anonymity":
+        return format_records(value)
+    if name == "l-diversity" and kind == "distinct":
+        return f"{value:g} distinct value{'' if value == 1 else 's'}"
+    return VALUE_FORMATS.get(f"{name} {kind}", VALUE_FORMATS.get(name, "{:g}")).format(value)
 
 
-class Combining:
-    """What makes ``KAnonymity(5) & LDiversity(3, of="disease")`` mean both."""
+def format_records(count: float) -> str:
+    """A number of records.
+
+    >>> format_records(1), format_records(1500)
+    ('1 record', '1,500 records')
+    """
+    return f"{count:,.0f} record{'' if count == 1 else 's'}"
+
+
+class Conjunction(tuple["Requirement", ...]):
+    """Requirements joined by `&`: all of them must hold."""
+
+    def __and__(self, other: Any) -> Conjunction:
+        return Conjunction((*self, *(other if isinstance(other, Conjunction) else (other,))))
+
+
+class BaseRequirement:
+    """Base class of the requirements: ``KAnonymity(5) & LDiversity(3, of="disease")`` requires both."""
 
     relative: ClassVar[bool] = False
 
-    def __and__(self, other: Any) -> Combined:
-        alone = Combined((cast("Requirement", self),))
+    def __and__(self, other: Any) -> Conjunction:
+        alone = Conjunction((cast("Requirement", self),))
         return alone.__and__(other)
 
 
 def refuse_unreachable(requirements: Iterable[Requirement], table: Groups) -> None:
-    """An error for what no release of a table can reach: the whole table as one group is the most there is."""
-    parse_whole_number = Groups(
+    """Raise an error for a requirement that even the whole table as one group fails: no release can meet it."""
+    whole_table = Groups(
         (),
         table.sensitive,
         np.zeros((1, 0), np.int32),
@@ -253,50 +312,56 @@ def refuse_unreachable(requirements: Iterable[Requirement], table: Groups) -> No
         table.labels,
     )
     for requirement in requirements:
-        verdict = requirement.test(parse_whole_number)
+        verdict = requirement.test(whole_table)
         if not verdict.ok.all():
+            value = format_value(requirement.name, collect_parameters(requirement), verdict.reached)
             raise RequirementNotMet(
-                f"{describe(requirement)} cannot be met: the whole table as one group reaches {verdict.reached:g}"
+                f"{describe(requirement)} cannot be met: the whole table as one group reaches {value}. Relax the requirement."
             )
 
 
-def parse_names(on: Sequence[str] | str | None) -> tuple[str, ...] | None:
-    """A set of attribute names as every requirement stores it."""
-    if on is None:
+def parse_names(given: Sequence[str] | str | None, parameter: str, noun: str) -> tuple[str, ...] | None:
+    """Return the names that a parameter lists as a tuple, or raise an error; ``noun`` is the kind of object named."""
+    if given is None:
         return None
-    names = (on,) if isinstance(on, str) else tuple(on) if isinstance(on, (list, tuple)) else ()
+    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, (list, tuple)) else ()
     if not names or not all(isinstance(name, str) for name in names):
-        raise PolicyError("'on' must name at least one quasi-identifier; leave it out to mean all of them")
+        raise PolicyError(f"{parameter!r} must name at least one {noun}. Omit {parameter!r} to use every {noun}.")
     if len(set(names)) < len(names):
-        raise PolicyError(f"'on' names a column twice: {list_some(names)}; name each of them once")
+        raise PolicyError(f"{parameter!r} names a {noun} twice: {list_some(names)}. Name each {noun} once.")
     return names
 
 
+def parse_attributes(on: Sequence[str] | str | None) -> tuple[str, ...] | None:
+    """Return the names of the quasi-identifiers that form the groups, or raise an error."""
+    return parse_names(on, "on", "quasi-identifier")
+
+
 def parse_column(of: Any, requirement: str) -> str:
-    """The name of a confidential column, or an error that asks for one."""
+    """Return the name of a sensitive column, or raise an error."""
     if not isinstance(of, str) or not of:
-        raise PolicyError(f"'of' must name the sensitive column that {requirement} looks at, not {of!r}")
+        raise PolicyError(f"'of' must name the sensitive column that {requirement} protects, not {of!r}.")
     return of
 
 
 def parse_whole_number(value: Any, name: str, least: int) -> int:
-    """A whole number that is large enough, or an error that says so."""
+    """Return a whole number of at least ``least``, or raise an error."""
     if isinstance(value, str):
         with suppress(ValueError):
             value = int(value)
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise PolicyError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        raise PolicyError(f"{name} must be a whole number of at least {least}, not {value!r}.")
     if value < least:
-        raise PolicyError(f"{name} must be at least {least}, not {value}")
+        raise PolicyError(f"{name} must be at least {least}, not {value}.")
     return int(value)
 
 
 def parse_real_number(value: Any, name: str) -> float:
-    """A finite number, or an error that says so."""
+    """Return a finite number, or raise an error."""
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise PolicyError(f"{name} must be a number, not {value!r}") from None
+        raise PolicyError(f"{name} must be a number, not {value!r}.") from None
     if not np.isfinite(number) or isinstance(value, bool):
-        raise PolicyError(f"{name} must be a finite number, not {value!r}")
+        raise PolicyError(f"{name} must be a finite number, not {value!r}.")
     return number

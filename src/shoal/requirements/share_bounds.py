@@ -1,7 +1,7 @@
-"""Requirements that bound the share of every confidential value in every group.
+"""Requirements that bound the share of every sensitive value in every group.
 
 (alpha, k)-anonymity (Wong et al.), a confidence bound, beta-likeness (Cao and Karras) and delta-disclosure (Brickell and
-Shmatikov) differ in the bounds alone.
+Shmatikov) differ only in their bounds.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from shoal.kernels import rules
 from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import (
     SLACK,
-    Combining,
-    Normal,
+    BaseRequirement,
+    Normalization,
     TableDistribution,
     Term,
     Verdict,
-    distribution_of,
+    compute_distribution,
+    iterate_shares,
+    parse_attributes,
     parse_column,
     parse_names,
     parse_real_number,
     parse_whole_number,
-    shares,
 )
 
 
-class _Shares(Combining, ABC):
+class _ShareBounds(BaseRequirement, ABC):
     """A floor and a ceiling for the share of every value; a missing value is a value of its own."""
 
     of: str
@@ -44,121 +45,122 @@ class _Shares(Combining, ABC):
 
     @property
     def least(self) -> int:
-        """One record may do, where the bounds allow it."""
+        """1: the bounds may allow a single record."""
         return 1
 
     @abstractmethod
-    def bounds(self, share: FloatArray, labels: Sequence[str | None]) -> tuple[FloatArray, FloatArray]:
+    def bounds(self, table_share: FloatArray, labels: Sequence[str | None]) -> tuple[FloatArray, FloatArray]:
         """Floor and ceiling of each value, from its share in the whole table."""
 
     @abstractmethod
-    def value(self, part: FloatArray, share: FloatArray, labels: Sequence[str | None]) -> FloatArray:
-        """What each group reaches, in the parameter's own measure."""
+    def value(self, share: FloatArray, table_share: FloatArray, labels: Sequence[str | None]) -> FloatArray:
+        """The value that each group reaches, in the unit of the requirement's parameter."""
 
-    def limits(self, layout: TableDistribution) -> tuple[Term, ...]:
+    def limits(self, distribution: TableDistribution) -> tuple[Term, ...]:
         """The bounds of every value."""
-        first, last = layout.span(self.of)
-        floor, ceiling = self.bounds(layout.share(self.of), layout.label(self.of))
+        first, last = distribution.span(self.of)
+        floor, ceiling = self.bounds(distribution.share(self.of), distribution.label(self.of))
         return (Term(rules.BETWEEN, first, last, floor=floor, ceiling=ceiling),)
 
     def test(self, groups: Groups) -> Verdict:
-        """The worst share of every group."""
-        share = distribution_of(groups).share(self.of)
+        """The value of every group; the worst group is a failing one, if any group fails."""
+        table_share = compute_distribution(groups).share(self.of)
         labels = groups.labels[groups.sensitive.index(self.of)]
-        floor, ceiling = self.bounds(share, labels)
+        floor, ceiling = self.bounds(table_share, labels)
         count = len(groups.start) - 1
         ok, value = np.ones(count, bool), np.zeros(count)
-        for begin, end, part in shares(groups, self.of):
-            ok[begin:end] = ((part >= floor - SLACK) & (part <= ceiling + SLACK)).all(axis=1)
-            value[begin:end] = self.value(part, share, labels)
+        for begin, end, share in iterate_shares(groups, self.of):
+            ok[begin:end] = ((share >= floor - SLACK) & (share <= ceiling + SLACK)).all(axis=1)
+            value[begin:end] = self.value(share, table_share, labels)
         failing = np.where(ok, -np.inf, value) if not ok.all() else value
         return Verdict(ok, value, int(np.argmax(failing)) if count else 0)
 
 
-def _of_values(values: Sequence[str] | None, labels: Sequence[str | None], normal: Normal) -> BoolArray:
-    """Which codes a requirement looks at: those of the values named, as far as they occur, or all."""
+def _mark_protected(values: Sequence[str] | None, labels: Sequence[str | None], normal: Normalization) -> BoolArray:
+    """Mark the codes of the values to protect; without ``values`` all codes."""
     if values is None:
         return np.ones(len(labels), bool)
     named = set(values) if normal is None else set(map(normal, values))
     return np.array([(label or "") in named for label in labels], bool)
 
 
-def _share_of(value: object, name: str) -> float:
+def _parse_share(value: object, name: str) -> float:
     number = parse_real_number(value, name)
     if not 0 < number <= 1:
-        raise PolicyError(f"{name} must lie above 0 and be at most 1, not {number}")
+        raise PolicyError(f"{name} must be above 0 and at most 1, not {number}.")
     return number
 
 
-class _Most(_Shares):
-    """The same ceiling for every value that is protected."""
+class _LargestShare(_ShareBounds):
+    """The same ceiling for the share of every protected value."""
 
     values: Sequence[str] | None
-    normal: Normal
+    normal: Normalization
 
     @property
     @abstractmethod
-    def most(self) -> float:
+    def largest_share(self) -> float:
         """The ceiling."""
 
     @property
     def least(self) -> int:
-        """1 over the ceiling, where every value is protected: fewer records cannot hold enough values."""
-        return 1 if self.values else math.ceil(1 / self.most - SLACK)
+        """1 over the ceiling if every value is protected: a smaller group has too few values."""
+        return 1 if self.values else math.ceil(1 / self.largest_share - SLACK)
 
-    def bounds(self, share: FloatArray, labels: Sequence[str | None]) -> tuple[FloatArray, FloatArray]:
-        """The ceiling for the values that are protected."""
-        return np.zeros(len(share)), np.where(_of_values(self.values, labels, self.normal), self.most, 1.0)
+    def bounds(self, table_share: FloatArray, labels: Sequence[str | None]) -> tuple[FloatArray, FloatArray]:
+        """No floor; the ceiling for protected values."""
+        protected = _mark_protected(self.values, labels, self.normal)
+        return np.zeros(len(table_share)), np.where(protected, self.largest_share, 1.0)
 
-    def value(self, part: FloatArray, share: FloatArray, labels: Sequence[str | None]) -> FloatArray:
+    def value(self, share: FloatArray, table_share: FloatArray, labels: Sequence[str | None]) -> FloatArray:
         """The largest share of a protected value."""
-        largest: FloatArray = part[:, _of_values(self.values, labels, self.normal)].max(axis=1, initial=0.0)
+        largest: FloatArray = share[:, _mark_protected(self.values, labels, self.normal)].max(axis=1, initial=0.0)
         return largest
 
 
 @dataclass(frozen=True)
-class ConfidenceBound(_Most):
-    """No confidential value can be inferred with more confidence than ``c``.
+class ConfidenceBound(_LargestShare):
+    """No sensitive value can be inferred with more confidence than ``c``.
 
     Parameters
     ----------
     c : the largest share of a value in any group, above 0 and at most 1
     of : the sensitive attribute
-    values : the values to protect; all of them unless said
-    on : the quasi-identifiers that form the groups; all of them unless said
+    values : the values to protect (default: all)
+    on : the quasi-identifiers that form the groups (default: all)
     """
 
     c: float
     of: str
     values: Sequence[str] | None = None
     on: Sequence[str] | None = None
-    normal: Normal = field(default=None, repr=False, compare=False)
+    normal: Normalization = field(default=None, repr=False, compare=False)
 
     name: ClassVar[str] = "confidence-bound"
 
     def __post_init__(self) -> None:
         parse_column(self.of, self.name)
-        object.__setattr__(self, "c", _share_of(self.c, "c"))
-        object.__setattr__(self, "values", parse_names(self.values))
-        object.__setattr__(self, "on", parse_names(self.on))
+        object.__setattr__(self, "c", _parse_share(self.c, "c"))
+        object.__setattr__(self, "values", parse_names(self.values, "values", "value"))
+        object.__setattr__(self, "on", parse_attributes(self.on))
 
     @property
-    def most(self) -> float:
+    def largest_share(self) -> float:
         """c."""
         return self.c
 
 
 @dataclass(frozen=True)
-class AlphaKAnonymity(_Most):
-    """(alpha, k)-anonymity: at least ``k`` records in every group, and no value's share above ``alpha``.
+class AlphaKAnonymity(_LargestShare):
+    """(alpha, k)-anonymity: every group has at least ``k`` records and no value's share exceeds ``alpha``.
 
     Parameters
     ----------
     alpha : the largest share of a value in any group, above 0 and at most 1
     k : the least number of records of a group
     of : the sensitive attribute
-    values : the values to protect; all of them unless said
-    on : the quasi-identifiers that form the groups; all of them unless said
+    values : the values to protect (default: all)
+    on : the quasi-identifiers that form the groups (default: all)
     """
 
     alpha: float
@@ -166,33 +168,33 @@ class AlphaKAnonymity(_Most):
     of: str
     values: Sequence[str] | None = None
     on: Sequence[str] | None = None
-    normal: Normal = field(default=None, repr=False, compare=False)
+    normal: Normalization = field(default=None, repr=False, compare=False)
 
     name: ClassVar[str] = "alpha-k-anonymity"
 
     def __post_init__(self) -> None:
         parse_column(self.of, self.name)
-        object.__setattr__(self, "alpha", _share_of(self.alpha, "alpha"))
+        object.__setattr__(self, "alpha", _parse_share(self.alpha, "alpha"))
         object.__setattr__(self, "k", parse_whole_number(self.k, "k", 1))
-        object.__setattr__(self, "values", parse_names(self.values))
-        object.__setattr__(self, "on", parse_names(self.on))
+        object.__setattr__(self, "values", parse_names(self.values, "values", "value"))
+        object.__setattr__(self, "on", parse_attributes(self.on))
 
     @property
-    def most(self) -> float:
+    def largest_share(self) -> float:
         """alpha."""
         return self.alpha
 
     @property
     def least(self) -> int:
-        """k, or what alpha needs."""
+        """k, or the number of records that alpha implies if that is larger."""
         return max(self.k, super().least)
 
-    def limits(self, layout: TableDistribution) -> tuple[Term, ...]:
-        """Records >= k, and the bounds of every value."""
-        return (Term(rules.SIZE, a=float(self.k)), *super().limits(layout))
+    def limits(self, distribution: TableDistribution) -> tuple[Term, ...]:
+        """At least k records, and the bounds of every value."""
+        return (Term(rules.SIZE, a=float(self.k)), *super().limits(distribution))
 
     def test(self, groups: Groups) -> Verdict:
-        """The largest share of every group; one that is too small fails as well."""
+        """The largest share of every group; groups of fewer than k records fail as well."""
         verdict = super().test(groups)
         small = groups.size < self.k
         worst = int(np.argmax(small)) if verdict.ok.all() and small.any() else verdict.worst
@@ -200,16 +202,16 @@ class AlphaKAnonymity(_Most):
 
 
 @dataclass(frozen=True)
-class BetaLikeness(_Shares):
-    """No value becomes more than ``beta`` times likelier in a group than in the whole table, relative to its share there.
+class BetaLikeness(_ShareBounds):
+    """The relative gain of every value, (share in the group - share in the table) / share in the table, is at most ``beta``.
 
     Parameters
     ----------
     beta : the largest relative gain, above 0
     of : the sensitive attribute
-    kind : ``basic`` bounds the gain by beta; ``enhanced`` by the smaller of beta and -ln(share), which protects frequent
-        values too
-    on : the quasi-identifiers that form the groups; all of them unless said
+    kind : ``basic`` bounds the gain by beta; ``enhanced`` by the smaller of beta and -ln(share in the table), which also
+        protects frequent values
+    on : the quasi-identifiers that form the groups (default: all)
     """
 
     beta: float
@@ -224,36 +226,39 @@ class BetaLikeness(_Shares):
         parse_column(self.of, self.name)
         object.__setattr__(self, "beta", parse_real_number(self.beta, "beta"))
         if self.beta <= 0:
-            raise PolicyError(f"beta must be above 0, not {self.beta}")
+            raise PolicyError(f"beta must be above 0, not {self.beta}.")
         if self.kind not in ("basic", "enhanced"):
-            raise PolicyError(f"kind of beta-likeness: {self.kind!r}; {list_choices(self.kind, ('basic', 'enhanced'))}")
-        object.__setattr__(self, "on", parse_names(self.on))
+            raise PolicyError(
+                f"beta-likeness has no kind {self.kind!r}; {list_choices(self.kind, ('basic', 'enhanced'))}."
+            )
+        object.__setattr__(self, "on", parse_attributes(self.on))
 
-    def bounds(self, share: FloatArray, labels: Sequence[str | None]) -> tuple[FloatArray, FloatArray]:
-        """(1 + beta) times the share in the whole table."""
-        gain = np.full(len(share), self.beta)
+    def bounds(self, table_share: FloatArray, labels: Sequence[str | None]) -> tuple[FloatArray, FloatArray]:
+        """No floor; the ceiling is (1 + largest gain) times the share in the whole table."""
+        gain = np.full(len(table_share), self.beta)
         if self.kind == "enhanced":
-            gain = np.minimum(gain, -np.log(np.maximum(share, 1e-300)))
-        return np.zeros(len(share)), (1 + gain) * share
+            gain = np.minimum(gain, -np.log(np.maximum(table_share, 1e-300)))
+        return np.zeros(len(table_share)), (1 + gain) * table_share
 
-    def value(self, part: FloatArray, share: FloatArray, labels: Sequence[str | None]) -> FloatArray:
+    def value(self, share: FloatArray, table_share: FloatArray, labels: Sequence[str | None]) -> FloatArray:
         """The largest relative gain of a value."""
-        present = share > 0
-        gain: FloatArray = ((part[:, present] - share[present]) / share[present]).max(axis=1, initial=0.0)
-        return gain
+        present = table_share > 0
+        gain = (share[:, present] - table_share[present]) / table_share[present]
+        largest: FloatArray = gain.max(axis=1, initial=0.0)
+        return largest
 
 
 @dataclass(frozen=True)
-class DeltaDisclosure(_Shares):
-    """In every group every value is about as likely as in the whole table: |ln(share / share there)| < ``delta``.
+class DeltaDisclosure(_ShareBounds):
+    """For every group and value, |ln(share in the group / share in the whole table)| < ``delta``.
 
     Parameters
     ----------
-    delta : the largest distance of logarithms, above 0
+    delta : the bound of the log ratio, above 0
     of : the sensitive attribute
-    on : the quasi-identifiers that form the groups; all of them unless said
+    on : the quasi-identifiers that form the groups (default: all)
 
-    Every group must hold every value.
+    Every group must have every value.
     """
 
     delta: float
@@ -267,17 +272,18 @@ class DeltaDisclosure(_Shares):
         parse_column(self.of, self.name)
         object.__setattr__(self, "delta", parse_real_number(self.delta, "delta"))
         if self.delta <= 0:
-            raise PolicyError(f"delta must be above 0, not {self.delta}")
-        object.__setattr__(self, "on", parse_names(self.on))
+            raise PolicyError(f"delta must be above 0, not {self.delta}.")
+        object.__setattr__(self, "on", parse_attributes(self.on))
 
-    def bounds(self, share: FloatArray, labels: Sequence[str | None]) -> tuple[FloatArray, FloatArray]:
-        """The share in the whole table, divided and multiplied by e^delta; the bounds themselves are too far."""
-        edge = np.minimum(4 * SLACK, share * min(self.delta, 1.0) / 4)
-        return np.where(share > 0, share * math.exp(-self.delta) + edge, 0.0), share * math.exp(self.delta) - edge
+    def bounds(self, table_share: FloatArray, labels: Sequence[str | None]) -> tuple[FloatArray, FloatArray]:
+        """The share in the whole table divided by e^delta and multiplied by it; shares equal to these bounds fail."""
+        edge = np.minimum(4 * SLACK, table_share * min(self.delta, 1.0) / 4)
+        floor = np.where(table_share > 0, table_share * math.exp(-self.delta) + edge, 0.0)
+        return floor, table_share * math.exp(self.delta) - edge
 
-    def value(self, part: FloatArray, share: FloatArray, labels: Sequence[str | None]) -> FloatArray:
-        """The largest distance of logarithms; infinite where a value is absent."""
-        present = share > 0
+    def value(self, share: FloatArray, table_share: FloatArray, labels: Sequence[str | None]) -> FloatArray:
+        """The largest absolute log ratio; infinite if a value is absent."""
+        present = table_share > 0
         with np.errstate(divide="ignore"):
-            distance: FloatArray = np.abs(np.log(part[:, present] / share[present])).max(axis=1, initial=0.0)
-        return distance
+            ratio: FloatArray = np.abs(np.log(share[:, present] / table_share[present])).max(axis=1, initial=0.0)
+        return ratio

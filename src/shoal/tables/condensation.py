@@ -114,7 +114,7 @@ class Condensation(KNearest):
                 f"condensation releases plain values, which cannot be written as {self.write!r}; use 'label'"
             )
         for own in self._wishes():
-            most = own.sizes(codes.distribution.label(own.of)).max(initial=0.0)
+            most = own.parse_labels(codes.distribution.label(own.of)).max(initial=0.0)
             if most > codes.records:
                 raise RequirementNotMet(
                     f"column {own.of!r} asks for a group of {most:.0f} records, but the table has {codes.records}; lower the "

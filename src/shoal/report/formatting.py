@@ -49,9 +49,9 @@ def join_labels(labels: Sequence[str | None], most: int = SHOWN, width: int = LA
 def describe_change(
     step: Step | Refusal, direction: str, *, arrow: str = "->", most: int = SHOWN, width: int = LABEL
 ) -> str:
-    """What a step does to the values: the value and then its children, or the other way where values are closed."""
+    """Describe a step: the value and then its children, or the children first if they were generalized."""
     value, children = format_label(step.value, width), join_labels(step.children, most, width)
-    before, after = (value, children) if direction == "open" else (children, value)
+    before, after = (value, children) if direction == "specialize" else (children, value)
     return f"{before} {arrow} {after}"
 
 
@@ -80,5 +80,5 @@ def format_count(number: int, noun: str) -> str:
 
 
 def name_sets(path: SearchPath) -> dict[AttributeNames, str]:
-    """The sets of identifiers, each with a short name: nothing for a single one, else its number."""
+    """Name the attribute sets of a path: an empty name for a single set, else its number."""
     return {found: f"set {n}" if len(path.smallest) > 1 else "" for n, found in enumerate(path.smallest, 1)}

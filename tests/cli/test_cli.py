@@ -280,7 +280,7 @@ def test_a_path_is_named_and_explained_when_asked(run: Run, here: Path) -> None:
     assert ran.code == 0 and ran.err == "" and ran.out.lstrip().startswith("For the data owner only")
 
 
-def test_a_method_that_opens_values_is_explained(run: Run) -> None:
+def test_the_path_of_a_specialization_is_explained(run: Run) -> None:
     ran = run(*ANONYMIZE, "--method", "tds", "--explain")
     assert ran.code == 0 and "The release is the table" in ran.out and ", out.owner/path.html" in ran.out
 
@@ -301,7 +301,7 @@ def test_the_bar_follows_a_total_that_changes(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(cli, "Progress", Watched)
     with cli._progress(False) as tell:
         for done, total in ((0, 4), (3, 4), (3, 9), (9, 9)):
-            tell("opening", done, total)
+            tell("specializing", done, total)
     assert seen == [(0, 4), (3, 4), (3, 9), (9, 9)]
 
 

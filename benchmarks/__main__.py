@@ -1,7 +1,7 @@
-"""`make bench`: every figure in seconds, in yardsticks of this run, and beside the peers that can be installed.
+"""`make bench`: print every figure in seconds and in yardsticks, with its bound and the figure of a peer.
 
-`make bench ARGS=quick` leaves out the ten million rows and the slow peers and ends in a few minutes; `make bench ARGS=huge`
-adds a hundred million rows, for which some 10 GB of disk are needed.
+`make bench ARGS=quick` skips the ten million rows and the slow peers and takes a few minutes; `make bench ARGS=huge` adds a
+hundred million rows and needs about 10 GB of disk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.yardstick import yardstick
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the table: what was measured, its bound, and how a peer fares at the same."""
+    """One line of the table: a figure, its bound, and the figure of a peer."""
 
     what: str
     figure: float
@@ -34,28 +34,28 @@ class Line:
     note: str = ""
 
     def verdict(self) -> str:
-        """Whether the bound is met and the peer beaten; a line that is lost says so."""
+        """Return whether the figure meets its bound and is better than the peer's."""
         words = []
         if self.bound is not None:
-            words.append("met" if self.figure <= self.bound else "LOST against its bound")
+            words.append("met" if self.figure <= self.bound else "LOST against the bound")
         if self.peer_figure is not None:
             words.append("first" if self.figure < self.peer_figure else "LOST against the peer")
         return ", ".join(words) or "reported"
 
 
 def child(name: str, *given: str, module: str = "cases", **options: Any) -> dict[str, Any]:
-    """One case in a process of its own."""
+    """Run one case in its own process, and return its JSON object."""
     arguments = [name, *given, *(f"--{key}={value}" for key, value in options.items())]
     done = subprocess.run(
         [sys.executable, "-m", f"benchmarks.{module}", *arguments], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        sys.exit(f"the case {name} failed:\n{done.stderr}")
+        sys.exit(f"Case {name} failed:\n{done.stderr}")
     return dict(json.loads(done.stdout))
 
 
 def adult_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
-    """Mondrian on the clean Adult rows."""
+    """Measure Mondrian on the Adult rows without missing values."""
     csv = folder / "adult.csv"
     cases.adult_rows().to_csv(csv, index=False)
     for k, ncp in ((10, 6.1), (100, 20.5)):
@@ -73,7 +73,7 @@ def adult_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
 
 
 def million_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
-    """One million rows."""
+    """Measure Mondrian and the check on one million rows."""
     for cut, bound in (("median", 1.0), ("gain", 2.5)):
         found = child("million", cut=cut)
         note = f"{found['rows']:,} rows; encoding {found['encode']:.2f} s, CPU {found['cpu']:.2f} s"
@@ -82,7 +82,7 @@ def million_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
 
 
 def check_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
-    """The check of one million rows beside pycanon, which must find the same."""
+    """Measure the check of one million rows against pycanon, and compare the results."""
     found = child("check", out=folder)
     names = [name for name in cases.QUASI if name != "occupation"]
     table = f"{found['rows']:,} rows, {found['groups']:,} groups"
@@ -93,10 +93,10 @@ def check_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
         if not (quick and (case, kind) == ("pycanon-klt", "codes"))
     }
     for (case, kind), peer in peers.items():
-        # of integers pycanon takes the ordered distance, so t is compared on texts alone
+        # pycanon uses the ordered distance for integers, so t is compared on text only
         for letter in "k" if case == "pycanon-k" else "kl" if kind == "codes" else "klt":
             if peer and abs(peer[f"{letter}_found"] - found[letter]) > 1e-6:
-                print(f"{case} on {kind}: finds {letter} = {peer[f'{letter}_found']}, we find {found[letter]}")
+                print(f"{case} on {kind}: pycanon has {letter} = {peer[f'{letter}_found']}, Shoal has {found[letter]}")
 
     def line(what: str, figure: str, case: str, kind: str, times: float | None, note: str) -> Line:
         peer = peers.get((case, kind))
@@ -104,19 +104,21 @@ def check_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
         bound = beside / times if beside and times else None
         return Line(f"check {what}, 1M rows", found[figure] / unit, "yd", bound, "pycanon", beside, note)
 
-    yield line("k, from text", "k_text", "pycanon-k", "text", None, f"{table}; ours with the fingerprint")
-    yield line("k, from integers", "k_coded", "pycanon-k", "codes", None, "no text is encoded; ours counts")
+    yield line("k, from text", "k_text", "pycanon-k", "text", None, f"{table}; Shoal includes the fingerprint")
+    yield line("k, from integers", "k_coded", "pycanon-k", "codes", None, "without encoding text; Shoal counts groups")
     yield line(
         "k, l, t, from text", "all_text", "pycanon-klt", "text", 10, "bound: 10 times faster than the three calls"
     )
-    yield line("k, l, t, codes made", "all_coded", "pycanon-klt", "codes", 50, "bound: 50 times faster")
+    yield line("k, l, t, encoded", "all_coded", "pycanon-klt", "codes", 50, "bound: 50 times faster")
 
 
 def specialization_lines(unit: float, folder: Path) -> Iterator[Line]:
-    """Top-down specialization of one million rows, after the codes are made."""
+    """Measure top-down specialization of one million encoded rows."""
     found = child("specialization", out=folder)
     read, whole = found["read"] / unit, found["all"] / unit
-    note = f"{found['rows']:,} rows, {found['steps']} steps, {found['groups']} groups; bound: pandas reads the CSV file"
+    note = (
+        f"{found['rows']:,} rows, {found['steps']} steps, {found['groups']} groups; bound: pandas reading the CSV file"
+    )
     yield Line("blow-up 1M, tds, 14 attributes, k=50: time", whole, "yd", read, "pandas read_csv", read, note)
     growth = found["all"] / found["small"] / (found["rows"] / found["few"])
     yield Line("tds: growth from 181k rows, over linear", growth, "x", 1.0)
@@ -126,7 +128,7 @@ def specialization_lines(unit: float, folder: Path) -> Iterator[Line]:
 
 
 def clustering_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
-    """Clusters, after the codes are made: exact, in parts, polished, and on a few rows beside the peers."""
+    """Measure clustering of encoded rows: exact, in parts, with local search, and on a few rows against the peers."""
     for scale in (1, 4) if quick else (1, 4, 10, 33):
         found = child("clustering", case="exact", rows=scale)
         size = f"{found['rows'] / 1e3:,.0f}k rows" if found["rows"] < 900_000 else "1M rows"
@@ -140,8 +142,8 @@ def clustering_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
     if quick:
         found = child("clustering", case="parts", rows=33)
         yield Line("kmember, k=10, 1M rows, part=10000: time", found["part_wall"] / unit, "yd")
-    found = child("clustering", case="polish")
-    yield Line("kmember, k=10, improve: Total-IL that is left", 1 - found["gain"], "x", 0.88)
+    found = child("clustering", case="improve")
+    yield Line("kmember, k=10, improve: remaining Total-IL", 1 - found["gain"], "x", 0.88)
     yield Line("kmember, k=10, improve: time", found["wall"] / unit, "yd")
     found = child("clustering", case="microaggregation")
     note = f"{found['rows']:,} rows, {found['groups']} groups; CPU {found['cpu']:.2f} s"
@@ -151,20 +153,16 @@ def clustering_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
     seconds, loss = (peer["search_wall"] / unit, peer["ncp"]) if peer else (None, None)
     for name in ("kmember", "knn", "mdav"):
         yield Line(f"3,000 rows, k=10, {name}: time", found[name] / unit, "yd", None, "anonypyx MDAV", seconds)
-        why = (
-            "mdav seeks small squared distances, not certainty; the peer numbers its categories"
-            if name == "mdav"
-            else ""
-        )
+        why = "mdav minimizes squared distances, not NCP; the peer numbers its categories" if name == "mdav" else ""
         yield Line(f"3,000 rows, k=10, {name}: tight NCP", found[f"{name}_ncp"], "%", None, "anonypyx MDAV", loss, why)
 
 
 def hospital_lines(unit: float, rows: int) -> Iterator[Line]:
-    """Ten million hospital rows from Parquet."""
+    """Measure Mondrian on ten million hospital rows from Parquet."""
     found = child("hospital", rows=rows)
     size = f"hospital {rows // 1_000_000}M"
     note = f"{found['cells']:,} distinct combinations; pyarrow reads dictionaries, without grouping"
-    yield Line(f"{size}: making the codes", found["encode"] / unit, "yd", None, "", None, note)
+    yield Line(f"{size}: encoding", found["encode"] / unit, "yd", None, "", None, note)
     yield Line(f"{size}: pyarrow reads as dictionaries", found["pyarrow"] / unit, "yd")
     scale = rows / 10_000_000
     for cut, bound in (("median", 10.0), ("gain", 25.0)):
@@ -174,12 +172,12 @@ def hospital_lines(unit: float, rows: int) -> Iterator[Line]:
 
 
 def scale_lines(sizes: tuple[int, ...]) -> Iterator[Line]:
-    """Hospital files of ten million and more: from Parquet to a checked release in Parquet, DuckDB held to 4 GB in all."""
+    """Measure releases of large hospital files, from Parquet to a checked release in Parquet, with 4 GB of memory."""
     folder = str(Path(tempfile.gettempdir()) / "shoal-bench-scale")
     few, base = 1_000_000, dict[str, float]()
     for rows in sizes:
         size = f"hospital {rows // 1_000_000}M"
-        runs = 1 if rows > 10_000_000 else 2  # the fastest, of DuckDB alone as of ours
+        runs = 1 if rows > 10_000_000 else 2  # the fastest run counts, for DuckDB alone and for Shoal
         alone = child(folder, str(rows), module="scale", method="duckdb", runs=runs)
         note = f"groups in {alone['group']:.1f} s, copies in {alone['copy']:.1f} s"
         yield Line(f"{size}: DuckDB reads, groups, copies", alone["wall"], "s", note=note)
@@ -197,8 +195,8 @@ def scale_lines(sizes: tuple[int, ...]) -> Iterator[Line]:
                 yield Line(f"{method}: growth from 1M to {rows // 1_000_000}M, over linear", growth, "x", 1.0)
 
 
-def shown(line: Line, unit: float) -> str:
-    """One line of the table as text."""
+def format_line(line: Line, unit: float) -> str:
+    """Return one line of the table as text."""
     seconds = f"{line.figure * unit:9.3f} s" if line.unit == "yd" else " " * 11
     bound = f"{line.bound:.3g}" if line.bound is not None else "-"
     peer = f"{line.peer} {line.peer_figure:.3g} ({line.peer_figure / line.figure:.1f}x)" if line.peer_figure else "-"
@@ -206,10 +204,10 @@ def shown(line: Line, unit: float) -> str:
 
 
 def main() -> None:
-    """Print the table."""
+    """Run all cases and print the table."""
     quick = "quick" in sys.argv[1:]
     unit = yardstick()
-    print(f"one yardstick (yd) is {unit:.3f} s in this run: a stable NumPy sort of 10M random int64\n")
+    print(f"One yardstick (yd) is {unit:.3f} s in this run: a stable NumPy sort of 10M random int64.\n")
     print(
         f"{'what':42} {'figure':>8} {'unit':8} {'seconds':>11}  {'bound':>6}  {'peer (ratio)':28} {'verdict':22} note"
     )
@@ -223,7 +221,7 @@ def main() -> None:
             groups.append(specialization_lines(unit, folder))
             groups.append(clustering_lines(unit, folder, quick))
         except shoal.ShoalError as error:
-            print(f"the lines of UCI Adult are left out: {error}")
+            print(f"The lines of UCI Adult are skipped: {error}")
         if not quick:
             groups.append(hospital_lines(unit, 10_000_000))
         sizes = (1_000_000,) if quick else (1_000_000, 10_000_000)
@@ -231,8 +229,8 @@ def main() -> None:
         for group in groups:
             for line in group:
                 lost += "LOST" in line.verdict()
-                print(shown(line, unit), flush=True)
-    print(f"\n{lost} lines lost" if lost else "\nevery line met or first")
+                print(format_line(line, unit), flush=True)
+    print(f"\n{lost} lines lost." if lost else "\nEvery line meets its bound and beats its peer.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Larger tables that still look like the original: the blow-up of the specialization paper, section 6.3."""
+"""Larger tables that resemble the original: the blow-up of the specialization paper, section 6.3."""
 
 from collections.abc import Mapping
 
@@ -9,17 +9,16 @@ Column = npt.NDArray[np.generic]
 
 
 def blow_up(columns: Mapping[str, Column], scale: int, seed: int) -> dict[str, Column]:
-    """The records and, after them, `scale - 1` variations of each.
+    """Return the records, followed by `scale - 1` variations of each.
 
-    For each variation q is drawn uniformly from 1 to the number of attributes; q attributes chosen at random
-    get values drawn uniformly from the attribute's domain, which is its distinct values here. A drawn value
-    may be the old one.
+    For each variation q is drawn uniformly from 1 to the number of attributes. Then q random attributes get
+    values drawn uniformly from the attribute's distinct values. A drawn value may equal the old value.
 
     Parameters
     ----------
-    columns: arrays of one length, of integer codes or of objects that can be sorted. A column that must not
-        vary (the class) is left out, and repeated by `np.tile(column, scale)`: the order is the same.
-    scale: how many times as many records come out, at least 1.
+    columns: arrays of one length, of integer codes or of sortable objects. Do not pass a column that must not
+        vary (the class); repeat it by `np.tile(column, scale)`, which has the same order.
+    scale: the number of records as a multiple of the original, at least 1.
     seed: the same seed gives the same table.
 
     Examples
@@ -30,16 +29,16 @@ def blow_up(columns: Mapping[str, Column], scale: int, seed: int) -> dict[str, C
     {'age': 12, 'sex': 12}
     """
     if scale < 1:
-        raise ValueError(f"scale must be at least 1, not {scale}")
+        raise ValueError(f"scale must be at least 1, not {scale}.")
     if not columns:
         return {}
     rng = np.random.default_rng(seed)
     count = len(columns)
     varied = len(next(iter(columns.values()))) * (scale - 1)
-    wanted = rng.integers(1, count, size=varied, endpoint=True)  # attributes yet to choose: q at first
+    wanted = rng.integers(1, count, size=varied, endpoint=True)  # number of attributes still to choose, q at first
     grown: dict[str, Column] = {}
     for place, (name, column) in enumerate(columns.items()):
-        # Chosen with probability wanted / attributes left, each set of q attributes is equally likely.
+        # With the probability wanted / remaining attributes, every set of q attributes is equally likely.
         chosen = np.flatnonzero(rng.integers(count - place, size=varied) < wanted)
         wanted[chosen] -= 1
         domain = np.unique(column)

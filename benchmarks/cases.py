@@ -1,4 +1,4 @@
-"""Shoal's own cases, each run in a process of its own: `python -m benchmarks.cases NAME` prints one JSON object."""
+"""The cases of Shoal, each run in its own process: `python -m benchmarks.cases NAME` prints one JSON object."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ NUMBERS = ("age", "education-num")
 
 
 def adult_policy(k: int) -> shoal.Policy:
-    """The eight attributes of the k-member paper, without taxonomies."""
+    """Return the policy with the eight attributes of the k-member paper, without taxonomies."""
     return shoal.Policy(
         quasi={name: "numeric" if name in NUMBERS else "categorical" for name in QUASI}, require=[shoal.KAnonymity(k)]
     )
 
 
 def adult_rows() -> pd.DataFrame:
-    """The 30,162 clean rows of the training part."""
+    """Return the 30,162 training rows without missing values."""
     return shoal.datasets.adult("train", drop_missing=True, kind="pandas")
 
 
-def million() -> pd.DataFrame:
-    """The blow-up of the specialization paper, section 6.3: 994,884 rows."""
+def million_rows() -> pd.DataFrame:
+    """Return the blow-up of the specialization paper, section 6.3: 994,884 rows."""
     whole = shoal.datasets.adult("all", drop_missing=True, kind="pandas")
     return pd.DataFrame(blow_up({name: whole[name].to_numpy() for name in QUASI}, 22, 0))
 
 
 def peak_mb() -> float:
-    """The most memory this process has held."""
+    """Return the peak memory of this process in MB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) / 1e3
-    raise RuntimeError("no VmHWM")
+    raise RuntimeError("/proc/self/status has no line VmHWM.")
 
 
-def forget_peak() -> None:
-    """Let `peak_mb` begin anew."""
+def reset_peak() -> None:
+    """Reset the peak of `peak_mb`."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def timed(work: Callable[[], Any], runs: int = 1) -> tuple[Any, float, float]:
-    """The result, and the wall and CPU seconds of the fastest run."""
+def measure_time(work: Callable[[], Any], runs: int = 1) -> tuple[Any, float, float]:
+    """Return the result, and the wall and CPU seconds of the fastest run."""
     best = (float("inf"), float("inf"))
     result = None
     for _ in range(runs):
@@ -67,15 +67,16 @@ def timed(work: Callable[[], Any], runs: int = 1) -> tuple[Any, float, float]:
     return result, *best
 
 
-def decided(codes: Codes, policy: shoal.Policy, cut: str, runs: int) -> tuple[Any, float, float]:
-    """Mondrian after the codes are made."""
+def time_mondrian(codes: Codes, policy: shoal.Policy, cut: str, runs: int) -> tuple[Any, float, float]:
+    """Run Mondrian on encoded rows, and return the grouping and its times."""
     method = shoal.tables.Mondrian(policy, cut=cut)
-    return timed(lambda: method.decide(codes, rng=np.random.default_rng(0), progress=lambda *_: None), runs)
+    return measure_time(lambda: method.decide(codes, rng=np.random.default_rng(0), progress=lambda *_: None), runs)
 
 
 def tight_ncp(frame: pd.DataFrame, group: np.ndarray) -> float:
-    """Percent, mean over records and attributes: numeric (max - min)/range, categorical 0 for one value, else
-    distinct values/domain.
+    """Return the NCP in percent, mean over records and attributes.
+
+    A number loses (max - min) / range, a category 0 for one value, else distinct values / domain.
     """
     losses = []
     for name in QUASI:
@@ -89,19 +90,19 @@ def tight_ncp(frame: pd.DataFrame, group: np.ndarray) -> float:
     return 100 * float(np.mean(losses))
 
 
-def warm() -> None:
-    """Compile, so that no case pays for it."""
+def compile_kernels() -> None:
+    """Compile the kernels before any time is measured."""
     for cut in ("median", "gain"):
         shoal.anonymize(shoal.datasets.hospital(500), shoal.datasets.hospital_policy(10), cut=cut, seed=1)
 
 
 def mondrian_adult(k: int, cut: str) -> dict[str, float]:
-    """30,162 rows of Adult."""
-    warm()
+    """Run Mondrian on 30,162 rows of Adult."""
+    compile_kernels()
     frame, policy = adult_rows(), adult_policy(k)
-    (codes, _), encoding, _ = timed(lambda: encode_and_count(open_data(frame), policy))
-    decision, wall, cpu = decided(codes, policy, cut, runs=5)
-    group = decision.placement.group[codes.counts.row]
+    (codes, _), encoding, _ = measure_time(lambda: encode_and_count(open_data(frame), policy))
+    grouping, wall, cpu = time_mondrian(codes, policy, cut, runs=5)
+    group = grouping.placement.group[codes.counts.row]
     sizes = np.bincount(group)
     return {
         "wall": wall,
@@ -114,16 +115,16 @@ def mondrian_adult(k: int, cut: str) -> dict[str, float]:
 
 
 def mondrian_million(cut: str) -> dict[str, float]:
-    """994,884 rows of the blow-up, k = 10."""
-    warm()
-    frame, policy = million(), adult_policy(10)
-    (codes, _), encoding, _ = timed(lambda: encode_and_count(open_data(frame), policy))
-    _, wall, cpu = decided(codes, policy, cut, runs=3)
+    """Run Mondrian on 994,884 rows of the blow-up, k = 10."""
+    compile_kernels()
+    frame, policy = million_rows(), adult_policy(10)
+    (codes, _), encoding, _ = measure_time(lambda: encode_and_count(open_data(frame), policy))
+    _, wall, cpu = time_mondrian(codes, policy, cut, runs=3)
     return {"wall": wall, "cpu": cpu, "encode": encoding, "rows": len(frame)}
 
 
 def hospital_file(rows: int) -> Path:
-    """The hospital as a Parquet file, made once."""
+    """Return the Parquet file of the hospital table, created on the first call."""
     path = Path(tempfile.gettempdir()) / f"shoal-bench-hospital-{rows}.parquet"
     if not path.exists():
         part = path.with_suffix(".part")
@@ -132,8 +133,8 @@ def hospital_file(rows: int) -> Path:
     return path
 
 
-def pyarrow_codes(path: Path, columns: list[str]) -> None:
-    """What pyarrow alone needs to read the columns as dictionaries and to unify these."""
+def read_dictionaries(path: Path, columns: list[str]) -> None:
+    """Read the columns as unified dictionaries with pyarrow alone."""
     texts = [f.name for f in pq.read_schema(path) if pa.types.is_string(f.type) and f.name in columns]
     table = pq.read_table(path, columns=columns, read_dictionary=texts)
     for column in table.columns:
@@ -141,26 +142,26 @@ def pyarrow_codes(path: Path, columns: list[str]) -> None:
 
 
 def mondrian_hospital(rows: int) -> dict[str, float]:
-    """The hospital from Parquet, k = 10: making the codes beside pyarrow, both cuts, memory beside the codes."""
-    warm()
+    """Run Mondrian on the hospital table from Parquet, k = 10: encoding against pyarrow, both cuts, memory against codes."""
+    compile_kernels()
     path, policy = hospital_file(rows), shoal.datasets.hospital_policy(10)
-    _, bare, _ = timed(lambda: pyarrow_codes(path, list(policy.quasi)), runs=2)
-    (codes, _), encoding, _ = timed(lambda: encode_and_count(open_data(path), policy))
+    _, bare, _ = measure_time(lambda: read_dictionaries(path, list(policy.quasi)), runs=2)
+    (codes, _), encoding, _ = measure_time(lambda: encode_and_count(open_data(path), policy))
     found: dict[str, float] = {"pyarrow": bare, "encode": encoding, "rows": rows, "cells": len(codes.quasi)}
     for cut in ("median", "gain"):
-        forget_peak()
+        reset_peak()
         before = peak_mb()
-        _, found[f"{cut}_wall"], found[f"{cut}_cpu"] = decided(codes, policy, cut, runs=1)
+        _, found[f"{cut}_wall"], found[f"{cut}_cpu"] = time_mondrian(codes, policy, cut, runs=1)
         found[f"{cut}_memory"] = 1 + (peak_mb() - before) * 1e6 / codes.quasi.nbytes
     return found
 
 
 def check_million(out: Path) -> dict[str, float]:
-    """A released table of 994,884 rows: k alone and k, l and t together; from text, and after the codes are made.
+    """Check a released table of 994,884 rows: k alone and k, l and t together, from text and from codes.
 
-    Leaves ``text.csv`` and ``codes.csv`` in ``out`` for the peers, with the sensitive column ``occupation``.
+    Writes ``text.csv`` and ``codes.csv`` to ``out`` for the peers, with the sensitive column ``occupation``.
     """
-    frame = million()
+    frame = million_rows()
     names = [name for name in QUASI if name != "occupation"]
     quasi = {name: "numeric" if name in NUMBERS else "categorical" for name in names}
     size = shoal.KAnonymity(40)
@@ -168,12 +169,12 @@ def check_million(out: Path) -> dict[str, float]:
     table = shoal.anonymize(frame, policy, write="set", seed=1).frame
     together = size & shoal.LDiversity(2, of="occupation") & shoal.TCloseness(1, of="occupation")
     both = shoal.Policy(quasi=quasi, sensitive="occupation", require=together)
-    certificate, all_text, _ = timed(lambda: shoal.check(table, both), runs=3)
-    _, k_text, _ = timed(lambda: shoal.check(table, policy), runs=3)
+    certificate, all_text, _ = measure_time(lambda: shoal.check(table, both), runs=3)
+    _, k_text, _ = measure_time(lambda: shoal.check(table, policy), runs=3)
     codes = pd.DataFrame({name: pd.factorize(table[name])[0] for name in (*names, "occupation")})
     number = shoal.Policy(quasi=dict.fromkeys(names, "numeric"), sensitive="occupation", require=together)
-    (made, _), counting, _ = timed(lambda: encode_and_count(open_data(codes), number), runs=3)
-    _, all_coded, _ = timed(lambda: [r.test(made.table) for r in both.require], runs=3)
+    (encoded, _), counting, _ = measure_time(lambda: encode_and_count(open_data(codes), number), runs=3)
+    _, all_coded, _ = measure_time(lambda: [r.test(encoded.raw_groups) for r in both.require], runs=3)
     table.assign(income="").to_csv(out / "text.csv", index=False)
     codes.assign(income=0).to_csv(out / "codes.csv", index=False)
     reached = {f.requirement: f.reached for f in certificate.findings}
@@ -191,7 +192,7 @@ def check_million(out: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    """Run one case by name."""
+    """Run one case by name, and print its JSON object."""
     parser = argparse.ArgumentParser()
     parser.add_argument("name", choices=["adult", "million", "hospital", "check", "specialization", "clustering"])
     parser.add_argument("--case", default="exact")
@@ -199,19 +200,19 @@ def main() -> None:
     parser.add_argument("--cut", default="gain")
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--out", type=Path, default=Path())
-    given = parser.parse_args()
-    if given.name == "adult":
-        found = mondrian_adult(given.k, given.cut)
-    elif given.name == "million":
-        found = mondrian_million(given.cut)
-    elif given.name == "hospital":
-        found = mondrian_hospital(given.rows)
-    elif given.name == "specialization":
-        found = import_module("benchmarks.specialization").specialization(given.out)
-    elif given.name == "clustering":
-        found = import_module("benchmarks.clustering").clustering(given.case, given.rows, given.out)
+    options = parser.parse_args()
+    if options.name == "adult":
+        found = mondrian_adult(options.k, options.cut)
+    elif options.name == "million":
+        found = mondrian_million(options.cut)
+    elif options.name == "hospital":
+        found = mondrian_hospital(options.rows)
+    elif options.name == "specialization":
+        found = import_module("benchmarks.specialization").specialization(options.out)
+    elif options.name == "clustering":
+        found = import_module("benchmarks.clustering").clustering(options.case, options.rows, options.out)
     else:
-        found = check_million(given.out)
+        found = check_million(options.out)
     print(json.dumps(found))
 
 

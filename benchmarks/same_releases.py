@@ -19,7 +19,7 @@ from typing import Any
 import shoal
 
 SEED = 0x1CEB00DA_5EA5_0123456789ABCDEF
-WAYS: list[tuple[str, dict[str, Any]]] = [
+RUNS: list[tuple[str, dict[str, Any]]] = [
     ("mondrian", {}),
     ("mondrian", {"cut": "median"}),
     ("mondrian", {"cut": "target"}),
@@ -86,7 +86,7 @@ def adult_tree() -> tuple[Any, shoal.Policy]:
 
 
 TABLES = {"adult": adult, "adult_tree": adult_tree, "hospital": hospital}
-ENGINES = {"memory": WAYS, "duckdb": [("mondrian", {}), ("tds", {}), ("kmember", {}), ("condensation", {})]}
+ENGINES = {"memory": RUNS, "duckdb": [("mondrian", {}), ("tds", {}), ("kmember", {}), ("condensation", {})]}
 
 
 def runs() -> Iterator[tuple[str, Any, shoal.Policy, str, dict[str, Any]]]:
@@ -95,8 +95,8 @@ def runs() -> Iterator[tuple[str, Any, shoal.Policy, str, dict[str, Any]]]:
         frame, policy = table()
         for engine, chosen in ENGINES.items():
             for method, parameters in TREES if name == "adult_tree" else chosen:
-                asked = "-".join(f"{k}={v}" for k, v in parameters.items())
-                yield f"{name}-{engine}-{method}-{asked}", frame, policy, method, {"engine": engine, **parameters}
+                options = "-".join(f"{k}={v}" for k, v in parameters.items())
+                yield f"{name}-{engine}-{method}-{options}", frame, policy, method, {"engine": engine, **parameters}
         whole = policy.model_copy(update={"require": [shoal.KAnonymity(10)]})
         yield f"{name}-parts-mondrian", frame, whole, "mondrian", PARTS
         yield f"{name}-parts-tds", frame, whole, "tds", PARTS
@@ -148,7 +148,7 @@ def release_all(folder: Path) -> dict[str, Any]:
 
 
 def later_releases(folder: Path, out: Path) -> dict[str, Any]:
-    """Release other records by the recodings in a folder of releases, and the same records again by their secrets."""
+    """Release other records by the saved recodings, and the same records again by their secret seeds."""
     states: dict[str, Any] = {}
     census = shoal.datasets.adult(kind="pandas").iloc[12_000:15_000]
     later = {

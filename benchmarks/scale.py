@@ -1,7 +1,7 @@
-"""Tables larger than memory: from Parquet to a checked release in Parquet, beside what DuckDB alone needs for the file.
+"""Tables larger than memory: the time from Parquet to a checked release in Parquet, against DuckDB alone.
 
-`python -m benchmarks.scale FOLDER ROWS` makes a hospital of so many patients in FOLDER, some millions to a file, and releases
-it with a method and a memory limit: ``--method tds --memory 4GB``.
+`python -m benchmarks.scale FOLDER ROWS` writes a hospital table of this many patients to FOLDER, in several files, and
+releases it with a method and a memory limit: ``--method tds --memory 4GB``.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import duckdb
 import pyarrow.parquet as pq
 
 import shoal
-from benchmarks.cases import forget_peak, peak_mb
+from benchmarks.cases import peak_mb, reset_peak
 from shoal.datasets import hospital, hospital_policy
 
-FILE = 5_000_000  # patients to a file
+FILE = 5_000_000  # patients per file
 
 
 def hospital_folder(folder: Path, rows: int) -> Path:
-    """Made-up patients in files of five million, drawn one file after another; at most 2 GB for 100M."""
+    """Return the folder of the synthetic patients, five million per file; the first call writes it (about 2 GB for 100M)."""
     target = folder / f"hospital-{rows}"
     if target.is_dir():
         return target
@@ -36,8 +36,8 @@ def hospital_folder(folder: Path, rows: int) -> Path:
     return work.rename(target)
 
 
-def alone(table: Path, memory: str) -> dict[str, float]:
-    """What DuckDB needs to read the files, to group them by the quasi-identifiers, and to copy them."""
+def time_duckdb(table: Path, memory: str) -> dict[str, float]:
+    """Measure DuckDB alone: reading the files, grouping them by the quasi-identifiers, and copying them."""
     quasi = ", ".join(hospital_policy().quasi)
     with tempfile.TemporaryDirectory(dir=table.parent) as folder:
         connection = duckdb.connect(config={"memory_limit": memory, "temp_directory": f"{folder}/spill"})
@@ -51,22 +51,22 @@ def alone(table: Path, memory: str) -> dict[str, float]:
     return {"group": grouped - begin, "copy": copied - grouped, "wall": copied - begin}
 
 
-def released(table: Path, method: str, memory: str, **limits: int) -> dict[str, float]:
-    """A checked release of the files, saved beside them and removed again; seconds, and the most memory held, in MB."""
+def time_release(table: Path, method: str, memory: str, **limits: int) -> dict[str, float]:
+    """Measure a checked release of the files, which is saved and removed again: seconds, and the peak memory in MB."""
     out = table.parent / f"{table.name}-{method}"
-    forget_peak()
+    reset_peak()
     wall, cpu = time.perf_counter(), time.process_time()
     release = shoal.anonymize(
         table, hospital_policy(), method=method, memory=memory, temp=table.parent, engine="duckdb", seed=1, **limits
     )
-    decided = time.perf_counter()
+    finished = time.perf_counter()
     release.save(out, overwrite=True)
     saved = time.perf_counter()
     shutil.rmtree(out)
     shutil.rmtree(f"{out}.owner")
     return {
         "wall": saved - wall,
-        "release": decided - wall,
+        "release": finished - wall,
         "cpu": time.process_time() - cpu,
         "peak": peak_mb(),
         "rows": release.certificate.records,
@@ -77,19 +77,20 @@ def released(table: Path, method: str, memory: str, **limits: int) -> dict[str, 
 
 
 def main() -> None:
-    """One release, or DuckDB alone; prints one JSON object."""
+    """Measure one release, or DuckDB alone, and print one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("rows", type=int)
     parser.add_argument("--method", default="tds", help="a method, or duckdb for DuckDB alone")
     parser.add_argument("--memory", default="4GB")
-    parser.add_argument("--runs", type=int, default=1, help="the fastest of so many is printed")
-    given = parser.parse_args()
-    table = hospital_folder(given.folder, given.rows)
+    parser.add_argument("--runs", type=int, default=1, help="number of runs; the fastest is printed")
+    options = parser.parse_args()
+    table = hospital_folder(options.folder, options.rows)
     runs = []
-    for _ in range(given.runs):
-        duck = given.method == "duckdb"
-        runs.append(alone(table, given.memory) if duck else released(table, given.method, given.memory))
+    for _ in range(options.runs):
+        is_duckdb = options.method == "duckdb"
+        memory = options.memory
+        runs.append(time_duckdb(table, memory) if is_duckdb else time_release(table, options.method, memory))
     print(json.dumps(min(runs, key=lambda found: found["wall"])))
 
 

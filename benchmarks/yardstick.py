@@ -1,4 +1,4 @@
-"""A measure of the machine, so that times from two machines can be compared."""
+"""A unit of time that makes times from two machines comparable."""
 
 import statistics
 import time
@@ -10,7 +10,7 @@ RUNS = 3
 
 
 def yardstick() -> float:
-    """CPU seconds of a stable NumPy sort of ten million random 64-bit integers: the median of three runs."""
+    """Return the CPU seconds of a stable NumPy sort of ten million random 64-bit integers: the median of three runs."""
     numbers = np.random.default_rng(0).integers(np.iinfo(np.int64).max, size=ROWS)
     return statistics.median(_seconds(numbers) for _ in range(RUNS))
 

@@ -1,1 +1,1 @@
-"""The experiments of the papers that the methods come from, run again: `make papers` writes the pages of docs/papers."""
+"""The experiments of the papers behind the methods: `make papers` runs them and writes the pages of docs/papers."""

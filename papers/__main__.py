@@ -1,6 +1,6 @@
-"""`make papers`: the experiments of the papers on UCI Adult; the pages of docs/papers and their pictures are written anew.
+"""`make papers`: run the experiments of the papers on UCI Adult, and update the pages and plots of docs/papers.
 
-`make papers ARGS=tds` runs those of one paper. Seeds are fixed, so a second run changes nothing but times.
+`make papers ARGS=tds` runs the experiments of one paper. Seeds are fixed, so a second run changes only times.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs" / "papers"
 
 
 def main() -> None:
-    """Run those that were asked for, or all."""
-    asked = sys.argv[1:] or list(PAPERS)
-    if unknown := [name for name in asked if name not in PAPERS]:
-        sys.exit(f"no paper is called {unknown[0]!r}; there are {', '.join(PAPERS)}")
+    """Run the papers named on the command line, or all."""
+    names = sys.argv[1:] or list(PAPERS)
+    if unknown := [name for name in names if name not in PAPERS]:
+        sys.exit(f"There is no paper {unknown[0]!r}. Choose from {', '.join(PAPERS)}.")
     try:
-        for name in asked:
+        for name in names:
             PAPERS[name](FOLDER)
     except (shoal.DataError, shoal.EngineError) as error:
-        sys.exit(f"the experiments need UCI Adult: {error}")
+        sys.exit(f"The experiments need UCI Adult: {error}")
 
 
 if __name__ == "__main__":

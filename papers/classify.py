@@ -1,8 +1,8 @@
-"""How well the class can be told from a table, raw or released: the error of a pruned decision tree and of naive Bayes.
+"""The classification error on a raw or released table, of a pruned decision tree and of naive Bayes.
 
-Both see raw and released tables in one way. A number is a number, an interval is its lower end, a column that is ``*``
-throughout is constant; a category is what is published for it, at whatever level of its tree. Everything that is learned,
-be it a tree, how much it is pruned or where numbers are cut, is learned from the training rows.
+Both classifiers read raw and released tables in the same way. An interval is its lower end, a column that is ``*`` throughout
+is constant, a category is its published label at any level of its taxonomy. The tree, its pruning and the cuts of numbers are
+learned from the training rows alone.
 """
 
 from __future__ import annotations
@@ -27,33 +27,37 @@ CUTS = ("quartiles", "deciles", "informative")
 
 
 def tree_error(table: pd.DataFrame, truth: Bools, train: int) -> float:
-    """Percent of the rows behind the first ``train`` that a pruned tree gets wrong which was grown on those.
+    """Return the error in percent of a pruned tree, trained on the first ``train`` rows, on the rows after them.
 
-    Splits by entropy, at least two records to a leaf as C4.5 has it, a column of 0 and 1 for each label of a category.
-    The tree is pruned by cost and complexity; the price of a leaf is the one with the least error in a cross-validation
-    of the training rows, of equals the highest.
+    Splits use entropy, a leaf has at least two records as in C4.5, and each label of a category is a column of 0 and 1. The
+    tree is pruned by cost complexity, with the alpha of the lowest error in a cross-validation of the training rows; ties: the
+    highest alpha.
     """
     x, y = _columns(table), truth[:train]
     wrong = np.zeros(len(ALPHAS), np.int64)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     for some, others in folds.split(x[:train], y):
         grown = _tree(0.0).fit(x[some], y[some])
-        wrong += (pruned(grown, x[others], ALPHAS) != y[others][:, None]).sum(axis=0)
+        wrong += (predict_pruned(grown, x[others], ALPHAS) != y[others][:, None]).sum(axis=0)
     alpha = float(ALPHAS[::-1][np.argmin(wrong[::-1])])
-    said = _tree(alpha).fit(x[:train], y).predict(x[train:])
-    return 100 * float((said != truth[train:]).mean())
+    predicted = _tree(alpha).fit(x[:train], y).predict(x[train:])
+    return 100 * float((predicted != truth[train:]).mean())
 
 
 def bayes_error(table: pd.DataFrame, truth: Bools, train: int, cuts: str = "quartiles") -> float:
-    """The same for naive Bayes on categories, with Laplace's correction; numbers are cut into categories first.
+    """Return the error in percent of naive Bayes on categories, with Laplace's correction; numbers are cut into categories.
 
-    ``quartiles`` and ``deciles`` cut the training rows into equal parts, ``informative`` as Fayyad and Irani do.
+    ``quartiles`` and ``deciles`` cut the training rows into equal parts, ``informative`` cuts as Fayyad and Irani do.
     """
     parts = []
     for name in table:
         if name in NUMBERS:
             value = lower_ends(table[name])
-            at = informative(value[:train], truth[:train]) if cuts == "informative" else _quantiles(value[:train], cuts)
+            at = (
+                find_informative_cuts(value[:train], truth[:train])
+                if cuts == "informative"
+                else _quantiles(value[:train], cuts)
+            )
             parts.append(np.searchsorted(at, value, side="left"))
         else:
             parts.append(pd.factorize(table[name], sort=True)[0])
@@ -63,7 +67,7 @@ def bayes_error(table: pd.DataFrame, truth: Bools, train: int, cuts: str = "quar
 
 
 def lower_ends(column: pd.Series[Any]) -> Floats:
-    """Numbers as they are, intervals as their lower ends, ``*`` as 0.
+    """Return numbers unchanged, the lower ends of intervals, and 0 for ``*``.
 
     >>> lower_ends(pd.Series(["[13, 16]", "[1, 13)", "7", "*"])).tolist()
     [13.0, 1.0, 7.0, 0.0]
@@ -75,11 +79,11 @@ def lower_ends(column: pd.Series[Any]) -> Floats:
     return np.array(ends)[code]
 
 
-def pruned(tree: DecisionTreeClassifier, x: NDArray[Any], alphas: Floats) -> Bools:
-    """What a tree says of every row when it is pruned by each alpha: as sklearn prunes, without growing it again.
+def predict_pruned(tree: DecisionTreeClassifier, x: NDArray[Any], alphas: Floats) -> Bools:
+    """Return the predictions of a tree for every row and every alpha: pruned as in scikit-learn, without training it again.
 
-    A node ends the tree where it costs no more than what is below it: its impurity, weighted by its share of the records,
-    plus alpha, against the sum of the same over its leaves.
+    A node becomes a leaf if its cost is at most the summed cost of its leaves. The cost of a leaf is its impurity, weighted by
+    its share of the records, plus alpha.
     """
     t = tree.tree_
     own = (t.impurity * t.weighted_n_node_samples / t.weighted_n_node_samples[0])[:, None] + alphas
@@ -89,34 +93,34 @@ def pruned(tree: DecisionTreeClassifier, x: NDArray[Any], alphas: Floats) -> Boo
         below = cost[t.children_left[node]] + cost[t.children_right[node]]
         ends[node] = own[node] <= below
         cost[node] = np.minimum(own[node], below)
-    said = np.repeat(tree.classes_[t.value[:, 0].argmax(axis=1)][:, None], len(alphas), axis=1)
+    predicted = np.repeat(tree.classes_[t.value[:, 0].argmax(axis=1)][:, None], len(alphas), axis=1)
     for node in inner:
         for child in (t.children_left[node], t.children_right[node]):
-            said[child] = np.where(ends[node], said[node], said[child])
+            predicted[child] = np.where(ends[node], predicted[node], predicted[child])
             ends[child] |= ends[node]
-    return np.asarray(said[tree.apply(x)], bool)
+    return np.asarray(predicted[tree.apply(x)], bool)
 
 
-def informative(value: Floats, truth: Bools) -> Floats:
-    """Where numbers are cut so that the classes part, as long as that pays for its own description (Fayyad, Irani 1993).
+def find_informative_cuts(value: Floats, truth: Bools) -> Floats:
+    """Return the cuts of numbers by entropy and minimum description length (Fayyad, Irani 1993).
 
-    >>> informative(np.repeat([1.0, 2.0, 3.0], 20), np.repeat([False, False, True], 20)).tolist()
+    >>> find_informative_cuts(np.repeat([1.0, 2.0, 3.0], 20), np.repeat([False, False, True], 20)).tolist()
     [2.0]
     """
     values, place = np.unique(value, return_inverse=True)
     counts = np.zeros((len(values), 2))
     np.add.at(counts, (place, truth.astype(int)), 1)
-    found, open_parts = [], [(0, len(values))]
-    while open_parts:
-        lo, hi = open_parts.pop()
-        if (at := _cut(counts[lo:hi])) is not None:
-            found.append(values[lo + at])
-            open_parts += [(lo, lo + at + 1), (lo + at + 1, hi)]
-    return np.array(sorted(found))
+    cuts, parts = [], [(0, len(values))]
+    while parts:
+        lo, hi = parts.pop()
+        if (at := _find_cut(counts[lo:hi])) is not None:
+            cuts.append(values[lo + at])
+            parts += [(lo, lo + at + 1), (lo + at + 1, hi)]
+    return np.array(sorted(cuts))
 
 
-def _cut(counts: Floats) -> int | None:
-    """Behind which value to cut, or nowhere."""
+def _find_cut(counts: Floats) -> int | None:
+    """Return the last value before the best cut, or None."""
     if len(counts) < 2:
         return None
     whole = counts.sum(axis=0)
@@ -142,7 +146,7 @@ def _quantiles(value: Floats, cuts: str) -> Floats:
 
 
 def _columns(table: pd.DataFrame) -> NDArray[np.float32]:
-    """Numbers as a column each, categories as a column of 0 and 1 for each of their labels."""
+    """Return one column per number, and one column of 0 and 1 per label of a category."""
     parts = []
     for name in table:
         if name in NUMBERS:

@@ -1,4 +1,4 @@
-"""Releases of Adult as the clustering paper makes them (section 6.1), each made once, measured and timed."""
+"""Releases of Adult as in the clustering paper (section 6.1), each computed once, with measures and times."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ QUASI = ("age", "workclass", "education-num", "marital-status", "occupation", "r
 
 
 @dataclass(frozen=True)
-class Way:
-    """A method, its parameters, what it is to guarantee beside k-anonymity, and the order of the attributes."""
+class Setting:
+    """A method, its parameters, its requirements beside k-anonymity, and the order of the attributes."""
 
     method: str
-    how: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     more: tuple[Any, ...] = ()
     order: tuple[str, ...] = QUASI
 
-    def but(self, **how: Any) -> Way:
-        """The same with other parameters."""
-        return replace(self, how={**self.how, **how})
+    def replace(self, **parameters: Any) -> Setting:
+        """Return the same setting with other parameters."""
+        return replace(self, parameters={**self.parameters, **parameters})
 
 
-def asked(k: int, *more: Any, order: Sequence[str] = QUASI) -> shoal.Policy:
-    """The policy of section 6.1: eight attributes, the income as class and as sensitive attribute."""
+def build_policy(k: int, *more: Any, order: Sequence[str] = QUASI) -> shoal.Policy:
+    """Return the policy of section 6.1: eight attributes, the income as class and as sensitive attribute."""
     return shoal.Policy(
         quasi=adult.quasi(order),
         sensitive=adult.CLASS,
@@ -49,12 +49,12 @@ def asked(k: int, *more: Any, order: Sequence[str] = QUASI) -> shoal.Policy:
 
 @dataclass(frozen=True)
 class Run:
-    """What a release loses, the seconds that it took to decide and to improve, and CM as its clusters have it."""
+    """The measures of a release, the seconds of its search and of its local search, and its CM by clusters."""
 
     measures: Measures
     seconds: float
-    polish: float
-    mixed: int  # records that are not of the most frequent class of their own cluster
+    improve_seconds: float
+    minority: int  # records that are not of the most frequent class of their cluster
 
     def __getitem__(self, name: str) -> float:
         return self.seconds if name == "seconds" else self.measures[name]
@@ -62,51 +62,54 @@ class Run:
 
 @dataclass
 class Lab:
-    """A table, and what was run on it; a run is made once."""
+    """A table with the results of its runs; every run is computed once."""
 
     frame: pd.DataFrame
-    known: dict[str, Run] = field(default_factory=dict)
+    runs: dict[str, Run] = field(default_factory=dict)
 
-    def run(self, way: Way, k: int, *, seed: int | None = None, times: int = 1) -> Run:
-        """A whole release; decisions are timed after the codes are made, the best of so many times."""
-        key = repr((way, k, seed))
-        if key not in self.known:
-            self.known[key] = self._run(way, k, seed, times)
-        return self.known[key]
+    def run(self, setting: Setting, k: int, *, seed: int | None = None, times: int = 1) -> Run:
+        """Return the result of a release; its search time excludes encoding, and is the lowest of ``times`` runs."""
+        key = repr((setting, k, seed))
+        if key not in self.runs:
+            self.runs[key] = self._run(setting, k, seed, times)
+        return self.runs[key]
 
-    def loss(self, way: Way, k: int) -> float:
-        """Total-IL."""
-        return self.run(way, k)["il"]
+    def loss(self, setting: Setting, k: int) -> float:
+        """Return Total-IL."""
+        return self.run(setting, k)["il"]
 
-    def _run(self, way: Way, k: int, seed: int | None, times: int) -> Run:
-        method = make_method(find_method(way.method), asked(k, *way.more, order=way.order), way.how)
-        decide, spent, at, mixed = method.decide, list[float](), dict[str, float](), list[int]()
+    def _run(self, setting: Setting, k: int, seed: int | None, times: int) -> Run:
+        method = make_method(
+            find_method(setting.method), build_policy(k, *setting.more, order=setting.order), setting.parameters
+        )
+        decide, seconds, begun, minority = method.decide, list[float](), dict[str, float](), list[int]()
 
-        def timed(codes: Codes, **rest: Any) -> Grouping:
-            begun = time.perf_counter()
-            decision = decide(codes, **rest)
-            spent.append(time.perf_counter() - begun)
-            mixed.append(_mixed(codes, decision))
-            return decision
+        def time_decide(codes: Codes, **rest: Any) -> Grouping:
+            start = time.perf_counter()
+            grouping = decide(codes, **rest)
+            seconds.append(time.perf_counter() - start)
+            minority.append(_count_minority(codes, grouping))
+            return grouping
 
-        def tell(stage: str, done: int, total: int) -> None:
-            at.setdefault(stage, time.perf_counter())
+        def note_stage(stage: str, done: int, total: int) -> None:
+            begun.setdefault(stage, time.perf_counter())
 
-        vars(method)["decide"] = timed
-        release = method.release(self.frame, seed=seed, progress=tell)
+        vars(method)["decide"] = time_decide
+        release = method.release(self.frame, seed=seed, progress=note_stage)
         if times > 1:
             codes = encode_and_count(open_data(self.frame), method.policy, extra=method.extra_columns())[0]
             for _ in range(times - 1):
-                timed(codes, rng=np.random.default_rng(seed or 0), progress=tell)
-        return Run(release.measures, min(spent), at["writing"] - at.get("improving", at["writing"]), mixed[0])
+                time_decide(codes, rng=np.random.default_rng(seed or 0), progress=note_stage)
+        improve_seconds = begun["writing"] - begun.get("improving", begun["writing"])
+        return Run(release.measures, min(seconds), improve_seconds, minority[0])
 
 
-def _mixed(codes: Codes, decision: Grouping) -> int:
-    """The records that are not of the most frequent class of their cluster; 0 where the method does not look at the class."""
+def _count_minority(codes: Codes, grouping: Grouping) -> int:
+    """Count the records that are not of the most frequent class of their cluster; 0 if the method does not use the class."""
     names = [s.name for s in codes.sensitive]
     if adult.CLASS not in names:
         return 0
-    place, column = decision.placement, names.index(adult.CLASS)
-    counts = np.zeros((len(decision.lo), len(codes.sensitive[column].labels)), np.int64)
-    np.add.at(counts, (place.group, codes.counts.sensitive[place.cell, column]), place.count)
+    placement, column = grouping.placement, names.index(adult.CLASS)
+    counts = np.zeros((len(grouping.lo), len(codes.sensitive[column].labels)), np.int64)
+    np.add.at(counts, (placement.group, codes.counts.sensitive[placement.cell, column]), placement.count)
     return int((counts.sum(axis=1) - counts.max(axis=1)).sum())

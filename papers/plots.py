@@ -1,4 +1,4 @@
-"""Lines and dots as SVG, drawn by hand: the pages need no library for them, and a second run changes no byte."""
+"""Line and scatter plots as SVG, without a plotting library, so that a second run writes identical files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,22 @@ from math import log10
 
 WIDTH, HEIGHT = 760, 430
 LEFT, RIGHT, TOP, BOTTOM = 58, 128, 44, 54
-PAPER, INK, FAINT = "#fbfcfd", "#223344", "#d5dde3"  # a ground of its own: dark pages do not swallow it
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#8a5a9e", "#c2528b", "#3d9bd1", "#a97c00")  # told apart by most eyes
-LOWEST = HEIGHT - BOTTOM  # for the name of a line
+PAPER, INK, FAINT = "#fbfcfd", "#223344", "#d5dde3"  # a background, so that plots are readable on dark pages
+COLOURS = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#8a5a9e",
+    "#c2528b",
+    "#3d9bd1",
+    "#a97c00",
+)  # distinguishable with colour blindness
+LOWEST = HEIGHT - BOTTOM  # lowest position of the name of a line
 
 
 @dataclass(frozen=True)
 class Line:
-    """A series over the places of the x axis."""
+    """A series of values, one for each position of the x axis."""
 
     name: str
     values: Sequence[float]
@@ -27,7 +35,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Dots:
-    """Points of one kind."""
+    """Points of one group."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -45,9 +53,9 @@ def lines(
     step: int = 1,
     log: bool = False,
 ) -> str:
-    """Series over places that are spaced evenly, whatever they are; from ``ends`` the y axis has a line for each step.
+    """Plot series over evenly spaced positions; the y axis goes from ``ends[0]`` to ``ends[1]`` with a line for each step.
 
-    With ``log`` the ends are powers of ten, and so are the steps between them.
+    With ``log`` the ends are exponents of ten.
     """
     low, high = ends
 
@@ -79,7 +87,7 @@ def lines(
 
 
 def scatter(title: str, axes: tuple[str, str], groups: Sequence[Dots], ends: tuple[int, int]) -> str:
-    """Dots over two axes with the same ends, and the diagonal on which both are equal."""
+    """Plot dots over two axes with the same ends, and the diagonal of equal values."""
     low, high = ends
     side = HEIGHT - TOP - BOTTOM
 
@@ -125,7 +133,7 @@ def _text(x: float, y: float, words: str, anchor: str = "start", colour: str = I
 
 
 def _apart(heights: Sequence[float], least: float = 16) -> list[float]:
-    """Labels beside these heights, none on another, none below the picture."""
+    """Return positions of labels near these heights, without overlap, inside the plot."""
     order = sorted(range(len(heights)), key=heights.__getitem__)
     placed = list(heights)
     for above, this in pairwise(order):

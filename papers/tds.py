@@ -1,4 +1,4 @@
-"""Top-down specialization on Adult, as section 6 of its paper measures it: data quality, several identifiers, ten folds.
+"""Top-down specialization on Adult, as in section 6 of its paper: data quality, several attribute sets, ten folds.
 
 B. C. M. Fung, K. Wang, P. S. Yu: Top-down specialization for information and privacy preservation. ICDE 2005.
 """
@@ -32,90 +32,90 @@ GENETIC_KS = (10, 20, 50, 100, 200, 500)
 
 
 @dataclass
-class Judge:
-    """The errors of both classifiers on tables that are released together; a table is judged once."""
+class Classifiers:
+    """The errors of both classifiers on tables with the same records; every error is computed once."""
 
     truth: Bools
     train: int
-    known: dict[tuple[bytes, str], float] = field(default_factory=dict)
+    errors: dict[tuple[bytes, str], float] = field(default_factory=dict)
 
     def tree(self, table: pd.DataFrame) -> float:
-        """Percent wrong."""
-        key = (_print(table), "tree")
-        if key not in self.known:
-            self.known[key] = tree_error(table, self.truth, self.train)
-        return self.known[key]
+        """Return the error of the decision tree in percent."""
+        key = (_hash(table), "tree")
+        if key not in self.errors:
+            self.errors[key] = tree_error(table, self.truth, self.train)
+        return self.errors[key]
 
     def bayes(self, table: pd.DataFrame, cuts: str = CUTS[0]) -> float:
-        """Percent wrong."""
-        key = (_print(table), cuts)
-        if key not in self.known:
-            self.known[key] = bayes_error(table, self.truth, self.train, cuts)
-        return self.known[key]
+        """Return the error of naive Bayes in percent."""
+        key = (_hash(table), cuts)
+        if key not in self.errors:
+            self.errors[key] = bayes_error(table, self.truth, self.train, cuts)
+        return self.errors[key]
 
 
-def _print(table: pd.DataFrame) -> bytes:
+def _hash(table: pd.DataFrame) -> bytes:
     names = ",".join(table.columns).encode()
     return hashlib.sha256(names + pd.util.hash_pandas_object(table, index=False).to_numpy().tobytes()).digest()
 
 
 def make(folder: Path) -> None:
-    """Write the page of this paper anew, and its pictures beside it."""
+    """Update the page of this paper and its plots."""
     frame = adult.rows()
     truth = (frame[adult.CLASS] == adult.RICH).to_numpy()
-    judge = Judge(truth, adult.TRAIN)
+    classifiers = Classifiers(truth, adult.TRAIN)
     raw = frame[list(adult.NAMES)]
     parts: dict[str, str] = {"versions": f"Made with scikit-learn {sklearn.__version__}."}
-    for work in (_tops, _several):
+    for name, experiment in (("one attribute set", _run_tops), ("several attribute sets", _run_several)):
         begun = time.perf_counter()
-        parts |= work(raw, frame, judge, folder)
-        print(f"{work.__name__.strip('_')}: {time.perf_counter() - begun:.0f} s")
+        parts |= experiment(raw, frame, classifiers, folder)
+        print(f"{name}: {time.perf_counter() - begun:.0f} s")
     begun = time.perf_counter()
-    parts |= _folds(frame.iloc[: adult.TRAIN], folder)
+    parts |= _run_folds(frame.iloc[: adult.TRAIN], folder)
     print(f"folds: {time.perf_counter() - begun:.0f} s")
     home = folder / "tds.md"
     page.write(home, page.fill(home.read_text(encoding="utf-8"), parts))
 
 
-def _released(frame: pd.DataFrame, policy: shoal.Policy, **how: Any) -> shoal.Release:
-    release = shoal.anonymize(frame, policy, method="tds", seed=1, **how)
+def _release(frame: pd.DataFrame, policy: shoal.Policy, **parameters: Any) -> shoal.Release:
+    release = shoal.anonymize(frame, policy, method="tds", seed=1, **parameters)
     if len(release.frame) != len(frame):
-        raise RuntimeError("records were suppressed; the test rows cannot be told from the others")
+        raise RuntimeError("The release suppressed records, so the test rows cannot be identified.")
     return release
 
 
-def _seen(release: shoal.Release) -> pd.DataFrame:
-    """What a classifier sees, in the order of the original columns."""
+def _select_columns(release: shoal.Release) -> pd.DataFrame:
+    """Return the columns for a classifier, in the order of the original table."""
     out: pd.DataFrame = release.frame
     return out[[name for name in adult.NAMES if name in out]]
 
 
-# Section 6.1, one identifier: Figures 5 and 6
+# Section 6.1, one attribute set: Figures 5 and 6
 
 
-def _tops(raw: pd.DataFrame, frame: pd.DataFrame, judge: Judge, folder: Path) -> dict[str, str]:
+def _run_tops(raw: pd.DataFrame, frame: pd.DataFrame, classifiers: Classifiers, folder: Path) -> dict[str, str]:
     slowest = 0.0
     found: dict[tuple[str, str, int], shoal.Release] = {}
     for top, names in TOPS.items():
         for k in KS:
-            for variant, how in VARIANTS.items():
+            for variant, parameters in VARIANTS.items():
                 begun = time.perf_counter()
-                found[variant, top, k] = _released(frame, adult.policy([names], k), **how)
+                found[variant, top, k] = _release(frame, adult.policy([names], k), **parameters)
                 slowest = max(slowest, time.perf_counter() - begun)
-    print(f"the slowest of {len(found)} releases took {slowest:.2f} s")
+    print(f"The slowest of {len(found)} releases took {slowest:.2f} s.")
     bare = {top: raw.drop(columns=list(names)) for top, names in TOPS.items()}
-    tree = {key: judge.tree(_seen(release)) for key, release in found.items()}
-    bayes = {key: judge.bayes(_seen(release)) for key, release in found.items()}
+    tree = {key: classifiers.tree(_select_columns(release)) for key, release in found.items()}
+    bayes = {key: classifiers.bayes(_select_columns(release)) for key, release in found.items()}
     for name, judged, base, upper in (
-        ("tree", tree, judge.tree(raw), {top: judge.tree(table) for top, table in bare.items()}),
-        ("bayes", bayes, judge.bayes(raw), {top: judge.bayes(table) for top, table in bare.items()}),
+        ("tree", tree, classifiers.tree(raw), {top: classifiers.tree(table) for top, table in bare.items()}),
+        ("bayes", bayes, classifiers.bayes(raw), {top: classifiers.bayes(table) for top, table in bare.items()}),
     ):
         plain = {top: [judged["score", top, k] for k in KS] for top in TOPS}
         page.write(folder / f"tds-{name}.svg", _error_picture(name, base, upper, plain))
     return {
-        "tree": _error_table(judge.tree(raw), {t: judge.tree(b) for t, b in bare.items()}, tree, found),
-        "bayes": _error_table(judge.bayes(raw), {t: judge.bayes(b) for t, b in bare.items()}, bayes, None),
-        "bayes-cuts": _cuts_table(raw, judge, found),
+        "tree": _error_table(classifiers.tree(raw), {t: classifiers.tree(b) for t, b in bare.items()}, tree, found),
+        "bayes": _error_table(classifiers.bayes(raw), {t: classifiers.bayes(b) for t, b in bare.items()}, bayes, None),
+        "bayes-cuts": _cuts_table(raw, classifiers, found),
         "values": _values_table(found["score", "Top7", 60], found["score", "Top7", 500]),
         "variants": _variants_table(tree),
         "variants-mean": _variants_mean(tree, bayes),
@@ -141,21 +141,23 @@ def _error_table(
 
 
 def _error_picture(name: str, base: float, upper: dict[str, float], plain: dict[str, list[float]]) -> str:
-    what = {"tree": "pruned decision tree", "bayes": "naive Bayes"}[name]
+    classifier = {"tree": "pruned decision tree", "bayes": "naive Bayes"}[name]
     series = [plots.Line("BE", [base] * len(KS), plots.INK, dashed=True)]
     for colour, (top, errors) in zip(plots.COLOURS, plain.items(), strict=False):
         series.append(plots.Line(top, errors, colour))
         series.append(plots.Line(f"UE of {top}", [upper[top]] * len(KS), colour, dashed=True))
     ends = (int(min(base, *map(min, plain.values()))), int(max(upper.values())) + 1)
-    title = f"Adult, {what}: what it gets wrong of 15,060 records after top-down specialization"
+    title = f"Adult, {classifier}: error on 15,060 test records after top-down specialization"
     return plots.lines(title, ("k", "error in percent"), KS, series, ends)
 
 
-def _cuts_table(raw: pd.DataFrame, judge: Judge, found: dict[tuple[str, str, int], shoal.Release]) -> str:
+def _cuts_table(raw: pd.DataFrame, classifiers: Classifiers, found: dict[tuple[str, str, int], shoal.Release]) -> str:
     def rows() -> Iterator[list[object]]:
         for cuts in CUTS:
-            base = judge.bayes(raw, cuts)
-            most = [max(judge.bayes(_seen(found["score", top, k]), cuts) for k in KS) - base for top in TOPS]
+            base = classifiers.bayes(raw, cuts)
+            most = [
+                max(classifiers.bayes(_select_columns(found["score", top, k]), cuts) for k in KS) - base for top in TOPS
+            ]
             yield [cuts, base, *most]
 
     return page.table(["numbers are divided by", "BE", *(f"{top}: most AE − BE" for top in TOPS)], rows())
@@ -188,11 +190,11 @@ def _variants_mean(*judged: dict[tuple[str, str, int], float]) -> str:
     return page.table(["mean AE over these k", "variant", *TOPS], rows())
 
 
-# Section 6.1, several identifiers: Figure 7
+# Section 6.1, several attribute sets: Figure 7
 
 
-def drawn(seed: int) -> Iterator[list[tuple[str, ...]]]:
-    """Random requirements: 3 to 7 sets of one length from 2 to 9 attributes; a set that is there already is left out."""
+def draw_sets(seed: int) -> Iterator[list[tuple[str, ...]]]:
+    """Draw random requirements: 3 to 7 sets of equal length, 2 to 9 attributes; a repeated set is dropped."""
     rng = np.random.default_rng(seed)
     for _ in range(DRAWS):
         many, length = rng.integers(3, 7, endpoint=True), rng.integers(2, 9, endpoint=True)
@@ -202,7 +204,7 @@ def drawn(seed: int) -> Iterator[list[tuple[str, ...]]]:
 
 @dataclass(frozen=True)
 class Pair:
-    """The error under several sets of identifiers, and under the one that unites them."""
+    """The error with several attribute sets, and with their union as one set."""
 
     seed: int
     length: int
@@ -211,14 +213,15 @@ class Pair:
     united: float
 
 
-def _several(raw: pd.DataFrame, frame: pd.DataFrame, judge: Judge, folder: Path) -> dict[str, str]:
+def _run_several(raw: pd.DataFrame, frame: pd.DataFrame, classifiers: Classifiers, folder: Path) -> dict[str, str]:
     pairs = []
     for seed in SEEDS:
-        for sets in drawn(seed):
+        for sets in draw_sets(seed):
             union = tuple(name for name in adult.NAMES if any(name in names for names in sets))
-            for variant, how in VARIANTS.items() if seed == SEEDS[0] else [("score", {})]:
+            for variant, parameters in VARIANTS.items() if seed == SEEDS[0] else [("score", {})]:
                 several, united = (
-                    judge.tree(_seen(_released(frame, adult.policy(s, MULTI_K), **how))) for s in (sets, [union])
+                    classifiers.tree(_select_columns(_release(frame, adult.policy(s, MULTI_K), **parameters)))
+                    for s in (sets, [union])
                 )
                 pairs.append(Pair(seed, len(sets[0]), variant, several, united))
     plain = [pair for pair in pairs if pair.variant == "score"]
@@ -226,7 +229,7 @@ def _several(raw: pd.DataFrame, frame: pd.DataFrame, judge: Judge, folder: Path)
     long = [(pair.several, pair.united) for pair in plain if pair.length > 5]
     every = [e for p in plain for e in (p.several, p.united)]
     picture = plots.scatter(
-        f"Several identifiers against the one that unites them, k = {MULTI_K}: above the line several are better",
+        f"Several attribute sets against their union, k = {MULTI_K}: above the line several sets are better",
         ("error in percent, several", "error in percent, one united"),
         [
             plots.Dots("sets of 2 to 5 attributes", short, plots.COLOURS[0]),
@@ -263,21 +266,21 @@ def _several_table(pairs: Sequence[Pair]) -> str:
 # Section 6.2: Figure 8
 
 
-def _folds(frame: pd.DataFrame, folder: Path) -> dict[str, str]:
-    """Ten folds on the training records and the attributes of the genetic algorithm; the cut is learned without the fold."""
+def _run_folds(frame: pd.DataFrame, folder: Path) -> dict[str, str]:
+    """Run ten folds on the training records and the attributes of the genetic algorithm; the test fold is not in the search."""
     frame = frame[[*GENETIC, adult.CLASS]]
     truth = (frame[adult.CLASS] == adult.RICH).to_numpy()
     errors: dict[tuple[str, int], list[float]] = {}
     base, upper = [], []
-    for learn, judge in StratifiedKFold(10, shuffle=True, random_state=0).split(frame, truth):
-        known, later = frame.iloc[learn], frame.iloc[judge]
-        both = Judge(np.concatenate([truth[learn], truth[judge]]), len(learn))
-        base.append(both.tree(pd.concat([known, later])[list(GENETIC)]))
-        upper.append(100 * float(truth[judge].mean()))  # nothing is known but that most earn less
+    for learn, test in StratifiedKFold(10, shuffle=True, random_state=0).split(frame, truth):
+        train, later = frame.iloc[learn], frame.iloc[test]
+        both = Classifiers(np.concatenate([truth[learn], truth[test]]), len(learn))
+        base.append(both.tree(pd.concat([train, later])[list(GENETIC)]))
+        upper.append(100 * float(truth[test].mean()))  # the error of the constant most frequent class
         for k in GENETIC_KS:
-            for variant, how in VARIANTS.items():
-                release = _released(known, adult.policy([GENETIC], k, keep=False), **how)
-                table = pd.concat([_seen(release), _applied(release, later)])
+            for variant, parameters in VARIANTS.items():
+                release = _release(train, adult.policy([GENETIC], k, keep=False), **parameters)
+                table = pd.concat([_select_columns(release), _apply(release, later)])
                 errors.setdefault((variant, k), []).append(both.tree(table))
     means = {key: fmean(values) for key, values in errors.items()}
     series = [
@@ -301,6 +304,6 @@ def _folds(frame: pd.DataFrame, folder: Path) -> dict[str, str]:
     return {"folds": page.table(header, rows)}
 
 
-def _applied(release: shoal.Release, later: pd.DataFrame) -> pd.DataFrame:
+def _apply(release: shoal.Release, later: pd.DataFrame) -> pd.DataFrame:
     out: pd.DataFrame = release.recoding.apply(later, nearest=True)
     return out[list(GENETIC)]

@@ -1,4 +1,4 @@
-"""Paths made by hand, for what is shown of them."""
+"""Handmade search paths for the tests of texts, plots and pages."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ def walk(
     steps: int,
     *,
     chosen: int | None = None,
-    direction: Literal["open", "close"] = "open",
+    direction: Literal["specialize", "generalize"] = "specialize",
     sets: tuple[AttributeNames, ...] = (ONE,),
     bits: bool = True,
     refused: tuple[Refusal, ...] = (),
     records: int = 30_162,
     texts: tuple[str | None, ...] = ("Any-job", "Inside", "Outside"),
 ) -> SearchPath:
-    """Every step opens the first text into the others, halves the groups and tells as much as the one before."""
+    """Return a path whose steps specialize the first text to the others, halve the groups and gain equal information."""
 
     def table(done: float) -> dict[str, float]:
         figures = {"ncp": 1 - done, "suppressed": 0.0}
         return figures | {"information": 2 * done} if bits else figures
 
     def smallest(done: int) -> dict[AttributeNames, int]:
-        return {found: max(records >> done * (place + 1), 1) for place, found in enumerate(sets)}
+        return {names: max(records >> done * (n + 1), 1) for n, names in enumerate(sets)}
 
-    places = list(range(steps + 1)) if direction == "open" else list(range(steps, -1, -1))
-    made = tuple(
+    places = list(range(steps + 1)) if direction == "specialize" else list(range(steps, -1, -1))
+    path = tuple(
         Step(f"job-{n}", texts[0], texts[1:], 0.25, 1234.0, 0.0005, smallest(place), table(place / max(steps, 1)))
         for n, place in enumerate(places[1:], 1)
     )
     at = steps if chosen is None else chosen
     start = smallest(places[0]), table(places[0] / max(steps, 1))
-    return SearchPath(direction, made, at, *start, refused, "no value that is left can be opened")
+    return SearchPath(direction, path, at, *start, refused, "no remaining value can be specialized")
 
 
 def refusals(attribute: str, number: int, reason: str = WHY) -> tuple[Refusal, ...]:

@@ -1,4 +1,4 @@
-"""What the tests of methods that leave a path share: their release and path, their twin, and the comparison of both."""
+"""Shared by the tests of methods with a path: the release and its path, the slow twin, and their comparison."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from tests.reference.tds import Run
 DATA = Path(os.environ.get("SHOAL_DATA") or "nowhere") / "adult"
 needs_data = pytest.mark.skipif(
     not (DATA / "train.csv").is_file() or not (DATA / "test.csv").is_file(),
-    reason="SHOAL_DATA names no folder that holds adult/train.csv and adult/test.csv",
+    reason="SHOAL_DATA names no folder with adult/train.csv and adult/test.csv",
 )
 
 
 def released(
     method: type[Method], frame: pd.DataFrame, policy: shoal.Policy, **parameters: object
 ) -> tuple[shoal.Release, shoal.recoding.search_path.SearchPath]:
-    made = method(policy, **parameters)
-    release = made.release(frame)
-    return release, made.path_
+    instance = method(policy, **parameters)
+    release = instance.release(frame)
+    return release, instance.path_
 
 
-def reference(way: Callable[..., Run], frame: pd.DataFrame, policy: shoal.Policy, **given: object) -> Run:
+def reference(twin: Callable[..., Run], frame: pd.DataFrame, policy: shoal.Policy, **parameters: object) -> Run:
     codes, _ = encode_and_count(open_data(frame), policy, extra=[policy.target] if policy.target else [])
-    return way(codes, policy, **given)
+    return twin(codes, policy, **parameters)
 
 
 def published(release: shoal.Release) -> Counter[tuple[str | None, ...]]:
-    """How many records bear which labels."""
+    """Count the records of every combination of published labels."""
     columns = list(release.policy.quasi)
     rows = release.frame[columns].itertuples(index=False)
     return Counter(tuple(None if pd.isna(v) else str(v) for v in row) for row in rows)

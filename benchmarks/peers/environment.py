@@ -1,4 +1,4 @@
-"""The peers' own environment, `.bench-venv`, made on first use: their pins conflict with ours."""
+"""The environment of the peers, `.bench-venv`, created on first use: their version pins conflict with Shoal's."""
 
 import json
 import subprocess
@@ -16,10 +16,9 @@ INSTALL_LIMIT = 900.0  # seconds
 
 @cache
 def python() -> Path | None:
-    """The Python of the peers' environment; None, with the reason on stderr, where it cannot be made.
+    """Return the Python of the environment, or None with the reason on stderr if it cannot be created.
 
-    The environment is made anew when `requirements.txt` differs from what was installed. A failure is tried
-    once in a run.
+    The environment is created again when `requirements.txt` changes. A failure is not retried in the same run.
     """
     executable = HOME / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     stamp = HOME / "installed.txt"  # a copy of the requirements, written last
@@ -35,7 +34,7 @@ def python() -> Path | None:
             subprocess.run(install, check=True, stdout=output, stderr=output, timeout=INSTALL_LIMIT)
     except (OSError, subprocess.SubprocessError) as error:
         where = f"; see {log.relative_to(HOME.parent)}" if log.exists() else ""
-        _say(f"the peers' environment could not be made ({_reason(error)}){where}")
+        _print_error(f"Cannot create the environment of the peers ({_find_reason(error)}){where}.")
         return None
     stamp.write_text(REQUIREMENTS.read_text())
     return executable
@@ -50,16 +49,16 @@ def run(
     sensitive: str | None = None,
     timeout: float = 300.0,
 ) -> dict[str, Any] | None:
-    """What one case of `run.py` prints; None, with the reason on stderr, where it fails or takes too long.
+    """Return the JSON object of one case of `run.py`, or None with the reason on stderr if it fails or times out.
 
     Parameters
     ----------
     case: `anonypy-mondrian`, `anonypyx-mondrian`, `anonypyx-mdav`, `pycanon-k` or `pycanon-klt`.
     csv: a file without missing values; with the column `income` for the Mondrian cases.
-    k: the least group of a Mondrian case.
-    quasi: the quasi-identifiers; eight columns of Adult unless given.
-    sensitive: the sensitive column; `income` unless given.
-    timeout: seconds for the whole script, import and reading included.
+    k: the smallest group of a Mondrian case.
+    quasi: the quasi-identifiers (default: eight columns of Adult).
+    sensitive: the sensitive column (default: `income`).
+    timeout: seconds for the whole script, including import and reading.
     """
     executable = python()
     if executable is None:
@@ -75,15 +74,15 @@ def run(
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout)
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        _say(f"{case} gave no result: {_reason(error)}")
+        _print_error(f"Case {case} has no result: {_find_reason(error)}.")
         return None
     return result
 
 
-def _reason(error: Exception) -> str:
-    """One line for a reader: the time limit, or the last line the process wrote, or the error itself."""
+def _find_reason(error: Exception) -> str:
+    """Return one line: the time limit, the last line of the process on stderr, or the error itself."""
     if isinstance(error, subprocess.TimeoutExpired):
-        return f"not done after {error.timeout:g} s"
+        return f"not finished after {error.timeout:g} s"
     if isinstance(error, subprocess.CalledProcessError):
         lines = _text(error.stderr).strip().splitlines()
         return lines[-1] if lines else f"exit status {error.returncode}"
@@ -96,5 +95,5 @@ def _text(output: str | bytes | None) -> str:
     return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
 
 
-def _say(reason: str) -> None:
+def _print_error(reason: str) -> None:
     print(f"benchmarks: {reason}", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""Run one peer on one clean CSV file and print what it took as one JSON object.
+"""Run one peer on a CSV file without missing values, and print its time and memory as one JSON object.
 
-This script stands alone: it runs in the peers' environment, where Shoal is not installed. A column that reads
-as numbers is numeric, any other is categorical. The time is that of the peer's call, after import and
-reading; the peak is that of the whole process, so `read_mb`, the peak just before the call, stands beside it.
+The script runs in the environment of the peers, where Shoal is not installed. A column of numbers is numeric,
+any other is categorical. The time is the time of the peer's call, without import and reading. The peak memory
+is that of the whole process; `read_mb` is the peak just before the call.
 """
 
 import argparse
@@ -34,7 +34,7 @@ ADULT = (
 
 @dataclass(frozen=True)
 class Task:
-    """What a peer is asked to do; the module is the peer's own."""
+    """The task of a peer; the module is the peer's module."""
 
     module: Any
     frame: pd.DataFrame
@@ -48,20 +48,20 @@ Stage = Callable[[], Any]
 
 
 class Clock:
-    """CPU and wall seconds since it was made."""
+    """CPU and wall seconds since the clock was created."""
 
     def __init__(self) -> None:
         self._cpu, self._wall = time.process_time(), time.perf_counter()
 
     def read(self) -> tuple[float, float]:
-        """Seconds of this process's CPU, and of the wall clock."""
+        """Return the CPU seconds of this process, and the wall seconds."""
         return time.process_time() - self._cpu, time.perf_counter() - self._wall
 
 
 def peak_mb() -> float:
-    """Peak resident memory of this process, in megabytes.
+    """Return the peak resident memory of this process in megabytes.
 
-    On Linux the kernel's own mark is read, since `ru_maxrss` starts at the peak of the parent process.
+    On Linux the value comes from the kernel, since `ru_maxrss` starts at the peak of the parent process.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -72,8 +72,8 @@ def peak_mb() -> float:
 
 
 def anonypy_mondrian(task: Task) -> Outcome:
-    """What `Preserver.anonymize_k_anonymity` does, in its two steps, so that the groups can be seen."""
-    frame = typed(task)
+    """Run `Preserver.anonymize_k_anonymity` in its two steps, to get the groups."""
+    frame = convert_columns(task)
     preserver = task.module.Preserver(frame, task.quasi, task.sensitive)
     publish = importlib.import_module("anonypy.anonypy").anonymize
     return mondrian(
@@ -85,8 +85,8 @@ def anonypy_mondrian(task: Task) -> Outcome:
 
 
 def anonypyx(task: Task, algorithm: str) -> Outcome:
-    """What `Anonymiser.anonymise` does, in its two steps, so that the groups can be seen."""
-    frame = typed(task)
+    """Run `Anonymiser.anonymise` in its two steps, to get the groups."""
+    frame = convert_columns(task)
     peer = task.module.Anonymiser(
         frame, k=task.k, feature_columns=task.quasi, sensitive_column=task.sensitive, algorithm=algorithm
     )
@@ -99,7 +99,7 @@ def anonypyx(task: Task, algorithm: str) -> Outcome:
 
 
 def pycanon_k(task: Task) -> Outcome:
-    """The k that a table has."""
+    """Compute the k of a table."""
     anonymity = importlib.import_module("pycanon.anonymity")
     clock = Clock()
     k = anonymity.k_anonymity(task.frame, task.quasi)
@@ -108,7 +108,7 @@ def pycanon_k(task: Task) -> Outcome:
 
 
 def pycanon_klt(task: Task) -> Outcome:
-    """The k, l and t that a table has, by three calls."""
+    """Compute the k, l and t of a table by three calls."""
     anonymity = importlib.import_module("pycanon.anonymity")
     clock = Clock()
     k = anonymity.k_anonymity(task.frame, task.quasi)
@@ -119,7 +119,7 @@ def pycanon_klt(task: Task) -> Outcome:
 
 
 def mondrian(frame: pd.DataFrame, quasi: list[str], search: Stage, publish: Callable[[Any], Any]) -> Outcome:
-    """Time a search for groups and the making of the table from them, then measure the groups."""
+    """Time the search for groups and the output of the table, then measure the groups."""
     clock = Clock()
     groups = search()
     search_cpu, search_wall = clock.read()
@@ -138,8 +138,8 @@ def mondrian(frame: pd.DataFrame, quasi: list[str], search: Stage, publish: Call
     }
 
 
-def typed(task: Task) -> pd.DataFrame:
-    """The columns a Mondrian peer needs; text becomes categories, by which these peers tell the kinds."""
+def convert_columns(task: Task) -> pd.DataFrame:
+    """Return the columns of a Mondrian peer; text becomes the category type, by which these peers detect categories."""
     frame = task.frame[[*task.quasi, task.sensitive]].copy()
     for name in task.quasi:
         if not pd.api.types.is_numeric_dtype(frame[name]):
@@ -148,21 +148,21 @@ def typed(task: Task) -> pd.DataFrame:
 
 
 def tight_ncp(frame: pd.DataFrame, groups: Sequence[pd.Index]) -> float:
-    """Percent of certainty lost, mean over records and attributes, for the tightest labels the groups allow.
+    """Return the NCP in percent, mean over records and attributes, for the tightest labels of the groups.
 
-    A number loses (max - min) / range of the table; a category nothing where a group holds one value, else
-    the group's distinct values / the table's.
+    A number loses (max - min) / range of the table; a category loses 0 in a group of one value, else the
+    group's distinct values / the table's.
     """
     rows = np.concatenate(groups)
     if not np.array_equal(np.sort(rows), np.arange(len(frame))):
-        raise ValueError("The groups do not hold every row of the table once.")
+        raise ValueError("The groups do not contain every row of the table exactly once.")
     of = np.empty(len(frame), dtype=np.int64)
     of[rows] = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     return 100 * float(np.mean([column_loss(frame[name], of)[of].mean() for name in frame]))
 
 
 def column_loss(column: pd.Series, of: np.ndarray) -> np.ndarray:
-    """The loss of one attribute in each group; `of` is each row's group."""
+    """Return the loss of one attribute in each group; `of` is the group of each row."""
     by_group = column.groupby(of)
     if isinstance(column.dtype, pd.CategoricalDtype):
         distinct = by_group.nunique().to_numpy()
@@ -182,7 +182,9 @@ CASES: dict[str, Callable[[Task], Outcome]] = {
 
 def main() -> None:
     """Read the arguments and the file, run the case, print the JSON."""
-    parser = argparse.ArgumentParser(description="Run one peer on a clean CSV file; print one JSON object.")
+    parser = argparse.ArgumentParser(
+        description="Run one peer on a CSV file without missing values; print one JSON object."
+    )
     parser.add_argument("case", choices=sorted(CASES))
     parser.add_argument("csv", type=Path)
     parser.add_argument("--k", type=int, default=10, help="for Mondrian (default: %(default)s)")

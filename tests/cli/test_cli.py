@@ -277,12 +277,12 @@ def test_a_path_is_named_and_explained_when_asked(run: Run, here: Path) -> None:
     assert ran.code == 0 and "  2. job-2: [Any]:cat: -> \\x1b[2Jraw, (missing)\n" in ran.out
     assert "\x1b[2J" not in ran.out and "Why the path ended" in ran.out and "holds" in ran.out
     ran = run(*ANONYMIZE, "--force", "--explain", "--quiet")
-    assert ran.code == 0 and ran.err == "" and ran.out.lstrip().startswith("For the owner alone")
+    assert ran.code == 0 and ran.err == "" and ran.out.lstrip().startswith("For the data owner only")
 
 
-def test_a_method_with_steps_is_explained(run: Run) -> None:
+def test_the_path_of_a_specialization_is_explained(run: Run) -> None:
     ran = run(*ANONYMIZE, "--method", "tds", "--explain")
-    assert ran.code == 0 and "the release stands" in ran.out and ", out.owner/path.html" in ran.out
+    assert ran.code == 0 and "The release is the table" in ran.out and ", out.owner/path.html" in ran.out
 
 
 def test_nothing_is_written_where_there_is_no_path_to_explain(run: Run, here: Path) -> None:
@@ -301,7 +301,7 @@ def test_the_bar_follows_a_total_that_changes(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(console, "Progress", Watched)
     with console.show_progress() as report:
         for done, total in ((0, 4), (3, 4), (3, 9), (9, 9)):
-            report("opening", done, total)
+            report("specializing", done, total)
     assert seen == [(0, 4), (3, 4), (3, 9), (9, 9)]
 
 

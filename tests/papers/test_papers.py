@@ -1,4 +1,4 @@
-"""The experiments' own parts: pruning, encodings, pages and pictures. The experiments themselves are run by `make papers`."""
+"""Parts of the experiments: pruning, encodings, pages and plots. `make papers` runs the experiments."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ def people() -> tuple[pd.DataFrame, np.ndarray]:
     return pd.DataFrame({"age": age, "sex": sex, "fnlwgt": rng.integers(1000, size=900)}), rich
 
 
-def test_pruned_as_sklearn_prunes(people: tuple[pd.DataFrame, np.ndarray]) -> None:
+def test_pruning_agrees_with_sklearn(people: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, rich = people
     x = table[["age", "fnlwgt"]].to_numpy(np.float32)
     grown = DecisionTreeClassifier(criterion="entropy", random_state=0).fit(x, rich)
     alphas = np.geomspace(1e-4, 0.3, 15)
-    for alpha, said in zip(alphas, classify.pruned(grown, x, alphas).T, strict=True):
+    for alpha, predicted in zip(alphas, classify.predict_pruned(grown, x, alphas).T, strict=True):
         again = DecisionTreeClassifier(criterion="entropy", random_state=0, ccp_alpha=alpha).fit(x, rich)
-        assert (again.predict(x) == said).all()
+        assert (again.predict(x) == predicted).all()
 
 
-def test_errors_see_only_what_is_published(people: tuple[pd.DataFrame, np.ndarray]) -> None:
+def test_errors_depend_on_published_labels_only(people: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, rich = people
-    closed = table.assign(age="*", sex="*")
+    suppressed = table.assign(age="*", sex="*")
     cut = table.assign(age=np.where(table["age"] > 40, "[41, 90]", "[17, 41)"))
     for error in (classify.tree_error, classify.bayes_error):
-        assert error(cut, rich, 600) < 25 < error(closed, rich, 600)
+        assert error(cut, rich, 600) < 25 < error(suppressed, rich, 600)
 
 
 def test_informative_cuts_need_a_reason() -> None:
     rng = np.random.default_rng(1)
-    assert classify.informative(rng.random(500), rng.random(500) < 0.5).tolist() == []
-    assert classify.informative(np.zeros(9), np.arange(9) < 4).tolist() == []
+    assert classify.find_informative_cuts(rng.random(500), rng.random(500) < 0.5).tolist() == []
+    assert classify.find_informative_cuts(np.zeros(9), np.arange(9) < 4).tolist() == []
 
 
 def test_policies_have_the_sets_and_keep_the_rest() -> None:
@@ -63,21 +63,21 @@ def test_policies_have_the_sets_and_keep_the_rest() -> None:
     assert list(several.quasi) == ["age", "race", "sex"]
 
 
-def test_requirements_are_drawn_as_the_paper_says() -> None:
-    sets = list(tds.drawn(0))
+def test_attribute_sets_are_drawn_as_in_the_paper() -> None:
+    sets = list(tds.draw_sets(0))
     assert len(sets) == tds.DRAWS
-    assert sets == list(tds.drawn(0))
+    assert sets == list(tds.draw_sets(0))
     for some in sets:
         assert len({len(names) for names in some}) == 1
         assert 2 <= len(some[0]) <= 9
         assert 1 <= len(set(some)) == len(some) <= 7
 
 
-def test_the_clustering_paper_asks_for_the_income_twice() -> None:
-    asked = lab.asked(5, kmember.BOUND, order=lab.QUASI[::-1])
-    assert (asked.target, asked.sensitive, asked.truly_sensitive) == ("income", ("income",), {"income": (">50K",)})
-    assert list(asked.quasi) == list(lab.QUASI[::-1])
-    assert [r.name for r in asked.require] == ["k-anonymity", "confidence-bound"]
+def test_the_income_is_class_and_sensitive_in_the_clustering_paper() -> None:
+    policy = lab.build_policy(5, kmember.BOUND, order=lab.QUASI[::-1])
+    assert (policy.target, policy.sensitive, policy.truly_sensitive) == ("income", ("income",), {"income": (">50K",)})
+    assert list(policy.quasi) == list(lab.QUASI[::-1])
+    assert [r.name for r in policy.require] == ["k-anonymity", "confidence-bound"]
 
 
 @pytest.fixture
@@ -91,28 +91,28 @@ def some() -> pd.DataFrame:
     return pd.DataFrame(columns).assign(income=rng.choice(["<=50K", ">50K"], 400))
 
 
-def test_a_run_is_made_once_and_timed(some: pd.DataFrame) -> None:
+def test_a_run_is_computed_once_and_timed(some: pd.DataFrame) -> None:
     bench = lab.Lab(some)
     plain = bench.run(kmember.KMEMBER, 5, times=2)
-    better = bench.run(kmember.KMEMBER.but(improve=True), 5)
+    better = bench.run(kmember.KMEMBER.replace(improve=True), 5)
     assert bench.run(kmember.KMEMBER, 5) is plain
-    assert (plain["seconds"] > 0, plain.polish, better.polish > 0) == (True, 0, True)
+    assert (plain["seconds"] > 0, plain.improve_seconds, better.improve_seconds > 0) == (True, 0, True)
     assert better["il"] < plain["il"] == bench.loss(kmember.KMEMBER, 5)
-    assert bench.run(kmember.WAYS["bound"], 5)["sd"] == 0
+    assert bench.run(kmember.SETTINGS["bound"], 5)["sd"] == 0
 
 
-def test_the_order_of_clusters_tells_the_whole_loss(some: pd.DataFrame) -> None:
-    quarters = kmember.in_order(some, 5)
+def test_the_quarters_of_clusters_sum_to_the_whole_loss(some: pd.DataFrame) -> None:
+    quarters = kmember.split_clusters(some, 5)
     assert sum(q.loss for q in quarters) == pytest.approx(100)
     assert all(90 <= q.elsewhere <= 100 for q in quarters)
 
 
-def test_pictures_are_whole() -> None:
+def test_plots_are_valid_svg() -> None:
     pictures = [
         plots.lines(
             "a < b", ("k", "%"), (1, 2), [plots.Line("x", [1, 2], "#000"), plots.Line("y", [2, 2], "#111")], (0, 3)
         ),
-        kmember.picture("t", ("k", "s"), (1, 2), {"class": [0.02, 1], "another": [3, 200]}, log=True),
+        kmember.draw_lines("t", ("k", "s"), (1, 2), {"class": [0.02, 1], "another": [3, 200]}, log=True),
         plots.scatter("t", ("x", "y"), [plots.Dots("some", [(1, 2)], "#000", hollow=True)], (0, 3)),
     ]
     for picture in pictures:
@@ -133,7 +133,7 @@ def test_a_page_is_filled_whole() -> None:
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
 def test_pages_are_made(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    parts = {found["name"]: found[0] for found in page.MADE.finditer(text)}
+    parts = {match["name"]: match[0] for match in page.MADE.finditer(text)}
     assert parts
     assert (
         page.fill(text, {name: part.split("-->\n", 1)[1].rsplit("<!--", 1)[0] for name, part in parts.items()}) == text

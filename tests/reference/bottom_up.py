@@ -1,4 +1,4 @@
-"""Bottom-up generalization, slow and obvious: every value is tried at every step, and all groups counted anew."""
+"""Bottom-up generalization, slow and obvious: every step tries every value and counts all groups."""
 
 from __future__ import annotations
 
@@ -11,78 +11,78 @@ from tests.reference.tds import EQUAL, Candidate, Cut, Names, Run, Step, Table, 
 
 
 @dataclass(frozen=True)
-class Standing:
-    """For every set the records of its smallest group, passing or not, and those in groups that do not pass."""
+class Figures:
+    """The records of the smallest group of every set, passing or not, and the records in failing groups."""
 
     smallest: dict[Names, int]
     failing: dict[Names, int]
 
 
 @dataclass(frozen=True)
-class Climb(Table):
-    """What is asked on the way up."""
+class Search(Table):
+    """The search of bottom-up generalization."""
 
     anonymity: str = "records"
 
     def leaves(self, j: int) -> tuple[Value, ...]:
-        """All leaves, or the root where no requirement looks at the attribute."""
+        """Return all leaves, or the root if no requirement covers the attribute."""
         if j not in self.used:
             return (self.top(j),)
         tree = self.codes.attributes[j].taxonomy
         return tuple(Value(j, code, code, int(node)) for code, node in enumerate(tree.leaf))
 
     def inner(self, j: int) -> list[Value]:
-        """All nodes that are no leaves, by their first code."""
+        """Return all inner nodes, by their first code."""
         tree = self.codes.attributes[j].taxonomy
         nodes = sorted(set(tree.parent[1:].tolist()), key=lambda n: (tree.lo[n], n))
         return [Value(j, int(tree.lo[n]), int(tree.hi[n]), n, top=n == 0) for n in nodes]
 
-    def stand(self, groups: Groups) -> Standing:
-        """How every set stands."""
-        tested = {names: self.tested(groups, names) for names in self.sets}
-        smallest = {names: int(size.min()) for names, (size, _) in tested.items()}
-        return Standing(smallest, {names: int(size[~ok].sum()) for names, (size, ok) in tested.items()})
+    def measure(self, groups: Groups) -> Figures:
+        """Return the figures of every set."""
+        checks = {names: self.check(groups, names) for names in self.sets}
+        smallest = {names: int(size.min()) for names, (size, _) in checks.items()}
+        return Figures(smallest, {names: int(size[~ok].sum()) for names, (size, ok) in checks.items()})
 
     def holds(self, groups: Groups) -> bool:
-        return self.allowed(groups) if self.policy.suppress > 0 else not any(self.stand(groups).failing.values())
+        return self.allowed(groups) if self.policy.suppress > 0 else not any(self.measure(groups).failing.values())
 
-    def candidate(self, cut: Cut, value: Value, now: Standing) -> Candidate | None:
-        """What closing a value is worth; None where its children are not all published."""
+    def candidate(self, cut: Cut, value: Value, now: Figures) -> Candidate | None:
+        """Return the candidate of a value; None if some child is not in the cut."""
         children = self.nodes(value.j, value.node)
         if not all(child in cut[value.j] for child in children):
             return None
-        then = self.stand(self.groups(exchange(cut, children, [value])))
-        held = [names for names in self.sets if self.names[value.j] in names]
+        then = self.measure(self.groups(exchange(cut, children, [value])))
+        sets = [names for names in self.sets if self.names[value.j] in names]
         if self.anonymity == "records":
-            won = sum(now.failing[names] - then.failing[names] for names in held) / len(held)
+            gain = sum(now.failing[names] - then.failing[names] for names in sets) / len(sets)
         else:
-            won = sum(then.smallest[names] - now.smallest[names] for names in held) / len(held)
-        won, lost = max(0.0, won), self.gain(value, children)
-        return Candidate(value, children, won, lost, lost / won if won > 0 else lost, then.smallest)
+            gain = sum(then.smallest[names] - now.smallest[names] for names in sets) / len(sets)
+        gain, loss = max(0.0, gain), self.gain(value, children)
+        return Candidate(value, children, gain, loss, loss / gain if gain > 0 else loss, then.smallest)
 
 
-def better(one: Candidate, other: Candidate) -> bool:
-    """Whether a candidate comes before one that stands earlier in the order of the values."""
+def is_better(one: Candidate, other: Candidate) -> bool:
+    """Whether a candidate is better than one that is earlier in the order of the values."""
     if (one.gain > 0) != (other.gain > 0):
         return one.gain > 0
     return one.score < other.score * (1 - EQUAL)
 
 
 def generalize(codes: Codes, policy: Policy, *, anonymity: str = "records") -> Run:
-    """Close one value after the other, until the requirements hold."""
-    climb = Climb(codes, policy, anonymity)
-    cut: Cut = tuple(climb.leaves(j) for j in range(len(climb.names)))
-    start, steps = climb.stand(climb.groups(cut)).smallest, list[Step]()
-    while not climb.holds(groups := climb.groups(cut)):
-        now = climb.stand(groups)
+    """Generalize value after value, until the requirements hold."""
+    search = Search(codes, policy, anonymity)
+    cut: Cut = tuple(search.leaves(j) for j in range(len(search.names)))
+    start, steps = search.measure(search.groups(cut)).smallest, list[Step]()
+    while not search.holds(groups := search.groups(cut)):
+        now = search.measure(groups)
         best: Candidate | None = None
-        for j in sorted(climb.used):
-            for value in climb.inner(j):
-                candidate = climb.candidate(cut, value, now)
-                if candidate is not None and (best is None or better(candidate, best)):
+        for j in sorted(search.used):
+            for value in search.inner(j):
+                candidate = search.candidate(cut, value, now)
+                if candidate is not None and (best is None or is_better(candidate, best)):
                     best = candidate
         if best is None:
             break
         cut = exchange(cut, best.children, [best.value])
-        steps.append(climb.step(best))
-    return climb.result(cut, steps, start)
+        steps.append(search.step(best))
+    return search.result(cut, steps, start)

@@ -1,7 +1,7 @@
-"""Top-down specialization, slow and obvious: every candidate is tried at every step, and all groups counted anew.
+"""Top-down specialization, slow and obvious: every step tries every candidate and counts all groups.
 
 After B. C. M. Fung, K. Wang, P. S. Yu, "Top-down specialization for information and privacy preservation" (ICDE 2005),
-sections 4 and 5.1. Without a target the normalized certainty penalty stands in for the entropy.
+sections 4 and 5.1. Without a target the normalized certainty penalty (NCP) replaces the entropy.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from shoal.requirements.groups import Groups
 
 Names = tuple[str, ...]
 
-TINY = 1e-12  # smaller gains are none
-EQUAL = 1e-9  # scores that differ by less are the same
+TINY = 1e-12  # smaller gains count as 0
+EQUAL = 1e-9  # scores that differ by less are equal
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Run:
-    """All steps, the values that are published in the end, and what the groups came to before the first step.
+    """All steps, the values of the final cut, and the smallest groups before the first step.
 
-    ``rows`` has the published labels of every group that stays, with its number of records.
+    ``rows`` has the published labels of every group that is not suppressed, with its number of records.
     """
 
     steps: list[Step]
@@ -76,7 +76,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A value that can be opened or closed, and what that would be worth."""
+    """A value that can be specialized or generalized to, with the gain, loss and score of the step."""
 
     value: Value
     children: tuple[Value, ...]
@@ -88,7 +88,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Table:
-    """The records, and the questions that are asked of them."""
+    """The records, and functions on their values and groups."""
 
     codes: Codes
     policy: Policy
@@ -99,7 +99,7 @@ class Table:
 
     @cached_property
     def sets(self) -> dict[Names, list[Requirement]]:
-        """The identifier sets in the order of the requirements, each with its own."""
+        """The attribute sets in the order of the requirements, each with its requirements."""
         found: dict[Names, list[Requirement]] = {}
         for requirement in self.policy.require:
             on = self.names if requirement.on is None else requirement.on
@@ -108,12 +108,12 @@ class Table:
 
     @cached_property
     def used(self) -> set[int]:
-        """The attributes that stand in some set."""
+        """The attributes of all attribute sets."""
         return {self.names.index(n) for names in self.sets for n in names}
 
     @cached_property
     def classes(self) -> Int64Array | None:
-        """The class of every cell, or None where there is no target."""
+        """The class of every cell, or None without a target."""
         target = self.policy.target
         if target is None:
             return None
@@ -124,7 +124,7 @@ class Table:
 
     @cached_property
     def frequencies(self) -> list[Int64Array]:
-        """For every attribute the records by code and class."""
+        """The records of every attribute by code and class."""
         kind = self.classes if self.classes is not None else np.zeros(len(self.codes.counts.size), np.int64)
         found = []
         for j, attribute in enumerate(self.codes.attributes):
@@ -136,7 +136,7 @@ class Table:
     # Values.
 
     def numbers(self, j: int) -> int:
-        """How many codes of an attribute are not missing."""
+        """Return the number of codes of an attribute without the missing value."""
         attribute = self.codes.attributes[j]
         return attribute.size - (attribute.missing >= 0)
 
@@ -145,25 +145,25 @@ class Table:
         return Value(j, 0, attribute.size - 1, -1 if attribute.taxonomy is None else 0, top=True)
 
     def nodes(self, j: int, parent: int) -> tuple[Value, ...]:
-        """The children of a node."""
+        """Return the children of a node."""
         tree = self.codes.attributes[j].taxonomy
         below = [n for n in range(1, len(tree.label)) if tree.parent[n] == parent]
         return tuple(Value(j, int(tree.lo[n]), int(tree.hi[n]), n) for n in below)
 
     def ends(self, value: Value) -> tuple[float, float]:
-        """The published ends of an interval of numbers."""
+        """Return the published ends of an interval of numbers."""
         attribute, count = self.codes.attributes[value.j], self.numbers(value.j)
-        low, high = self.outside(value.j)
+        low, high = self.bounds(value.j)
         first = low if value.lo == 0 else float(attribute.position[value.lo])
         return first, high if value.hi >= count - 1 else float(attribute.position[value.hi + 1])
 
-    def outside(self, j: int) -> tuple[float, float]:
+    def bounds(self, j: int) -> tuple[float, float]:
         bounds = self.policy.quasi[self.names[j]].bounds
         position = self.codes.attributes[j].position
         return bounds if bounds is not None else (float(position[0]), float(position[self.numbers(j) - 1]))
 
     def label(self, value: Value) -> str | None:
-        """What a release writes for a value."""
+        """Return the label of a value."""
         attribute = self.codes.attributes[value.j]
         if value.top:
             return "*"
@@ -177,11 +177,11 @@ class Table:
             return text(low)
         return f"[{text(low)}, {text(high)}" + ("]" if value.hi == self.numbers(value.j) - 1 else ")")
 
-    def shown(self, value: Value, stay: Int32Array, everybody: bool) -> str | None:
-        """The label of a value in the end: where some were left out, an interval reaches as far as those who stay."""
+    def final_label(self, value: Value, kept: Int32Array, is_complete: bool) -> str | None:
+        """Return the published label of a value: after suppression an interval is tight around the remaining records."""
         attribute = self.codes.attributes[value.j]
-        codes = stay[(stay >= value.lo) & (stay <= value.hi)]
-        plain = everybody or value.top or attribute.taxonomy is not None or value.lo == attribute.missing
+        codes = kept[(kept >= value.lo) & (kept <= value.hi)]
+        plain = is_complete or value.top or attribute.taxonomy is not None or value.lo == attribute.missing
         if plain or not len(codes):
             return self.label(value)
         text = format_date if attribute.kind == "date" else format_number
@@ -191,11 +191,11 @@ class Table:
     # Information.
 
     def records(self, value: Value) -> Int64Array:
-        """The records of a value by class."""
+        """Return the records of a value by class."""
         return self.frequencies[value.j][value.lo : value.hi + 1].sum(axis=0)
 
     def penalty(self, value: Value) -> float:
-        """The normalized certainty penalty of a value."""
+        """Return the NCP of a value."""
         attribute = self.codes.attributes[value.j]
         tree = attribute.taxonomy
         if value.top:
@@ -205,14 +205,14 @@ class Table:
             return 0.0 if leaf else (value.hi - value.lo + 1) / attribute.size
         if value.lo == attribute.missing:
             return 0.0
-        (low, high), (first, last) = self.outside(value.j), self.ends(value)
+        (low, high), (first, last) = self.bounds(value.j), self.ends(value)
         return (last - first) / (high - low) if high > low else 0.0
 
     def information(self, value: Value) -> float:
         return entropy(self.records(value)) if self.classes is not None else self.penalty(value)
 
     def gain(self, value: Value, children: Sequence[Value]) -> float:
-        """Information gain of opening a value, or the loss of closing it."""
+        """Return the information gain of a specialization, which is the information loss of a generalization."""
         size = self.records(value).sum()
         if size == 0:
             return 0.0
@@ -221,7 +221,7 @@ class Table:
         return gain if gain >= TINY else 0.0
 
     def children(self, value: Value) -> tuple[Value, ...]:
-        """What a value opens into; nothing where it does not."""
+        """Return the children of a value; none for a leaf."""
         if value.node >= 0:
             return self.nodes(value.j, value.node)
         attribute, count = self.codes.attributes[value.j], self.numbers(value.j)
@@ -235,7 +235,7 @@ class Table:
         return (Value(value.j, value.lo, last), *rest) if rest else ()
 
     def split(self, value: Value, last: int) -> int:
-        """The last code of the left part, where an interval is split best: the first of those that are as good."""
+        """Return the last code of the left part of the best split; ties: the first split."""
         gains = self.gains(value, last)
         best, at = -inf, value.lo
         record = np.flatnonzero(gains > np.maximum.accumulate(np.append(-inf, gains[:-1])))  # others are no better
@@ -245,7 +245,7 @@ class Table:
         return at
 
     def gains(self, value: Value, last: int) -> FloatArray:
-        """The gain of every split of an interval, in the order of the split values."""
+        """Return the gain of every split of an interval, in the order of the split values."""
         table = self.frequencies[value.j]
         left = np.cumsum(table[value.lo : last], axis=0)
         right = table[value.lo : last + 1].sum(axis=0) - left
@@ -254,7 +254,7 @@ class Table:
         if self.classes is not None:
             after = left.sum(axis=1) * entropy(left) + right.sum(axis=1) * entropy(right) + rest.sum() * entropy(rest)
         else:
-            (low, high), (first, end) = self.outside(value.j), self.ends(value)
+            (low, high), (first, end) = self.bounds(value.j), self.ends(value)
             points = self.codes.attributes[value.j].position[value.lo + 1 : last + 1]
             before, behind = (points - first) / (high - low), (end - points) / (high - low)
             after = left.sum(axis=1) * before + right.sum(axis=1) * behind
@@ -263,11 +263,11 @@ class Table:
     # Anonymity.
 
     def groups(self, cut: Cut) -> Groups:
-        """The groups by all quasi-identifiers."""
-        return self.grouped(cut)[0]
+        """Return the groups by all quasi-identifiers."""
+        return self.assign(cut)[0]
 
-    def grouped(self, cut: Cut) -> tuple[Groups, Int32Array]:
-        """The groups by all quasi-identifiers, and the group of every combination."""
+    def assign(self, cut: Cut) -> tuple[Groups, Int32Array]:
+        """Return the groups by all quasi-identifiers, and the group of every combination."""
         columns = []
         for j, attribute in enumerate(self.codes.attributes):
             place = np.zeros(attribute.size, np.int32)
@@ -276,8 +276,8 @@ class Table:
             columns.append(place[self.codes.quasi[:, j]])
         return replace(self.codes.raw_groups, quasi=np.stack(columns, axis=1)).merge_equal()
 
-    def tested(self, groups: Groups, names: Names) -> tuple[Int64Array, BoolArray]:
-        """The groups by one set: their sizes, and which of them meet its requirements."""
+    def check(self, groups: Groups, names: Names) -> tuple[Int64Array, BoolArray]:
+        """Return the sizes of the groups of one set, and which of them meet the requirements of the set."""
         merged, _ = groups.project(names)
         ok = np.ones(len(merged.size), bool)
         for requirement in self.sets[names]:
@@ -288,21 +288,21 @@ class Table:
         return select_passing_groups(groups, self.policy.require)
 
     def allowed(self, groups: Groups) -> bool:
-        """Whether what must be suppressed is no more than may be."""
+        """Whether the policy allows to suppress the failing records."""
         kept = self.kept(groups)
-        lost = self.codes.records - int(groups.size[kept].sum())
-        return bool(kept.any()) and lost <= int(self.policy.suppress * self.codes.records + 1e-9)
+        suppressed = self.codes.records - int(groups.size[kept].sum())
+        return bool(kept.any()) and suppressed <= int(self.policy.suppress * self.codes.records + 1e-9)
 
     def result(self, cut: Cut, steps: list[Step], smallest: dict[Names, int]) -> Run:
-        groups, where = self.grouped(cut)
+        groups, group = self.assign(cut)
         kept = self.kept(groups)
-        groups, stay = groups.keep(kept), self.codes.quasi[kept[where]]
-        shown = [[self.shown(v, stay[:, j], all(kept)) for v in values] for j, values in enumerate(cut)]
+        groups, rest = groups.keep(kept), self.codes.quasi[kept[group]]
+        labels = [[self.final_label(v, rest[:, j], all(kept)) for v in values] for j, values in enumerate(cut)]
         rows: Counter[tuple[str | None, ...]] = Counter()
         for places, size in zip(groups.quasi.tolist(), groups.size.tolist(), strict=True):
-            rows[tuple(shown[j][place] for j, place in enumerate(places))] += size
-        listed = {n: [(v.lo, v.hi, v.node) for v in cut[j]] for j, n in enumerate(self.names)}
-        return Run(steps, listed, smallest, rows)
+            rows[tuple(labels[j][place] for j, place in enumerate(places))] += size
+        values = {n: [(v.lo, v.hi, v.node) for v in cut[j]] for j, n in enumerate(self.names)}
+        return Run(steps, values, smallest, rows)
 
     def step(self, best: Candidate) -> Step:
         value, children = best.value, best.children
@@ -321,35 +321,35 @@ class Table:
 
 
 def entropy(counts: Int64Array) -> FloatArray:
-    """In bits; the classes stand in the last axis."""
+    """Return the entropy in bits; the last axis has the classes."""
     share = counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1)
     return -(share * np.log2(np.where(share > 0, share, 1.0))).sum(axis=-1)
 
 
 def exchange(cut: Cut, out: Sequence[Value], into: Sequence[Value]) -> Cut:
-    """A cut with some values in the place of others."""
+    """Return a cut in which some values replace others."""
     j = into[0].j
-    left = [v for v in cut[j] if v not in out]
-    return (*cut[:j], tuple(sorted((*left, *into), key=lambda v: v.lo)), *cut[j + 1 :])
+    others = [v for v in cut[j] if v not in out]
+    return (*cut[:j], tuple(sorted((*others, *into), key=lambda v: v.lo)), *cut[j + 1 :])
 
 
 @dataclass(frozen=True)
 class Search(Table):
-    """What is asked on the way down."""
+    """The search of top-down specialization."""
 
     by: str = "score"
     where: str = "best"
 
     @cached_property
-    def opened(self) -> dict[Value, tuple[tuple[Value, ...], float]]:
-        """What values open into and gain, which no step changes."""
+    def specializations(self) -> dict[Value, tuple[tuple[Value, ...], float]]:
+        """A cache of children and gains, which no step changes."""
         return {}
 
-    def opening(self, value: Value) -> tuple[tuple[Value, ...], float]:
-        if value not in self.opened:
+    def specialization(self, value: Value) -> tuple[tuple[Value, ...], float]:
+        if value not in self.specializations:
             children = self.children(value)
-            self.opened[value] = children, self.gain(value, children) if children else 0.0
-        return self.opened[value]
+            self.specializations[value] = children, self.gain(value, children) if children else 0.0
+        return self.specializations[value]
 
     def beneficial(self, value: Value, gain: float) -> bool:
         if self.classes is None:
@@ -357,37 +357,37 @@ class Search(Table):
         return np.count_nonzero(self.records(value)) > 1
 
     def free(self, value: Value) -> bool:
-        """Whether opening a value costs nothing: without a target, where all its records go to one child."""
-        children, _ = self.opening(value)
-        there = [child for child in children if self.records(child).sum() > 0]
-        return self.classes is None and len(there) == 1 and self.penalty(value) > 0
+        """Whether a specialization changes no group: without a target, if all records have the same child."""
+        children, _ = self.specialization(value)
+        present = [child for child in children if self.records(child).sum() > 0]
+        return self.classes is None and len(present) == 1 and self.penalty(value) > 0
 
     def smallest(self, groups: Groups, names: Names) -> int:
-        """A of a set: the records of the smallest group that meets the requirements."""
-        size, ok = self.tested(groups, names)
+        """Return A of a set: the records of the smallest group that meets the requirements."""
+        size, ok = self.check(groups, names)
         return int(size[ok].min(initial=np.iinfo(np.int64).max)) if ok.any() else 0
 
     def candidate(self, cut: Cut, value: Value, now: dict[Names, int]) -> Candidate | None:
-        """What opening a value is worth; None where it may not be opened."""
-        children, gain = self.opening(value)
+        """Return the candidate of a value; None if it cannot be specialized."""
+        children, gain = self.specialization(value)
         if not children or not self.beneficial(value, gain):
             return None
         after = self.after(exchange(cut, [value], children), now, self.names[value.j])
         if after is None and self.where == "valid" and value.node < 0:
-            children = self.elsewhere(cut, value, now)
+            children = self.split_validly(cut, value, now)
             gain = self.gain(value, children) if children else 0.0
             if not children or not self.beneficial(value, gain):
                 return None
             after = self.after(exchange(cut, [value], children), now, self.names[value.j])
         if after is None:
             return None
-        held = [names for names in self.sets if self.names[value.j] in names]
-        loss = max(0.0, sum(now[names] - after[names] for names in held) / len(held))
+        sets = [names for names in self.sets if self.names[value.j] in names]
+        loss = max(0.0, sum(now[names] - after[names] for names in sets) / len(sets))
         score = gain / loss if loss > 0 and self.by == "score" else gain
         return Candidate(value, children, gain, loss, score, after)
 
-    def elsewhere(self, cut: Cut, value: Value, now: dict[Names, int]) -> tuple[Value, ...]:
-        """The children by the best split that is valid; nothing where none is."""
+    def split_validly(self, cut: Cut, value: Value, now: dict[Names, int]) -> tuple[Value, ...]:
+        """Return the children by the best valid split; none if no split is valid."""
         count = self.numbers(value.j)
         last = min(value.hi, count - 1)
         rest = (Value(value.j, count, count),) if value.hi == count else ()
@@ -403,18 +403,18 @@ class Search(Table):
         return found
 
     def after(self, cut: Cut, now: dict[Names, int], attribute: str) -> dict[Names, int] | None:
-        """A of every set after a step on an attribute, or None where the step is not valid."""
+        """Return A of every set after a step on an attribute, or None if the step is not valid."""
         if self.quick:
-            return self.counted(cut, now, attribute)
+            return self.count(cut, now, attribute)
         groups = self.groups(cut)
         if self.policy.suppress > 0:
             if not self.allowed(groups):
                 return None
-        elif not all(self.tested(groups, names)[1].all() for names in self.sets):
+        elif not all(self.check(groups, names)[1].all() for names in self.sets):
             return None
         return {names: self.smallest(groups, names) for names in self.sets}
 
-    # The same for k-anonymity alone without suppression, where the sizes of the groups say it all.
+    # The same for k-anonymity alone without suppression, which depends on the sizes of the groups only.
 
     @cached_property
     def quick(self) -> bool:
@@ -422,7 +422,7 @@ class Search(Table):
 
     @cached_property
     def distinct(self) -> dict[Names, tuple[Int32Array, Int64Array]]:
-        """For every set its distinct combinations of codes and their records."""
+        """The distinct combinations of codes of every set, and their records."""
         found = {}
         for names in self.sets:
             columns = [self.names.index(n) for n in names]
@@ -430,7 +430,7 @@ class Search(Table):
             found[names] = rows, np.bincount(place.reshape(-1), self.codes.size).astype(np.int64)
         return found
 
-    def counted(self, cut: Cut, now: dict[Names, int], attribute: str) -> dict[Names, int] | None:
+    def count(self, cut: Cut, now: dict[Names, int], attribute: str) -> dict[Names, int] | None:
         after = dict(now)
         for names, requirements in self.sets.items():
             if attribute in names:
@@ -440,7 +440,7 @@ class Search(Table):
         return after
 
     def sizes(self, cut: Cut, names: Names) -> Int64Array:
-        rows, weight = self.distinct[names]
+        rows, records = self.distinct[names]
         key = np.zeros(len(rows), np.int64)
         for column, name in enumerate(names):
             j = self.names.index(name)
@@ -451,12 +451,12 @@ class Search(Table):
                 key = key * len(cut[j]) + place[rows[:, column]]
                 if key.max() > 4 * len(rows):
                     key = np.unique(key, return_inverse=True)[1]
-        size = np.bincount(key, weight)
+        size = np.bincount(key, records)
         return size[size > 0].astype(np.int64)
 
 
 def candidates(search: Search, cut: Cut, now: dict[Names, int]) -> list[Candidate]:
-    """All values that may be opened, in the order of the attributes and their codes."""
+    """Return all values that can be specialized, in the order of the attributes and their codes."""
     found = [search.candidate(cut, value, now) for j, values in enumerate(cut) if j in search.used for value in values]
     return [c for c in found if c is not None]
 
@@ -464,7 +464,7 @@ def candidates(search: Search, cut: Cut, now: dict[Names, int]) -> list[Candidat
 def specialize(
     codes: Codes, policy: Policy, *, by: str = "score", split: str = "best", limit: int | None = None
 ) -> Run:
-    """Open one value after the other, as long as one is valid and beneficial and there are fewer than ``limit`` steps."""
+    """Specialize value after value, while some value is valid and beneficial and there are fewer than ``limit`` steps."""
     search = Search(codes, policy, by, split)
     cut: Cut = tuple((search.top(j),) for j in range(len(search.names)))
     start = {names: search.smallest(search.groups(cut), names) for names in search.sets}

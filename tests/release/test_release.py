@@ -753,7 +753,7 @@ def test_a_tree_made_from_the_data_stays_at_home_even_through_a_file(tmp_path: P
 
 @pytest.fixture(scope="module")
 def walked(release: shoal.Release) -> shoal.Release:
-    """As a method leaves it that opens values step by step."""
+    """A release with the path of a method that specializes values step by step."""
     texts = ("Any-job", "Raw-inside", "Raw-outside", None)
     return replace(release, path=walk(3, chosen=2, texts=texts, refused=refusals("Raw-refused", 4)))
 
@@ -776,7 +776,7 @@ def test_an_earlier_path_does_not_stay_beside_a_later_release(
 
 
 def test_the_path_is_drawn_and_explained(walked: shoal.Release) -> None:
-    assert repr(walked.plot_path()) == "Picture(3 steps, the release after 2)"
+    assert repr(walked.plot_path()) == "PathPlot(3 steps, release after step 2)"
     assert "Raw-inside" in walked.plot_path().svg and "Raw-refused" in walked.plot_path().html
     assert "2. job-2: Any-job -> Raw-inside, Raw-outside, (missing)" in walked.explain()
 
@@ -810,7 +810,7 @@ def test_a_crash_while_the_path_is_drawn_leaves_what_was_there(
     def fail(*_: Any, **__: Any) -> None:
         raise FAULTS[fault]
 
-    monkeypatch.setattr("shoal.report.path_page.page", fail)
+    monkeypatch.setattr("shoal.report.path_page.render_page", fail)
     with pytest.raises(shoal.EngineError if fault == "disk" else KeyboardInterrupt):
         walked.save(tmp_path / "release", overwrite=earlier)
     assert snapshot(tmp_path) == kept

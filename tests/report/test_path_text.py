@@ -1,4 +1,4 @@
-"""What an owner sees of a path: words, a picture, a page; whatever the labels are."""
+"""The path of a release for its owner, as text, plot and page, with any labels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VOID = {"meta"}
 
 
 class Reader(HTMLParser):
-    """Reads a page strictly: every tag is one of ours and is closed in its turn."""
+    """Parses a page strictly: every tag is allowed and closed in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ def read(page: str) -> str:
     return "\n".join(reader.text)
 
 
-def drawn(path: SearchPath) -> ElementTree.Element:
+def draw(path: SearchPath) -> ElementTree.Element:
     return ElementTree.fromstring(PathPlot(path).svg)  # noqa: S314
 
 
@@ -73,7 +73,7 @@ def titles(picture: ElementTree.Element) -> list[str]:
     return [c.findtext(f"{SVG}title", "") for c in dots(picture)]
 
 
-def said(picture: ElementTree.Element) -> list[str]:
+def texts_of(picture: ElementTree.Element) -> list[str]:
     return [t.text or "" for t in picture.iter(f"{SVG}text")]
 
 
@@ -121,7 +121,7 @@ def paths(draw: st.DrawFn) -> SearchPath:
     steps = tuple(step() for _ in range(draw(st.integers(0, 4))))
     refused = st.builds(Refusal, names, texts, st.lists(texts, max_size=8).map(tuple), names)
     return SearchPath(
-        draw(st.sampled_from(["open", "close"])),
+        draw(st.sampled_from(["specialize", "generalize"])),
         steps,
         draw(st.integers(0, len(steps))),
         smallest(),
@@ -135,7 +135,7 @@ def paths(draw: st.DrawFn) -> SearchPath:
 
 
 @given(texts)
-def test_a_label_is_one_line_that_can_be_shown(text: str | None) -> None:
+def test_a_label_is_one_printable_line(text: str | None) -> None:
     shown = format_label(text)
     assert shown and len(shown.splitlines()) == 1
     assert not [c for c in shown if not (c.isprintable() or c.isspace() or c in "\u200c\u200d")]
@@ -157,7 +157,7 @@ def test_figures(value: float, text: str) -> None:
     assert format_figure(value) == text
 
 
-# ---- words
+# ---- text
 
 
 @given(paths())
@@ -174,34 +174,34 @@ def test_every_step_is_explained(path: SearchPath) -> None:
 
 
 @given(paths())
-def test_the_words_hold_nothing_that_a_terminal_obeys(path: SearchPath) -> None:
+def test_the_text_has_no_control_characters(path: SearchPath) -> None:
     text = explain(path)
     assert not [c for c in text if ord(c) < 32 and c != "\n"] and "\x1b" not in text and "\u202e" not in text
     text.encode("utf-8")
 
 
-def test_a_step_has_its_values_its_worth_and_the_groups_after_it() -> None:
+def test_a_step_has_its_values_gain_loss_and_smallest_group() -> None:
     text = explain(walk(3, chosen=2, texts=("Any-job", "Inside", None)))
-    assert "For the owner alone" in text.splitlines()[0]
-    assert "3 values were opened, one after another; the release stands after step 2 of 3" in text
-    assert "Before the first step: smallest group 30,162" in text
+    assert "For the data owner only" in text.splitlines()[0]
+    assert "3 values were specialized, one per step. The release is the table after step 2 of 3; later steps" in text
+    assert "Before the first step: smallest group 30,162 records" in text
     assert "  2. job-2: Any-job -> Inside, (missing)\n" in text
-    assert "information gained 0.25, anonymity lost 1,234, score 0.0005; smallest group 7,540\n" in text
-    assert text.index("job-2") < text.index("the release stands here") < text.index("job-3")
-    assert text.endswith("Why the path ended: no value that is left can be opened")
+    assert "information gain 0.25, anonymity loss 1,234, score 0.0005; smallest group 7,540 records\n" in text
+    assert text.index("job-2") < text.index("the release is the table at this point") < text.index("job-3")
+    assert text.endswith("Why the path ended: no remaining value can be specialized")
 
 
-def test_values_that_are_closed_are_told_the_other_way() -> None:
-    text = explain(walk(2, direction="close"))
-    assert "2 values were closed" in text and "the release stands after the last step" in text
+def test_generalized_values_are_written_children_first() -> None:
+    text = explain(walk(2, direction="generalize"))
+    assert "2 values were generalized" in text and "The release is the table after the last step." in text
     assert "job-1: Inside, Outside -> Any-job" in text
-    assert "anonymity gained 0.25, information lost 1,234" in text
+    assert "anonymity gain 0.25, information loss 1,234" in text
 
 
-def test_every_set_of_identifiers_has_its_smallest_group() -> None:
+def test_every_attribute_set_has_its_smallest_group() -> None:
     text = explain(walk(1, sets=(ONE, TWO)))
     assert "  set 1: age, sex\n  set 2: age, zip\n" in text
-    assert "smallest group 15,081 (set 1), 7,540 (set 2)" in text
+    assert "smallest group 15,081 records (set 1), 7,540 records (set 2)" in text
 
 
 def test_long_lists_of_children_are_shortened() -> None:
@@ -212,7 +212,7 @@ def test_long_lists_of_children_are_shortened() -> None:
 def test_hundreds_of_refusals_stay_readable() -> None:
     path = walk(1, refused=(*refusals("age", 400), *refusals("zip", 2), *refusals("age", 1, "another reason")))
     text = explain(path)
-    assert "Not opened any further: 403 values" in text
+    assert "Not specialized further: 403 values" in text
     assert "  age, 401 values\n" in text and f"    age-0 -> left, (missing): {WHY}\n" in text
     assert "    and 398 more\n" in text and "zip-1" in text and len(text.splitlines()) < 25
 
@@ -220,24 +220,24 @@ def test_hundreds_of_refusals_stay_readable() -> None:
 @pytest.mark.parametrize(
     ("steps", "chosen", "words"),
     [
-        (0, 0, "No value was opened; the release stands at the start."),
-        (1, 1, "1 value was opened; the release stands after the last step."),
-        (2, 0, "2 values were opened, one after another; the release stands at the start"),
+        (0, 0, "No value was specialized. The release is the table before the first step."),
+        (1, 1, "1 value was specialized. The release is the table after the last step."),
+        (2, 0, "2 values were specialized, one per step. The release is the table before the first step; later"),
     ],
 )
-def test_where_the_release_stands(steps: int, chosen: int, words: str) -> None:
+def test_the_released_table_is_stated(steps: int, chosen: int, words: str) -> None:
     text = explain(walk(steps, chosen=chosen))
     assert words in text
-    assert text.count("the release stands here") == (1 if steps else 0)
+    assert text.count("the release is the table at this point") == (1 if steps else 0)
 
 
-# ---- the picture
+# ---- the plot
 
 
 @given(paths())
 @example(replace(walk(3), measures={"ncp": float("nan"), "suppressed": 0.0}))
-def test_the_picture_is_sound_whatever_the_labels_are(path: SearchPath) -> None:
-    picture = drawn(path)
+def test_the_plot_is_valid_for_any_labels(path: SearchPath) -> None:
+    picture = draw(path)
     tags = {element.tag.removeprefix(SVG) for element in picture.iter()}
     assert tags <= {"svg", "style", "rect", "line", "text", "circle", "polyline", "title"}
     _, _, width, height = map(float, picture.attrib["viewBox"].split())
@@ -247,24 +247,24 @@ def test_the_picture_is_sound_whatever_the_labels_are(path: SearchPath) -> None:
         assert 0 < float(text.attrib["x"]) < width and 0 < float(text.attrib["y"]) < height
 
 
-def test_there_is_a_dot_for_every_step_that_tells_what_it_did() -> None:
-    found = titles(drawn(walk(15, chosen=12)))
+def test_every_step_has_a_dot_with_a_tooltip() -> None:
+    found = titles(draw(walk(15, chosen=12)))
     assert len(found) == 16 and found[0] == "before the first step"
     assert found[3] == "step 3 of 15, job-3: Any-job → Inside, Outside"
-    assert "step 1 of 2, job-1: Inside, Outside → Any-job" in titles(drawn(walk(2, direction="close")))
+    assert "step 1 of 2, job-1: Inside, Outside → Any-job" in titles(draw(walk(2, direction="generalize")))
 
 
-def test_the_chosen_step_is_marked_where_it_stands() -> None:
-    picture = drawn(walk(15, chosen=12))
+def test_the_released_step_is_marked() -> None:
+    picture = draw(walk(15, chosen=12))
     (ring,) = [c for c in picture.iter(f"{SVG}circle") if c.find(f"{SVG}title") is None]
     (dot,) = [d for d in dots(picture) if "step 12 of" in d.findtext(f"{SVG}title", "")]
     assert (ring.attrib["cx"], ring.attrib["cy"]) == (dot.attrib["cx"], dot.attrib["cy"])
-    assert "the release: after step 12, smallest group 7" in said(picture)
-    assert "the release: before the first step, smallest group 30,162" in said(drawn(walk(3, chosen=0)))
+    assert "release: after step 12, smallest group 7 records" in texts_of(picture)
+    assert "release: before the first step, smallest group 30,162 records" in texts_of(draw(walk(3, chosen=0)))
 
 
 def test_groups_are_drawn_on_a_logarithmic_scale() -> None:
-    heights = [float(dot.attrib["cy"]) for dot in dots(drawn(walk(6, records=1 << 12)))]
+    heights = [float(dot.attrib["cy"]) for dot in dots(draw(walk(6, records=1 << 12)))]
     falls = [after - before for before, after in itertools.pairwise(heights)]
     assert falls == pytest.approx([falls[0]] * 6, abs=0.2) and falls[0] > 0
 
@@ -281,23 +281,23 @@ def test_groups_are_drawn_on_a_logarithmic_scale() -> None:
     ],
 )
 def test_ticks(path: SearchPath, ticks: list[str]) -> None:
-    words = said(drawn(path))
+    words = texts_of(draw(path))
     assert [tick for tick in ticks if tick not in words] == [], words
     assert len(words) < 25
 
 
-def test_the_foot_says_what_it_measures() -> None:
-    assert "information: the bits that each attribute tells, summed" in said(drawn(walk(2)))
-    assert "certainty kept, 1 - NCP" in said(drawn(walk(2, bits=False)))
+def test_the_horizontal_axis_names_its_measure() -> None:
+    assert "information about the target in bits, summed over attributes" in texts_of(draw(walk(2)))
+    assert "information kept, 1 - NCP" in texts_of(draw(walk(2, bits=False)))
 
 
 def test_several_sets_have_a_line_each_and_a_legend() -> None:
-    picture = drawn(walk(4, sets=(ONE, TWO, ("<b>" * 50,))))
+    picture = draw(walk(4, sets=(ONE, TWO, ("<b>" * 50,))))
     lines = list(picture.iter(f"{SVG}polyline"))
     assert len({line.attrib["stroke"] for line in lines}) == 3
-    legend = [text for text in said(picture) if text.startswith("set ")]
+    legend = [text for text in texts_of(picture) if text.startswith("set ")]
     assert legend[:2] == ["set 1: age, sex", "set 2: age, zip"] and legend[2].endswith("…")
-    assert not [text for text in said(drawn(walk(4))) if text.startswith("set ")]
+    assert not [text for text in texts_of(draw(walk(4))) if text.startswith("set ")]
 
 
 def test_thousands_of_steps_stay_small_and_keep_their_line() -> None:
@@ -305,10 +305,10 @@ def test_thousands_of_steps_stay_small_and_keep_their_line() -> None:
     path = replace(path, steps=tuple(replace(s, smallest={ONE: 6000 - n, TWO: 5001 - n}) for n, s in enumerate(path)))
     picture = PathPlot(path)
     assert len(picture.svg) < 150_000
-    found = drawn(path)
+    found = draw(path)
     assert 50 < len(dots(found)) < 400
     assert [t for t in titles(found) if t.startswith("step 4,000 of 5,000")]
-    assert [t for t in titles(found) if "lie close by" in t]
+    assert [t for t in titles(found) if "are next to this dot" in t]
     points = [len(line.attrib["points"].split()) for line in found.iter(f"{SVG}polyline")]
     assert len(points) == 4 and sum(points) > 1000
 
@@ -317,7 +317,7 @@ def test_thousands_of_steps_stay_small_and_keep_their_line() -> None:
 
 
 @given(paths())
-def test_the_page_is_sound_whatever_the_labels_are(path: SearchPath) -> None:
+def test_the_page_is_valid_for_any_labels(path: SearchPath) -> None:
     page = PathPlot(path).html
     page.encode("utf-8")
     text = read(page)
@@ -325,27 +325,27 @@ def test_the_page_is_sound_whatever_the_labels_are(path: SearchPath) -> None:
         assert format_label(step.attribute) in text and format_label(step.value) in text
 
 
-def test_the_page_has_all_steps_and_what_was_left() -> None:
+def test_the_page_has_all_steps_and_refused_values() -> None:
     page = PathPlot(walk(700, chosen=5, refused=refusals("zip", 300))).html
     text = read(page)
     assert page.count("<tr>") + page.count('<tr class="here">') == 1 + 701 + 1 + 200 + 1
     assert "5 (release)" in text and page.count('class="here"') == 1
-    assert "Not opened any further: 300 values" in text and "and 100 more" in text and WHY in text
-    assert "must stay with the owner" in " ".join(text.split())
-    assert "Why the path ended: no value that is left can be opened" in text
+    assert "Not specialized further: 300 values" in text and "and 100 more" in text and WHY in text
+    assert "must stay with the data owner" in " ".join(text.split())
+    assert "Why the path ended: no remaining value can be specialized" in text
 
 
-def test_the_page_needs_nothing_from_outside() -> None:
+def test_the_page_has_no_external_resources() -> None:
     page = PathPlot(walk(3, refused=refusals("zip", 3))).html
     assert "<script" not in page and "url(" not in page and "@import" not in page
     assert page.replace("http://www.w3.org/2000/svg", "").count("://") == 0
     assert "prefers-color-scheme: dark" in page
 
 
-# ---- saving and showing
+# ---- saving and displaying
 
 
-def test_a_picture_is_saved_by_its_suffix(tmp_path: File) -> None:
+def test_a_plot_is_saved_by_its_suffix(tmp_path: File) -> None:
     picture = PathPlot(walk(3))
     assert picture.save(tmp_path / "path.svg").read_text(encoding="utf-8") == picture.svg
     assert picture.save(str(tmp_path / "path.HTML")).read_text(encoding="utf-8") == picture.html
@@ -361,15 +361,15 @@ def test_other_suffixes_are_refused(tmp_path: File, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["absent/path.svg", "file/path.svg", "folder.svg", "a\0b.svg", "x" * 300 + ".svg"])
-def test_a_place_that_cannot_be_written_is_an_error(tmp_path: File, name: str) -> None:
+def test_an_unwritable_file_is_an_error(tmp_path: File, name: str) -> None:
     (tmp_path / "folder.svg").mkdir()
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(shoal.EngineError, match="cannot write the path to"):
+    with pytest.raises(shoal.EngineError, match="Cannot write the path to"):
         PathPlot(walk(3)).save(tmp_path / name)
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_a_notebook_shows_the_picture() -> None:
+def test_a_notebook_displays_the_plot() -> None:
     picture = PathPlot(walk(15, chosen=12))
     assert picture.svg in picture._repr_html_()
-    assert repr(picture) == "Picture(15 steps, the release after 12)"
+    assert repr(picture) == "PathPlot(15 steps, release after step 12)"

@@ -31,7 +31,7 @@ twin = partial(reference, generalize)
 
 
 def fung_policy(k: int = 4, **more: object) -> shoal.Policy:
-    """Education and Sex of the table of Fung et al., the identifier of Figure 2."""
+    """Education and Sex of the table of Fung et al., the attribute set of Figure 2."""
     quasi = {name: {"taxonomy": tree} for name, tree in papers.taxonomies()["fung"].items()}
     return shoal.Policy(quasi=quasi, require=[shoal.KAnonymity(k)], **more)
 
@@ -47,7 +47,7 @@ def test_the_lowest_solution_cut_is_reached(anonymity: str) -> None:
     assert [s.loss for s in path] == [0, 0]  # neither joins records of different classes
     assert set(release.frame["Education"]) == {"Junior Sec.", "11th", "12th", "Bachelors", "Grad School"}
     assert set(release.frame["Sex"]) == {"M", "F"}
-    assert (path.direction, path.chosen) == ("close", 2)
+    assert (path.direction, path.chosen) == ("generalize", 2)
 
 
 def test_gain_is_the_records_that_no_longer_fail() -> None:
@@ -87,7 +87,7 @@ def test_same_steps_as_the_slow_twin(case: Case, anonymity: str) -> None:
 
 @st.composite
 def people(draw: st.DrawFn) -> Case:
-    """Categories alone, whose values are the leaves of their trees."""
+    """Categories only, with leaves of their taxonomies as values."""
     rows = draw(st.integers(1, 25))
     leaves = {n: [*shoal.Taxonomy.from_nested(tree).leaves, None] for n, tree in TREES.items()} | {
         "sex": ["f", "m", None]
@@ -105,7 +105,7 @@ def people(draw: st.DrawFn) -> Case:
 @both
 @given(case=people())
 def test_it_ends_as_soon_as_the_requirements_hold(case: Case, anonymity: str) -> None:
-    """The path, gone by hand: until the last step something fails, and then nothing does."""
+    """Follow the path by hand: some group fails before the last step, and none after it."""
     release, path = generalized(case.frame, case.policy, anonymity=anonymity)
     used = {n for r in case.policy.require for n in r.on or case.policy.quasi}
     table = case.frame.assign(**{n: "*" for n in case.policy.quasi if n not in used})
@@ -118,7 +118,7 @@ def test_it_ends_as_soon_as_the_requirements_hold(case: Case, anonymity: str) ->
 
 
 @given(case=cases(most=30))
-def test_deciding_leaves_the_codes_as_they_were(case: Case) -> None:
+def test_deciding_does_not_change_the_codes(case: Case) -> None:
     case = suited(case, "bottom-up")
     codes, _ = encode_and_count(
         open_data(case.frame), case.policy, extra=[case.policy.target] if case.policy.target else []
@@ -187,14 +187,14 @@ def test_same_steps_on_adult_with_other_requirements(require: list[object], more
 
 
 @pytest.mark.parametrize("kind", ["numeric", "date"])
-def test_a_number_without_a_tree_is_refused(kind: str) -> None:
+def test_a_number_without_a_taxonomy_is_an_error(kind: str) -> None:
     frame = pd.DataFrame({"sex": ["f", "m"], "when": ["1990", "1991"] if kind == "numeric" else ["1990-01-01"] * 2})
     policy = shoal.Policy(quasi={"sex": "categorical", "when": kind}, require=[shoal.KAnonymity(1)])
     with pytest.raises(shoal.PolicyError, match="'when'"):
         shoal.anonymize(frame, policy, method="bottom-up")
 
 
-def test_what_holds_already_is_published_as_it_is() -> None:
+def test_a_table_that_meets_the_requirement_is_published_unchanged() -> None:
     frame = pd.DataFrame({"job": ["clerk", "clerk", "sailor", "sailor", None, None]})
     policy = shoal.Policy(quasi={"job": {"taxonomy": TREES["job"]}}, require=[shoal.KAnonymity(2)])
     release, path = generalized(frame, policy)
@@ -203,7 +203,7 @@ def test_what_holds_already_is_published_as_it_is() -> None:
     assert dict(path.smallest) == {("job",): 2}
 
 
-def test_a_missing_value_closes_with_the_root() -> None:
+def test_a_missing_value_generalizes_to_the_root() -> None:
     frame = pd.DataFrame({"job": ["clerk", "clerk", "sailor", "sailor", None]})
     policy = shoal.Policy(quasi={"job": {"taxonomy": TREES["job"]}}, require=[shoal.KAnonymity(2)])
     release, path = generalized(frame, policy)
@@ -211,7 +211,7 @@ def test_a_missing_value_closes_with_the_root() -> None:
     assert published(release) == {("*",): 5}
 
 
-def test_an_attribute_in_no_identifier_is_closed() -> None:
+def test_an_attribute_without_requirement_is_its_root() -> None:
     frame = pd.DataFrame({"job": ["clerk", "sailor"], "sex": ["f", "m"]})
     policy = shoal.Policy(
         quasi={"job": {"taxonomy": TREES["job"]}, "sex": "categorical"}, require=[shoal.KAnonymity(1, on=["sex"])]
@@ -232,7 +232,7 @@ def test_a_single_record_and_one_class() -> None:
     assert [(s.gain, s.loss, s.score) for s in path] == [(1, 0, 0)]
 
 
-def test_suppressing_ends_the_path_sooner() -> None:
+def test_suppression_ends_the_path_sooner() -> None:
     frame = pd.DataFrame({"job": ["clerk"] * 5 + ["manager"] * 4 + ["sailor"]})
     policy = shoal.Policy(quasi={"job": {"taxonomy": TREES["job"]}}, require=[shoal.KAnonymity(2)])
     assert set(generalized(frame, policy)[0].frame["job"]) == {"*"}
@@ -241,8 +241,8 @@ def test_suppressing_ends_the_path_sooner() -> None:
     assert published(release) == {("clerk",): 5, ("manager",): 4}
 
 
-def test_what_is_left_out_for_one_requirement_may_mend_another() -> None:
-    """Two of three with w and a = x are too many, until the one who is alone with (x, y) is left out."""
+def test_a_suppression_for_one_requirement_may_meet_another() -> None:
+    """Two of three records with w and a = x are too many, until the single record with (x, y) is suppressed."""
     frame = pd.DataFrame({"a": list("xxyxy"), "b": list("xyyxy"), "ill": list("wwuvv")})
     policy = shoal.Policy(
         quasi=dict.fromkeys("ab", "categorical"),
@@ -255,7 +255,7 @@ def test_what_is_left_out_for_one_requirement_may_mend_another() -> None:
     assert published(release) == {("x", "x"): 2, ("y", "y"): 2}
 
 
-def test_more_records_than_there_are_cannot_be_asked_for() -> None:
+def test_k_above_the_number_of_records_is_an_error() -> None:
     with pytest.raises(shoal.PolicyError, match="at least 35 records"):
         generalized(papers.fung(), fung_policy(35))
     policy = shoal.Policy(quasi={"Sex": "categorical"}, target="Class", require=[shoal.LDiversity(3, of="Class")])

@@ -1,4 +1,4 @@
-"""Top-down specialization against its paper's examples and its slow twin, step for step."""
+"""Top-down specialization against the examples of its paper and its slow twin, step for step."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ twin = partial(reference, specialize)
 
 
 def search_of(frame: pd.DataFrame, policy: shoal.Policy) -> tuple[Search, Cut]:
-    """The questions of the twin, and the cut before the first step."""
+    """Return the search of the twin, and the cut before the first step."""
     codes, _ = encode_and_count(open_data(frame), policy, extra=[policy.target] if policy.target else [])
     search = Search(codes, policy)
     return search, tuple((search.top(j),) for j in range(len(search.names)))
@@ -69,7 +69,7 @@ def test_example_4_gain_loss_and_score_of_education() -> None:
     assert education.score == pytest.approx(0.0151, abs=5e-5)
 
 
-def test_example_4_where_education_is_opened_first() -> None:
+def test_example_4_where_education_is_specialized_first() -> None:
     policy = shoal.Policy(
         quasi={n: {"taxonomy": tree} for n, tree in papers.taxonomies()["fung"].items()},
         target="Class",
@@ -107,7 +107,7 @@ def test_examples_7_to_9_hours_and_then_education(by: str) -> None:
     assert dict(education.smallest) == {EDUCATION_SEX: 16, SEX_HOURS: 12}
     scores = (0.3584 / 22, 0.0151) if by == "score" else (0.3584, 0.2716)
     assert (hours.score, education.score) == pytest.approx(scores, abs=1e-4)
-    assert path.direction == "open" and path.chosen == len(path) == 5
+    assert path.direction == "specialize" and path.chosen == len(path) == 5
     assert published(release) == {
         ("Junior Sec.", "*", "[1, 37)"): 7,
         ("11th", "*", "[1, 37)"): 5,
@@ -206,7 +206,7 @@ def test_same_splits_of_many_numbers(case: Case, by: str) -> None:
 
 
 @given(case=cases(most=50))
-def test_same_steps_where_numbers_are_split_as_far_as_is_valid(case: Case) -> None:
+def test_same_steps_with_valid_splits(case: Case) -> None:
     policy = case.policy.model_copy(update={"suppress": 0.0})
     try:
         release, path = specialized(case.frame, policy, split="valid")
@@ -217,8 +217,8 @@ def test_same_steps_where_numbers_are_split_as_far_as_is_valid(case: Case) -> No
     assert published(release) == run.rows
 
 
-def test_a_split_that_is_not_valid_gives_way_to_one_that_is() -> None:
-    """The best split would leave two; those who come after them are as many as is asked."""
+def test_an_invalid_split_is_replaced_by_a_valid_one() -> None:
+    """The best split would make a group of two records; the next best split makes groups of the required size."""
     frame = pd.DataFrame({"age": [20, 20, 30, 30, 30, 40, 40, 40], "ill": list("yynnyynn")})
     policy = shoal.Policy(quasi={"age": "numeric"}, target="ill", require=[shoal.KAnonymity(3)])
     assert [s.children for s in specialized(frame, policy)[1]] == []
@@ -229,7 +229,7 @@ def test_a_split_that_is_not_valid_gives_way_to_one_that_is() -> None:
 
 @st.composite
 def overlapping(draw: st.DrawFn) -> Case:
-    """Identifiers that share an attribute, with some records to spare: what one leaves out the others lose."""
+    """Attribute sets that share an attribute, with suppression: a record suppressed for one set is missing in the others."""
     rows = draw(st.integers(4, 14))
     columns = {c: draw(st.lists(st.sampled_from("xyz"), min_size=rows, max_size=rows)) for c in ("a", "b", "c", "ill")}
     ways = [
@@ -250,7 +250,7 @@ def overlapping(draw: st.DrawFn) -> Case:
 
 
 @given(case=overlapping())
-def test_same_steps_where_several_identifiers_share_what_may_be_suppressed(case: Case) -> None:
+def test_same_steps_with_several_attribute_sets_and_suppression(case: Case) -> None:
     if not holds(case.frame.assign(a="*", b="*", c="*"), case.policy):
         return
     release, path = specialized(case.frame, case.policy)
@@ -259,8 +259,8 @@ def test_same_steps_where_several_identifiers_share_what_may_be_suppressed(case:
     assert published(release) == run.rows
 
 
-def test_what_one_identifier_suppresses_counts_for_the_others() -> None:
-    """Opening c after a would leave out the one record with a = z, and then the other with c = z: one too many."""
+def test_a_suppression_for_one_attribute_set_counts_for_the_others() -> None:
+    """Specializing c after a would suppress the record with a = z, and then the other with c = z: one too many."""
     frame = pd.DataFrame({"a": list("xxzx"), "b": list("xyzx"), "c": list("zxzx")})
     policy = shoal.Policy(
         quasi=dict.fromkeys("abc", "categorical"),
@@ -272,8 +272,8 @@ def test_what_one_identifier_suppresses_counts_for_the_others() -> None:
     assert published(release) == {("x", "*", "*"): 3}
 
 
-def test_what_is_left_out_for_one_requirement_may_mend_another() -> None:
-    """Two of three with w and a = x are too many, until the one who is alone with (x, y) is left out."""
+def test_a_suppression_for_one_requirement_may_meet_another() -> None:
+    """Two of three records with w and a = x are too many, until the single record with (x, y) is suppressed."""
     frame = pd.DataFrame({"a": list("xxyxy"), "b": list("xyyxy"), "ill": list("wwuvv")})
     policy = shoal.Policy(
         quasi=dict.fromkeys("ab", "categorical"),
@@ -287,7 +287,7 @@ def test_what_is_left_out_for_one_requirement_may_mend_another() -> None:
 
 
 @given(case=cases(most=30), n=st.integers(0, 4))
-def test_a_path_that_was_cut_short_is_the_beginning_of_the_whole(case: Case, n: int) -> None:
+def test_a_limited_path_is_the_beginning_of_the_whole(case: Case, n: int) -> None:
     try:
         release, path = specialized(case.frame, case.policy, max_steps=n)
     except shoal.RequirementNotMet:
@@ -313,7 +313,7 @@ def test_a_step_is_measured_as_its_table_would_be(case: Case, n: int) -> None:
     assert ("information" in measures) == (case.policy.target is not None)
 
 
-def test_the_information_of_a_step_is_what_the_attributes_tell_of_the_class() -> None:
+def test_the_information_of_a_step_is_the_summed_information_gain() -> None:
     def bits(labels: pd.Series) -> float:
         return float(entropy(labels.value_counts(dropna=False).to_numpy()))
 
@@ -330,7 +330,7 @@ def test_the_information_of_a_step_is_what_the_attributes_tell_of_the_class() ->
 
 
 @given(case=cases(most=30))
-def test_deciding_leaves_the_codes_as_they_were(case: Case) -> None:
+def test_deciding_does_not_change_the_codes(case: Case) -> None:
     codes, _ = encode_and_count(
         open_data(case.frame), case.policy, extra=[case.policy.target] if case.policy.target else []
     )
@@ -376,7 +376,7 @@ def test_same_steps_on_adult(columns: str, k: int) -> None:
 @needs_data
 @pytest.mark.parametrize("by", ["score", "gain"])
 @pytest.mark.parametrize("target", ["income", None])
-def test_same_steps_on_adult_with_several_identifiers(target: str | None, by: str) -> None:
+def test_same_steps_on_adult_with_several_attribute_sets(target: str | None, by: str) -> None:
     require = [
         shoal.KAnonymity(20, on=ALL[:6]),
         shoal.KAnonymity(80, on=ALL[4:11]),
@@ -413,7 +413,7 @@ def test_same_steps_on_a_part_of_adult_with_other_requirements(require: list[obj
 # Tables with little in them.
 
 
-def test_one_class_leaves_nothing_to_tell() -> None:
+def test_one_class_gives_no_step() -> None:
     frame = pd.DataFrame({"x": [1, 2, 3, 4], "c": ["Y"] * 4})
     release, path = specialized(frame, numbers(target="c"))
     assert len(path) == 0 and path.chosen == 0
@@ -421,7 +421,7 @@ def test_one_class_leaves_nothing_to_tell() -> None:
     assert path.ended
 
 
-def test_without_a_target_everything_is_opened_that_may_be() -> None:
+def test_without_a_target_all_valid_values_are_specialized() -> None:
     release, path = specialized(pd.DataFrame({"x": [1, 2, 3, 4]}), numbers())
     assert [(s.value, s.children) for s in path] == [
         ("*", ("[1, 3)", "[3, 4]")),
@@ -432,13 +432,13 @@ def test_without_a_target_everything_is_opened_that_may_be() -> None:
 
 
 @pytest.mark.parametrize("target", [None, "c"])
-def test_a_number_that_is_always_the_same_stays_closed(target: str | None) -> None:
+def test_a_constant_number_is_not_specialized(target: str | None) -> None:
     frame = pd.DataFrame({"x": [7, 7, 7], "c": ["Y", "N", "N"]})
     release, path = specialized(frame, numbers(target=target))
     assert len(path) == 0 and published(release) == {("*",): 3}
 
 
-def test_one_category_is_opened_for_what_it_is_worth() -> None:
+def test_one_category_is_specialized_if_its_ncp_falls() -> None:
     frame = pd.DataFrame({"x": ["a"] * 3, "c": ["Y", "N", "N"]})
     for target, gain in ((None, 1.0), ("c", 0.0)):
         policy = shoal.Policy(quasi={"x": "categorical"}, target=target, require=[shoal.KAnonymity(2)])
@@ -453,8 +453,8 @@ def test_missing_numbers_are_a_child_of_the_root() -> None:
         release, path = specialized(frame, numbers(2, target=target))
         assert [(s.value, s.children) for s in path] == [("*", ("[1, 5)", "5", None))]
         assert published(release) == {("[1, 5)",): 2, ("5",): 2, (None,): 2}
-    closed, path = specialized(frame, numbers(3, target="c"))
-    assert len(path) == 0 and published(closed) == {("*",): 6}
+    release, path = specialized(frame, numbers(3, target="c"))
+    assert len(path) == 0 and published(release) == {("*",): 6}
 
 
 def test_one_number_beside_missing_ones() -> None:
@@ -483,7 +483,7 @@ def test_a_missing_class_is_a_class() -> None:
     assert [s.gain for s in path] == pytest.approx([1])
 
 
-def test_an_attribute_in_no_identifier_stays_closed() -> None:
+def test_an_attribute_without_requirement_is_not_specialized() -> None:
     frame = pd.DataFrame({"x": [1, 2, 3, 4], "y": list("abab"), "c": list("YNYN")})
     policy = shoal.Policy(
         quasi={"x": "numeric", "y": "categorical"}, target="c", require=[shoal.KAnonymity(1, on=["x"])]
@@ -502,7 +502,7 @@ def test_a_single_record() -> None:
     assert published(release) == {("*", "a"): 1} and len(path) == 1
 
 
-def test_more_records_than_there_are_cannot_be_asked_for() -> None:
+def test_k_above_the_number_of_records_is_an_error() -> None:
     with pytest.raises(shoal.PolicyError, match="at least 35 records"):
         specialized(papers.fung(), papers.fung_policy(35))
     with pytest.raises(shoal.RequirementNotMet):
@@ -512,7 +512,7 @@ def test_more_records_than_there_are_cannot_be_asked_for() -> None:
         )
 
 
-def test_a_class_that_is_an_identifier_too() -> None:
+def test_a_target_that_is_a_quasi_identifier() -> None:
     frame = pd.DataFrame({"x": [1, 1, 2, 2, 3, 3], "y": list("aabbcc")})
     policy = shoal.Policy(quasi={"x": "numeric", "y": "categorical"}, target="y", require=[shoal.KAnonymity(2)])
     release, path = specialized(frame, policy)
@@ -522,7 +522,7 @@ def test_a_class_that_is_an_identifier_too() -> None:
     assert set(release.frame["y"]) == {"a", "b", "c"}
 
 
-def test_what_a_path_leaves_is_named_with_its_reason() -> None:
+def test_refused_values_have_a_reason() -> None:
     _, path = specialized(papers.fung(), papers.fung_policy())
     left = {(r.attribute, r.value) for r in path.refused}
     assert ("Sex", "*") in left
@@ -548,14 +548,14 @@ def test_max_steps_ends_the_path(n: int) -> None:
     assert published(release) == twin(papers.fung(), papers.fung_policy(), limit=n).rows
 
 
-def test_no_time_gives_the_topmost_values() -> None:
+def test_no_time_gives_the_roots() -> None:
     release, path = specialized(papers.fung(), papers.fung_policy(), seconds=0)
     assert len(path) == 0 and path.chosen == 0
     assert published(release) == {("*", "*", "*"): 34}
     assert dict(path.smallest) == {EDUCATION_SEX: 34, SEX_HOURS: 34}
 
 
-def test_every_table_on_the_way_holds() -> None:
+def test_every_table_of_the_path_meets_the_requirement() -> None:
     _, path = specialized(papers.fung(), papers.fung_policy())
     groups = [
         recount(specialized(papers.fung(), papers.fung_policy(), stop_at=n)[0].frame, list(EVERYTHING))
@@ -602,7 +602,7 @@ def test_unknown_parameters_list_the_known() -> None:
 
 @pytest.mark.parametrize("write", ["label", "lo-hi", "midpoint"])
 @pytest.mark.parametrize("target", ["ill", None])
-def test_no_label_tells_of_somebody_who_is_suppressed(target: str | None, write: str) -> None:
+def test_no_label_discloses_a_suppressed_record(target: str | None, write: str) -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"age": rng.integers(20, 60, 200), "sex": rng.choice(["M", "F"], 200), "ill": "flu"})
     frame.loc[::3, "ill"] = "ok"
@@ -632,8 +632,8 @@ def test_no_label_tells_of_somebody_who_is_suppressed(target: str | None, write:
         release.recoding.apply(frame[:1].assign(age=117))
 
 
-def test_without_a_target_values_with_one_child_are_no_obstacle() -> None:
-    """All codes begin alike: the way down to where they differ costs nothing."""
+def test_without_a_target_values_with_one_child_are_specialized() -> None:
+    """All codes have the same first digits: specializations down to the first difference change no group."""
     frame = pd.DataFrame({"zip": [f"479{i:02d}" for i in range(20)] * 5})
     policy = shoal.Policy(quasi={"zip": {"mask": "right"}}, require=[shoal.KAnonymity(5)])
     release, path = specialized(frame, policy)

@@ -1,4 +1,4 @@
-"""Groups that are merged as values are closed into their parent: `specialize` the other way round."""
+"""Groups that are merged when values are generalized to their parent: the reverse of `kernels.specialize`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from shoal.kernels.limits import holds
 
 @njit(cache=True, nogil=True)
 def merge(node, groups, a):
-    """Number these groups by their values in all attributes but a; the numbers, and the first group of each.
+    """Number these groups by their values in all attributes except a; return the numbers and the first group of each number.
 
-    Rows are compared value by value: a hash only says where to look.
+    Hash collisions are resolved by comparing all values.
     """
     size = np.int64(16)
     while size < 2 * groups.shape[0]:
         size *= 2
     table = np.full(size, -1, np.int32)
     number = np.empty(groups.shape[0], np.int32)
-    one = np.empty(groups.shape[0], np.int64)
-    found = 0
+    representative = np.empty(groups.shape[0], np.int64)
+    count = 0
     for n in range(groups.shape[0]):
         g = groups[n]
         h = np.uint64(0)
@@ -32,32 +32,32 @@ def merge(node, groups, a):
         while True:
             k = table[at]
             if k < 0:
-                table[at] = found
-                one[found] = g
-                number[n] = found
-                found += 1
+                table[at] = count
+                representative[count] = g
+                number[n] = count
+                count += 1
                 break
             same = True
             for b in range(node.shape[1]):
-                if b != a and node[one[k], b] != node[g, b]:
+                if b != a and node[representative[k], b] != node[g, b]:
                     same = False
                     break
             if same:
                 number[n] = k
                 break
             at = (at + 1) & (size - 1)
-    return number, one[:found].copy()
+    return number, representative[:count].copy()
 
 
 @njit(cache=True, nogil=True)
-def passing(groups, start, total, first, following, cells, limits):
-    """Whether unions of groups pass: union k holds the groups ``groups[start[k]:start[k + 1]]`` and ``total[k]`` records.
+def find_passing(groups, start, total, first, following, cells, limits):
+    """Return which merged groups pass: group k merges ``groups[start[k]:start[k + 1]]`` and has ``total[k]`` records.
 
-    The combinations of group g begin with ``first[g]`` and go on with ``following``.
+    The combinations of group g are a linked list: ``first[g]``, then ``following`` of each.
     """
-    begin, secret, share, offset, width = cells
+    begin, sensitive, records, offset, width = cells
     histogram = np.zeros(width, np.int64)
-    ok = np.empty(total.shape[0], np.bool_)
+    passes = np.empty(total.shape[0], np.bool_)
     for k in range(total.shape[0]):
         histogram[:] = 0
         for n in range(start[k], start[k + 1]):
@@ -65,18 +65,18 @@ def passing(groups, start, total, first, following, cells, limits):
             while u >= 0:
                 for c in range(begin[u], begin[u + 1]):
                     for s in range(offset.shape[0]):
-                        histogram[offset[s] + secret[c, s]] += share[c]
+                        histogram[offset[s] + sensitive[c, s]] += records[c]
                 u = following[u]
-        ok[k] = holds(total[k], histogram, limits)
-    return ok
+        passes[k] = holds(total[k], histogram, limits)
+    return passes
 
 
 @njit(cache=True, nogil=True)
-def failing_below(node, size, ok, parent, ready):
-    """For every value that may be closed, the records of groups below it that fail, summed by attribute."""
+def count_failing_below(node, size, passes, parent, ready):
+    """Return for every value in ``ready`` the records of failing groups with one of its children."""
     out = np.zeros(ready.shape[0], np.int64)
     for g in range(node.shape[0]):
-        if not ok[g]:
+        if not passes[g]:
             for a in range(node.shape[1]):
                 v = parent[node[g, a]]
                 if v >= 0 and ready[v]:

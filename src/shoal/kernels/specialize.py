@@ -1,13 +1,14 @@
 """Groups that are refined value by value (Fung, Wang, Yu: Top-down specialization, sections 5.3 and 5.4).
 
-The groups of one set of attributes lie one behind the other in the rows, as the paper's leaf partitions do. For every
-group and attribute is kept what would be if the attribute's value were opened: the smallest group that would pass, the
-records in groups that would fail, and the number of groups. So scores are updated without looking at a record, and opening
-a value touches only the records that have it.
+The rows of one group are consecutive, as in the paper's leaf partitions. For every group and attribute three look-ahead figures
+predict the specialization of the attribute's value: the smallest group that would pass, the records in groups that would fail,
+and the number of groups. So the search updates scores without reading records, and a specialization reads only the records that
+have the value.
 
-The *slot* of a row and an attribute is the child into which it would fall. A row's slots and codes are packed into words:
-attribute a has the bits ``fields[a]``, word, shift and mask of its slot, then those of its code. ``facts[g]`` holds of group
-g its first row, the row behind its last, its records, those of them that fail, and then three figures for every attribute.
+The *slot* of a row and an attribute is the number of the child that the row would get. A row's slots and codes are packed into
+words: ``fields[a]`` has word, shift and mask of the slot of attribute a, then those of its code. ``facts[g]`` has the first row
+of group g, the row after its last, its records, its failing records, and three look-ahead figures per attribute.
+``node[g, a]`` is the value of group g in attribute a, ``link`` lists the groups that have one value (the paper's links).
 """
 
 from __future__ import annotations
@@ -15,32 +16,30 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from shoal.kernels.group_facts import BEGIN, END, FAIL, FAILING, FIGURES, MOST_JOINT, NO_GROUP, PARTS, SIZE, SMALLEST
 from shoal.kernels.limits import holds
 
-BEGIN, END, SIZE, FAIL, AHEAD = 0, 1, 2, 3, 4
-NONE = np.int64(1) << np.int64(62)  # larger than any group
-JOINT = 256  # combinations of slots that are counted as one
-MANY = 128  # rows from which that pays
+MANY_ROWS = 128  # rows from which joint counting is faster
 
 
 @njit(cache=True, nogil=True)
-def class_counts(quasi, start, classes, weight, offset, first, last, out):
-    """Add to ``out[offset[j] + code, class]`` the records of every attribute's codes in the combinations first to last."""
+def count_classes(quasi, start, classes, records, offset, first, last, out):
+    """Add the records of the combinations ``first`` to ``last - 1`` to ``out[offset[j] + code, class]`` for every attribute."""
     for u in range(first, last):
         for c in range(start[u], start[u + 1]):
             for j in range(quasi.shape[1]):
-                out[offset[j] + quasi[u, j], classes[c]] += weight[c]
+                out[offset[j] + quasi[u, j], classes[c]] += records[c]
 
 
 @njit(cache=True, nogil=True)
-def lay_out(quasi, columns, place, offset, fields, first, last, words):
-    """Pack the rows first to last: of every attribute the slot ``place[offset[a] + code]`` and the code."""
+def pack_rows(quasi, columns, slots, offset, fields, first, last, words):
+    """Pack the rows ``first`` to ``last - 1``: the slot ``slots[offset[a] + code]`` and the code of every attribute."""
     row = np.empty(words.shape[1], np.uint64)
     for i in range(first, last):
         row[:] = 0
         for a in range(columns.shape[0]):
             code = quasi[i, columns[a]]
-            row[fields[a, 0]] |= np.uint64(place[offset[a] + code]) << np.uint64(fields[a, 1])
+            row[fields[a, 0]] |= np.uint64(slots[offset[a] + code]) << np.uint64(fields[a, 1])
             row[fields[a, 3]] |= np.uint64(code) << np.uint64(fields[a, 4])
         for w in range(words.shape[1]):
             words[i, w] = row[w]
@@ -52,133 +51,135 @@ def _slot(word, field):
 
 
 @njit(cache=True, nogil=True)
-def split(link, number, rows, opened, fields, chunks, ahead):
-    """Open a value of attribute a in the groups of ``link``: divide each among its children, numbered from ``first``.
+def split_groups(link, number, rows, specialized, fields, chunks, ahead):
+    """Specialize a value of attribute a in the groups of ``link``, and compute the look-ahead figures of the new groups.
 
-    A group's first child keeps its number, the others are numbered from ``number[n]``. ``place[code]`` is where a row with
-    that code would fall if the child it goes to were opened. Then look ahead in the groups that came of it.
+    The children of the value are numbered from ``first``. The first part of a group keeps the group's number, the other parts
+    are numbered from ``number[n]``. ``slots[code]`` is the slot of a row with that code in its new value.
     """
-    words, ref, weight, facts, node = rows
-    a, first, children, place = opened
-    fan, alive, cells, limits, least, plain, room = ahead
-    counts = np.zeros(room, np.int64)
-    table = np.zeros(JOINT * chunks.shape[0], np.int64)
-    histogram = np.zeros(1 if plain else max(room, 1) * cells[4], np.int64)
+    words, ref, records, facts, node = rows
+    a, first, children, slots = specialized
+    fan_out, alive, cells, limits, least, size_only, most_children = ahead
+    counts = np.zeros(most_children, np.int64)
+    table = np.zeros(MOST_JOINT * chunks.shape[0], np.int64)
+    histogram = np.zeros(1 if size_only else max(most_children, 1) * cells[4], np.int64)
     longest = np.int64(0)
     for g in link:
         longest = max(longest, facts[g, END] - facts[g, BEGIN])
     new_words = np.empty((longest, words.shape[1]), words.dtype)
     new_ref = np.empty(longest, ref.dtype)
-    new_weight = np.empty(longest, weight.dtype)
-    behind = np.empty(children + 1, np.int64)
+    new_records = np.empty(longest, records.dtype)
+    start = np.empty(children + 1, np.int64)  # of the rows of every child
     w, shift, mask = fields[a, 0], np.uint64(fields[a, 1]), np.uint64(fields[a, 2])
-    mass = np.empty(children, np.int64)
-    waiting = False  # whether some child may be opened some day
+    total = np.empty(children, np.int64)
+    is_child_alive = False  # whether some child may be specialized later
     for c in range(children):
-        waiting = waiting or alive[first + c]
+        is_child_alive = is_child_alive or alive[first + c]
     for n in range(link.shape[0]):
         g = link[n]
         low, high = facts[g, BEGIN], facts[g, END]
-        if facts[g, AHEAD + 3 * a + 2] == 1:  # nothing moves, and the other attributes see no change
+        if facts[g, FIGURES + 3 * a + PARTS] == 1:  # an undivided group keeps the figures of other attributes
             node[g, a] = first + np.int64((words[low, w] >> shift) & mask)
-            _place(low, high, words, fields[a], place)
-            _look(g, a, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
+            _write_slots(low, high, words, fields[a], slots)
+            _look_ahead(g, a, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram)
             continue
-        idle = plain and not waiting  # nothing will ever be opened in these groups: their sizes are all that counts
+        is_final = size_only and not is_child_alive  # no later specialization: only sizes are needed
         for b in range(node.shape[1]):
-            idle = idle and (b == a or not alive[node[g, b]])
+            is_final = is_final and (b == a or not alive[node[g, b]])
         if children == 2:
-            middle, left = _halve(low, high, rows, fields[a], place, idle, new_words, new_ref, new_weight)
+            middle, left = _divide_in_two(low, high, rows, fields[a], slots, is_final, new_words, new_ref, new_records)
             right = facts[g, SIZE] - left
-            _become(g, g, low, middle, left, a, first, facts, node, least)
-            _become(number[n], g, middle, high, right, a, first + 1, facts, node, least)
-            if not idle:
-                _look(g, -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
-                _look(number[n], -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
+            _write_group(g, g, low, middle, left, a, first, facts, node, least)
+            _write_group(number[n], g, middle, high, right, a, first + 1, facts, node, least)
+            if not is_final:
+                _look_ahead(g, -1, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram)
+                _look_ahead(
+                    number[n], -1, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram
+                )
             continue
-        behind[:] = 0
-        mass[:] = 0
+        start[:] = 0
+        total[:] = 0
         for i in range(low, high):
             c = np.int64((words[i, w] >> shift) & mask)
-            behind[c + 1] += 1
-            mass[c] += weight[i]
+            start[c + 1] += 1
+            total[c] += records[i]
         for c in range(children):
-            behind[c + 1] += behind[c]
+            start[c + 1] += start[c]
         to, target = g, number[n]
         for c in range(children):
-            if behind[c + 1] > behind[c]:
-                _become(to, g, low + behind[c], low + behind[c + 1], mass[c], a, first + c, facts, node, least)
+            if start[c + 1] > start[c]:
+                _write_group(to, g, low + start[c], low + start[c + 1], total[c], a, first + c, facts, node, least)
                 if to != g:
                     target += 1
                 to = target
-        _deal(low, high, rows, fields[a], place, idle, behind, new_words, new_ref, new_weight)
-        if idle:
+        _divide(low, high, rows, fields[a], slots, is_final, start, new_words, new_ref, new_records)
+        if is_final:
             continue
-        _look(g, -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
+        _look_ahead(g, -1, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram)
         for to in range(number[n], target):
-            _look(to, -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
+            _look_ahead(to, -1, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram)
 
 
 @njit(cache=True, nogil=True)
-def _become(to, g, begin, end, records, a, value, facts, node, least):
-    """Write down a part of group g, with its own value of attribute a, as group ``to``."""
-    facts[to, BEGIN], facts[to, END], facts[to, SIZE] = begin, end, records
-    facts[to, FAIL] = records if records < least else 0
+def _write_group(to, g, begin, end, total, a, value, facts, node, least):
+    """Write a part of group g as group ``to``, with its own value of attribute a."""
+    facts[to, BEGIN], facts[to, END], facts[to, SIZE] = begin, end, total
+    facts[to, FAIL] = total if total < least else 0
     for b in range(node.shape[1]):
         node[to, b] = node[g, b]
     node[to, a] = value
 
 
 @njit(cache=True, nogil=True)
-def _deal(low, high, rows, field, place, idle, behind, new_words, new_ref, new_weight):
-    """Divide the rows of a group among children whose rows begin at ``behind``, each in their old order."""
-    words, ref, weight, facts, node = rows
+def _divide(low, high, rows, field, slots, is_final, start, new_words, new_ref, new_records):
+    """Sort the rows of a group by child, in stable order; the rows of child c begin at ``start[c]``."""
+    words, ref, records, facts, node = rows
     w, shift, mask = field[0], np.uint64(field[1]), np.uint64(field[2])
-    coded, down, whole = field[3], np.uint64(field[4]), np.uint64(field[5])
+    code_word, code_shift, code_mask = field[3], np.uint64(field[4]), np.uint64(field[5])
     for i in range(low, high):
         word = words[i, w]
         c = np.int64((word >> shift) & mask)
-        at = behind[c]
-        behind[c] = at + 1
+        at = start[c]
+        start[c] = at + 1
         new_ref[at] = ref[i]
-        if not idle:
+        if not is_final:
             for v in range(words.shape[1]):
                 new_words[at, v] = words[i, v]
-            code = (words[i, coded] >> down) & whole
-            new_words[at, w] = (word & ~(mask << shift)) | (np.uint64(place[code]) << shift)
-            new_weight[at] = weight[i]
+            code = (words[i, code_word] >> code_shift) & code_mask
+            new_words[at, w] = (word & ~(mask << shift)) | (np.uint64(slots[code]) << shift)
+            new_records[at] = records[i]
     ref[low:high] = new_ref[: high - low]
-    if not idle:
+    if not is_final:
         words[low:high] = new_words[: high - low]
-        weight[low:high] = new_weight[: high - low]
+        records[low:high] = new_records[: high - low]
 
 
 @njit(cache=True, nogil=True)
-def place_anew(link, rows, a, place, fields, chunks, ahead):
-    """Look ahead in groups whose value of attribute a would now be opened in another way: ``place[code]`` says which."""
-    words, ref, weight, facts, node = rows
-    fan, alive, cells, limits, least, plain, room = ahead
-    histogram = np.zeros(1 if plain else max(room, 1) * cells[4], np.int64)
-    counts, table = np.zeros(room, np.int64), np.zeros(JOINT * chunks.shape[0], np.int64)
+def update_slots(link, rows, a, slots, fields, chunks, ahead):
+    """Write the slots ``slots[code]`` after the split of a value of attribute a was moved, and update its figures."""
+    words, ref, records, facts, node = rows
+    fan_out, alive, cells, limits, least, size_only, most_children = ahead
+    histogram = np.zeros(1 if size_only else max(most_children, 1) * cells[4], np.int64)
+    counts, table = np.zeros(most_children, np.int64), np.zeros(MOST_JOINT * chunks.shape[0], np.int64)
     for g in link:
-        _place(facts[g, BEGIN], facts[g, END], words, fields[a], place)
-        _look(g, a, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
+        _write_slots(facts[g, BEGIN], facts[g, END], words, fields[a], slots)
+        _look_ahead(g, a, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram)
 
 
 @njit(cache=True, nogil=True)
-def _place(low, high, words, field, place):
+def _write_slots(low, high, words, field, slots):
     w, shift, clear = field[0], np.uint64(field[1]), ~(np.uint64(field[2]) << np.uint64(field[1]))
     for i in range(low, high):
         code = (words[i, field[3]] >> np.uint64(field[4])) & np.uint64(field[5])
-        words[i, w] = (words[i, w] & clear) | (np.uint64(place[code]) << shift)
+        words[i, w] = (words[i, w] & clear) | (np.uint64(slots[code]) << shift)
 
 
 @njit(cache=True, nogil=True)
-def forbid(link, rows, first, last, field, ahead, forbidden):
-    """Mark the codes behind which numbers from ``first`` to ``last`` cannot be split: some part of a group would fail."""
-    words, ref, weight, facts, node = rows
-    fan, alive, cells, limits, least, plain, room = ahead
-    start, secret, share, offset, width = cells
+def mark_invalid_splits(link, rows, first, last, field, ahead, invalid):
+    """Mark the codes from ``first`` to ``last`` after which the interval cannot be split: some part of a group would fail."""
+    words, ref, records, facts, node = rows
+    fan_out, alive, cells, limits, least, size_only, most_children = ahead
+    width = cells[4]
     begin = np.empty(last - first + 2, np.int64)
     longest = np.int64(0)
     for g in link:
@@ -188,7 +189,7 @@ def forbid(link, rows, first, last, field, ahead, forbidden):
     for g in link:
         begin[:] = 0
         right[:] = 0
-        behind = np.int64(0)
+        right_total = np.int64(0)
         for i in range(facts[g, BEGIN], facts[g, END]):
             code = np.int64((words[i, field[3]] >> np.uint64(field[4])) & np.uint64(field[5]))
             if code <= last:
@@ -200,166 +201,166 @@ def forbid(link, rows, first, last, field, ahead, forbidden):
             if code <= last:  # not missing
                 order[begin[code - first]] = i
                 begin[code - first] += 1
-                behind += weight[i]
-                if not plain:
-                    _shift(ref[i], 1, cells, right)
+                right_total += records[i]
+                if not size_only:
+                    _add_cells(ref[i], 1, cells, right)
         left[:] = 0
-        before, seen, bad = np.int64(0), 0, False
+        left_total, done, is_invalid = np.int64(0), 0, False
         for c in range(last - first):
-            moved = seen
-            while seen < begin[c]:
-                i = order[seen]
-                before += weight[i]
-                behind -= weight[i]
-                if not plain:
-                    _shift(ref[i], 1, cells, left)
-                    _shift(ref[i], -1, cells, right)
-                seen += 1
-            if seen > moved or c == 0:
-                if plain:
-                    bad = 0 < before < least or 0 < behind < least
+            moved = done
+            while done < begin[c]:
+                i = order[done]
+                left_total += records[i]
+                right_total -= records[i]
+                if not size_only:
+                    _add_cells(ref[i], 1, cells, left)
+                    _add_cells(ref[i], -1, cells, right)
+                done += 1
+            if done > moved or c == 0:
+                if size_only:
+                    is_invalid = 0 < left_total < least or 0 < right_total < least
                 else:
-                    bad = (before > 0 and not holds(before, left, limits)) or (
-                        behind > 0 and not holds(behind, right, limits)
+                    is_invalid = (left_total > 0 and not holds(left_total, left, limits)) or (
+                        right_total > 0 and not holds(right_total, right, limits)
                     )
-            if bad:
-                forbidden[c] = True
+            if is_invalid:
+                invalid[c] = True
 
 
 @njit(cache=True, nogil=True)
-def _shift(u, sign, cells, histogram):
-    """Add the confidential values of a combination to a histogram, or take them out."""
-    start, secret, share, offset, width = cells
+def _add_cells(u, sign, cells, histogram):
+    """Add the sensitive values of a combination to a histogram, or subtract them (sign = -1)."""
+    start, sensitive, cell_records, offset, width = cells
     for c in range(start[u], start[u + 1]):
         for s in range(offset.shape[0]):
-            histogram[offset[s] + secret[c, s]] += sign * share[c]
+            histogram[offset[s] + sensitive[c, s]] += sign * cell_records[c]
 
 
 @njit(cache=True, nogil=True)
-def _halve(low, high, rows, field, place, idle, new_words, new_ref, new_weight):
-    """Divide the rows of a group between two children, each in their old order; where the second begins, the first's records.
+def _divide_in_two(low, high, rows, field, slots, is_final, new_words, new_ref, new_records):
+    """Sort the rows of a group by two children, in stable order; return the second child's first row, the first's records.
 
-    The first child's rows are moved up in place, the second's wait aside. Of an idle group only the order counts.
+    Rows of the first child move up in place, rows of the second through a buffer. A final group needs only ``ref``.
     """
-    words, ref, weight, facts, node = rows
+    words, ref, records, facts, node = rows
     w, shift, clear = field[0], np.uint64(field[1]), ~(np.uint64(field[2]) << np.uint64(field[1]))
-    coded, down, whole = field[3], np.uint64(field[4]), np.uint64(field[5])
+    code_word, code_shift, code_mask = field[3], np.uint64(field[4]), np.uint64(field[5])
     many = words.shape[1]
     to, aside, left = low, 0, np.int64(0)
     for i in range(low, high):
         word = words[i, w]
         if (word >> shift) & np.uint64(1):
             new_ref[aside] = ref[i]
-            if not idle:
-                code = (words[i, coded] >> down) & whole
+            if not is_final:
+                code = (words[i, code_word] >> code_shift) & code_mask
                 for v in range(many):
                     new_words[aside, v] = words[i, v]
-                new_words[aside, w] = (word & clear) | (np.uint64(place[code]) << shift)
-                new_weight[aside] = weight[i]
+                new_words[aside, w] = (word & clear) | (np.uint64(slots[code]) << shift)
+                new_records[aside] = records[i]
             aside += 1
         else:
-            left += weight[i]
-            if not idle:
-                code = (words[i, coded] >> down) & whole
+            left += records[i]
+            if not is_final:
+                code = (words[i, code_word] >> code_shift) & code_mask
                 for v in range(many):
                     words[to, v] = words[i, v]
-                words[to, w] = (word & clear) | (np.uint64(place[code]) << shift)
-                weight[to] = weight[i]
+                words[to, w] = (word & clear) | (np.uint64(slots[code]) << shift)
+                records[to] = records[i]
             ref[to] = ref[i]
             to += 1
     ref[to:high] = new_ref[:aside]
-    if not idle:
+    if not is_final:
         words[to:high] = new_words[:aside]
-        weight[to:high] = new_weight[:aside]
+        records[to:high] = new_records[:aside]
     return to, left
 
 
 @njit(cache=True, nogil=True)
-def look(rows, fields, chunks, ahead):
-    """Look ahead in the one group that holds all rows."""
-    words, ref, weight, facts, node = rows
-    fan, alive, cells, limits, least, plain, room = ahead
-    histogram = np.zeros(1 if plain else max(room, 1) * cells[4], np.int64)
-    facts[0, BEGIN], facts[0, END], facts[0, SIZE], facts[0, FAIL] = 0, words.shape[0], weight.sum(), 0
-    counts, table = np.zeros(room, np.int64), np.zeros(JOINT * chunks.shape[0], np.int64)
-    _look(0, -1, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram)
+def look_ahead(rows, fields, chunks, ahead):
+    """Compute the look-ahead figures of the first group, which has all rows."""
+    words, ref, records, facts, node = rows
+    fan_out, alive, cells, limits, least, size_only, most_children = ahead
+    histogram = np.zeros(1 if size_only else max(most_children, 1) * cells[4], np.int64)
+    facts[0, BEGIN], facts[0, END], facts[0, SIZE], facts[0, FAIL] = 0, words.shape[0], records.sum(), 0
+    counts, table = np.zeros(most_children, np.int64), np.zeros(MOST_JOINT * chunks.shape[0], np.int64)
+    _look_ahead(0, -1, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram)
 
 
 @njit(cache=True, nogil=True)
-def _look(g, only, words, ref, weight, facts, node, fields, chunks, ahead, counts, table, histogram):
-    """What would become of group g if values were opened: of one attribute only, or of all that may be."""
-    fan, alive, cells, limits, least, plain, room = ahead
-    start, secret, share, offset, width = cells
+def _look_ahead(g, only, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram):
+    """Compute the look-ahead figures of group g for one attribute (``only``), or for all with a live value (-1)."""
+    fan_out, alive, cells, limits, least, size_only, most_children = ahead
+    start, sensitive, cell_records, offset, width = cells
     low, high = facts[g, BEGIN], facts[g, END]
-    if plain:
-        _tally(g, only, words, weight, facts, node, fields, chunks, fan, alive, least, counts, table)
+    if size_only:
+        _look_ahead_by_size(g, only, words, records, facts, node, fields, chunks, fan_out, alive, least, counts, table)
         return
     if only < 0:
         histogram[:width] = 0
         for i in range(low, high):
             for c in range(start[ref[i]], start[ref[i] + 1]):
                 for s in range(offset.shape[0]):
-                    histogram[offset[s] + secret[c, s]] += share[c]
+                    histogram[offset[s] + sensitive[c, s]] += cell_records[c]
         facts[g, FAIL] = 0 if holds(facts[g, SIZE], histogram[:width], limits) else facts[g, SIZE]
     for a in range(node.shape[1]):
         x = node[g, a]
         if not alive[x] or (only >= 0 and only != a):
             continue
-        counts[: fan[x]] = 0
-        histogram[: fan[x] * width] = 0
+        counts[: fan_out[x]] = 0
+        histogram[: fan_out[x] * width] = 0
         for i in range(low, high):
             slot = _slot(words[i, fields[a, 0]], fields[a])
-            counts[slot] += weight[i]
+            counts[slot] += records[i]
             for c in range(start[ref[i]], start[ref[i] + 1]):
                 for s in range(offset.shape[0]):
-                    histogram[slot * width + offset[s] + secret[c, s]] += share[c]
-        fine = np.zeros(fan[x], np.bool_)
-        for slot in range(fan[x]):
+                    histogram[slot * width + offset[s] + sensitive[c, s]] += cell_records[c]
+        passes = np.zeros(fan_out[x], np.bool_)
+        for slot in range(fan_out[x]):
             if counts[slot] > 0:
-                fine[slot] = holds(counts[slot], histogram[slot * width : (slot + 1) * width], limits)
-        _note(facts[g, AHEAD + 3 * a : AHEAD + 3 * a + 3], counts[: fan[x]], fine)
+                passes[slot] = holds(counts[slot], histogram[slot * width : (slot + 1) * width], limits)
+        _write_figures(facts[g, FIGURES + 3 * a : FIGURES + 3 * a + 3], counts[: fan_out[x]], passes)
 
 
 @njit(cache=True, nogil=True)
-def _note(figures, counts, fine):
-    """The three figures of an attribute, from the records of its value's children and whether each passes."""
-    figures[0], figures[1], figures[2] = NONE, 0, 0
+def _write_figures(figures, counts, passes):
+    """Write the three figures of an attribute, from the records of each child of its value and whether the child passes."""
+    figures[SMALLEST], figures[FAILING], figures[PARTS] = NO_GROUP, 0, 0
     for slot in range(counts.shape[0]):
         if counts[slot] > 0:
-            figures[2] += 1
-            if fine[slot]:
-                figures[0] = min(figures[0], counts[slot])
+            figures[PARTS] += 1
+            if passes[slot]:
+                figures[SMALLEST] = min(figures[SMALLEST], counts[slot])
             else:
-                figures[1] += counts[slot]
+                figures[FAILING] += counts[slot]
 
 
 @njit(cache=True, nogil=True)
-def _tally(g, only, words, weight, facts, node, fields, chunks, fan, alive, least, counts, table):
-    """The same where only the size of groups counts.
+def _look_ahead_by_size(g, only, words, records, facts, node, fields, chunks, fan_out, alive, least, counts, table):
+    """As `_look_ahead`, for requirements on the size of groups alone.
 
-    Attributes whose slots lie side by side are counted as one, by the distinct combinations of their slots, and told apart
-    afterwards: a chunk is a first attribute, the one behind its last, the word, the shift and the mask.
+    Attributes with adjacent slots are counted jointly, by the combinations of their slots, and then summed per attribute. A
+    chunk of such attributes is: the first attribute, the one after the last, the word, the shift and the mask.
     """
     low, high = facts[g, BEGIN], facts[g, END]
-    joint = only < 0 and high - low >= MANY
-    if joint:
-        _count_all(words, weight, np.uint64(low), np.uint64(high), chunks, node[g], alive, table)
+    is_joint = only < 0 and high - low >= MANY_ROWS
+    if is_joint:
+        _count_chunks(words, records, np.uint64(low), np.uint64(high), chunks, node[g], alive, table)
     for n in range(chunks.shape[0]):
         first, last, size = chunks[n, 0], chunks[n, 1], chunks[n, 4] + 1
-        together = joint and size <= JOINT
+        is_chunk_counted = is_joint and size <= MOST_JOINT
         for a in range(first, last):
             x = node[g, a]
             if not alive[x] or (only >= 0 and only != a):
                 continue
             counts[: fields[a, 2] + 1] = 0
-            if together:
+            if is_chunk_counted:
                 shift = fields[a, 1] - chunks[n, 3]
                 for c in range(size):
-                    counts[(c >> shift) & fields[a, 2]] += table[n * JOINT + c]
+                    counts[(c >> shift) & fields[a, 2]] += table[n * MOST_JOINT + c]
             else:
-                _count(
+                _count_slots(
                     words,
-                    weight,
+                    records,
                     np.uint64(low),
                     np.uint64(high),
                     np.uint64(fields[a, 0]),
@@ -367,62 +368,64 @@ def _tally(g, only, words, weight, facts, node, fields, chunks, fan, alive, leas
                     fields[a, 2],
                     counts,
                 )
-            _note(facts[g, AHEAD + 3 * a : AHEAD + 3 * a + 3], counts[: fan[x]], counts[: fan[x]] >= least)
+            _write_figures(
+                facts[g, FIGURES + 3 * a : FIGURES + 3 * a + 3], counts[: fan_out[x]], counts[: fan_out[x]] >= least
+            )
 
 
 @njit(cache=True, nogil=True)
-def _count_all(words, weight, low, high, chunks, node, alive, table):
-    """The records of every combination of slots, for all chunks in one pass, but those too wide or with nothing alive."""
+def _count_chunks(words, records, low, high, chunks, node, alive, table):
+    """Count the records of every combination of slots in one pass, for all chunks that fit a table and have a live value."""
     many = 0
-    place, shift = np.empty(chunks.shape[0], np.uint64), np.empty(chunks.shape[0], np.uint64)
+    base, shift = np.empty(chunks.shape[0], np.uint64), np.empty(chunks.shape[0], np.uint64)
     word, mask = np.empty(chunks.shape[0], np.uint64), np.empty(chunks.shape[0], np.uint64)
     for n in range(chunks.shape[0]):
-        hope = False
+        has_live_value = False
         for a in range(chunks[n, 0], chunks[n, 1]):
-            hope = hope or alive[node[a]]
-        if hope and chunks[n, 4] < JOINT:
-            place[many], word[many], shift[many], mask[many] = n * JOINT, chunks[n, 2], chunks[n, 3], chunks[n, 4]
-            table[n * JOINT : n * JOINT + chunks[n, 4] + 1] = 0
+            has_live_value = has_live_value or alive[node[a]]
+        if has_live_value and chunks[n, 4] < MOST_JOINT:
+            base[many], word[many], shift[many], mask[many] = n * MOST_JOINT, chunks[n, 2], chunks[n, 3], chunks[n, 4]
+            table[n * MOST_JOINT : n * MOST_JOINT + chunks[n, 4] + 1] = 0
             many += 1
     many = np.uint64(many)
     for i in range(low, high):
-        w = weight[i]
+        w = records[i]
         for t in range(many):
-            table[place[t] + ((words[i, word[t]] >> shift[t]) & mask[t])] += w
+            table[base[t] + ((words[i, word[t]] >> shift[t]) & mask[t])] += w
 
 
 @njit(cache=True, nogil=True)
-def _count(words, weight, low, high, w, shift, mask, counts):
-    """The records of every value of some bits; unsigned indices spare a test at each access."""
+def _count_slots(words, records, low, high, w, shift, mask, counts):
+    """Count the records of every slot; unsigned indices avoid a sign test at each access."""
     shift, mask = np.uint64(shift), np.uint64(mask)
     for i in range(low, high):
-        counts[(words[i, w] >> shift) & mask] += weight[i]
+        counts[(words[i, w] >> shift) & mask] += records[i]
 
 
 @njit(cache=True, nogil=True)
-def outlook(facts, node, groups, column, alive):
-    """For every value, if it were opened: the smallest group that passes, and the records in groups that fail.
+def summarize_look_ahead(facts, node, groups, column, alive):
+    """Return for the specialization of every value the smallest passing group and the records in failing groups.
 
-    ``column[x]`` is the attribute of value x in this set, or -1. Returns the two figures by value, and the smallest group
-    that passes as they are.
+    ``column[x]`` is the position of the attribute of value x in this set, or -1. The third result is the smallest group that
+    passes now.
     """
     values = column.shape[0]
-    ahead = np.full(values, NONE, np.int64)
-    own = np.full(values, NONE, np.int64)
+    after = np.full(values, NO_GROUP, np.int64)
+    own = np.full(values, NO_GROUP, np.int64)
     fails = np.zeros(values, np.int64)
-    smallest, failing = NONE, np.int64(0)
+    smallest, failing = NO_GROUP, np.int64(0)
     for g in range(groups):
         fail = facts[g, FAIL]
         failing += fail
-        size = facts[g, SIZE] if fail == 0 else NONE
+        size = facts[g, SIZE] if fail == 0 else NO_GROUP
         smallest = min(smallest, size)
         for a in range(node.shape[1]):
             x = node[g, a]
             own[x] = min(own[x], size)
             if alive[x]:
-                ahead[x] = min(ahead[x], facts[g, AHEAD + 3 * a])
-                fails[x] += facts[g, AHEAD + 3 * a + 1] - fail
-    best = np.full((node.shape[1], 2), NONE, np.int64)  # of every attribute the two smallest of ``own``
+                after[x] = min(after[x], facts[g, FIGURES + 3 * a + SMALLEST])
+                fails[x] += facts[g, FIGURES + 3 * a + FAILING] - fail
+    best = np.full((node.shape[1], 2), NO_GROUP, np.int64)  # the two smallest of ``own`` for every attribute
     for x in range(values):
         a = column[x]
         if a >= 0:
@@ -437,52 +440,52 @@ def outlook(facts, node, groups, column, alive):
             fails[x] = failing
         elif alive[x]:
             others = best[a, 1] if own[x] == best[a, 0] else best[a, 0]
-            ahead[x] = min(ahead[x], others)
+            after[x] = min(after[x], others)
             fails[x] += failing
-    return ahead, fails, smallest
+    return after, fails, smallest
 
 
 @njit(cache=True, nogil=True)
-def split_gains(start, classes, weight, lo, hi, domain):
-    """The fall of entropy, in bits x records, for a split behind every code from ``lo`` to ``hi - 1``.
+def split_gains(start, classes, records, lo, hi, domain):
+    """Return the reduction of entropy, in bits x records, by a split after every code from ``lo`` to ``hi - 1``.
 
-    Code c has the cells ``start[c]`` to ``start[c + 1]``. The sum of count x log2(count) is carried along with the error of
-    each addition, so that equal gains come out equal up to the last bits.
+    Code c has the cells ``start[c]`` to ``start[c + 1]``. The sums of count x log2(count) are compensated for rounding errors,
+    so that equal gains agree up to the last bits.
     """
     left, right = np.zeros(domain, np.int64), np.zeros(domain, np.int64)
-    all_right = np.int64(0)
+    right_total = np.int64(0)
     for c in range(start[lo], start[hi + 1]):
-        right[classes[c]] += weight[c]
-        all_right += weight[c]
+        right[classes[c]] += records[c]
+        right_total += records[c]
     sums, errors = np.zeros(2), np.zeros(2)
     for k in range(domain):
-        _add(sums, errors, 1, _tall(right[k]))
-    whole = _tall(all_right) - (sums[1] + errors[1])
-    all_left = np.int64(0)
+        _add_compensated(sums, errors, 1, _n_log_n(right[k]))
+    whole = _n_log_n(right_total) - (sums[1] + errors[1])
+    left_total = np.int64(0)
     out = np.empty(hi - lo, np.float64)
     for code in range(lo, hi):
         for c in range(start[code], start[code + 1]):
-            k, w = classes[c], weight[c]
-            _add(sums, errors, 0, -_tall(left[k]))
-            _add(sums, errors, 1, -_tall(right[k]))
+            k, w = classes[c], records[c]
+            _add_compensated(sums, errors, 0, -_n_log_n(left[k]))
+            _add_compensated(sums, errors, 1, -_n_log_n(right[k]))
             left[k] += w
             right[k] -= w
-            _add(sums, errors, 0, _tall(left[k]))
-            _add(sums, errors, 1, _tall(right[k]))
-            all_left += w
-            all_right -= w
-        below = _tall(all_left) - (sums[0] + errors[0]) + _tall(all_right) - (sums[1] + errors[1])
+            _add_compensated(sums, errors, 0, _n_log_n(left[k]))
+            _add_compensated(sums, errors, 1, _n_log_n(right[k]))
+            left_total += w
+            right_total -= w
+        below = _n_log_n(left_total) - (sums[0] + errors[0]) + _n_log_n(right_total) - (sums[1] + errors[1])
         out[code - lo] = whole - below
     return out
 
 
 @njit(cache=True, nogil=True)
-def _tall(n):
+def _n_log_n(n):
     return n * np.log2(n) if n > 0 else 0.0
 
 
 @njit(cache=True, nogil=True)
-def _add(sums, errors, side, term):
+def _add_compensated(sums, errors, side, term):
     total = sums[side] + term
     if abs(sums[side]) >= abs(term):
         errors[side] += (sums[side] - total) + term

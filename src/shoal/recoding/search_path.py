@@ -1,7 +1,6 @@
-"""The way a method took through the values: step by step from nothing to much, or from everything to less.
+"""The path of a search that changes one value per step, with the figures of the table after every step.
 
-Top-down specialization opens a value into its children, bottom-up generalization closes children into their value. Either
-way every step leaves a table between privacy and information, and the path remembers them all.
+Top-down specialization replaces a value by its children, bottom-up generalization replaces the children by their value.
 """
 
 from __future__ import annotations
@@ -15,13 +14,12 @@ AttributeNames = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """One step: a value and its children, what the step was worth, and how the table stands after it.
+    """One step: a value, its children, the gain and loss of the step, and the figures of the table after the step.
 
-    ``gain`` is information and ``loss`` anonymity where values are opened; where they are closed ``loss`` is information
-    and ``gain`` anonymity. ``score`` is what the step was chosen by. ``smallest`` has the records of the smallest group for
-    every set of identifiers, ``measures`` the figures of the table: ``ncp`` of the cut (before records are suppressed),
-    ``suppressed``, and with a target ``information``, the bits that each attribute tells of it, summed. A value or child is
-    None where it is missing.
+    A specialization gains information and loses anonymity; a generalization gains anonymity and loses information. The search
+    selects steps by ``score``. ``smallest`` has the records of the smallest group for every attribute set. ``measures`` has
+    ``ncp`` (of the cut, before records are suppressed), ``suppressed`` (records), and with a target ``information``: the
+    bits of information of each attribute about the target, summed. None is the missing value.
     """
 
     attribute: str
@@ -36,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A value that was not opened where the path ended, and why."""
+    """A value that was not specialized before the path ended, and the reason."""
 
     attribute: str
     value: str | None
@@ -46,13 +44,13 @@ class Refusal:
 
 @dataclass(frozen=True)
 class SearchPath(Sequence[Step]):
-    """All steps in their order; the release stands after the first ``chosen`` of them.
+    """All steps in order; the release is the table after the first ``chosen`` steps.
 
-    ``smallest`` and ``measures`` say how the table stood before the first step, ``refused`` which values were left and why,
-    ``ended`` why there is no further step.
+    ``smallest`` and ``measures`` are the figures of the table before the first step. ``refused`` has the values that were not
+    specialized further, ``ended`` the reason that there is no further step.
     """
 
-    direction: Literal["open", "close"]
+    direction: Literal["specialize", "generalize"]
     steps: tuple[Step, ...]
     chosen: int
     smallest: Mapping[AttributeNames, int]

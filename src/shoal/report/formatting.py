@@ -51,7 +51,7 @@ def describe_change(
 ) -> str:
     """The change of a step: value to children where it specializes, children to value where it generalizes."""
     value, children = format_label(step.value, width), join_labels(step.children, most, width)
-    before, after = (value, children) if direction == "open" else (children, value)
+    before, after = (value, children) if direction == "specialize" else (children, value)
     return f"{before} {arrow} {after}"
 
 

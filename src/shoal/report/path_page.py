@@ -1,4 +1,4 @@
-"""The path of a release as a picture and as a page, for the owner alone."""
+"""The path of a release as a plot and as an HTML page, for the data owner only."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ from shoal.errors import EngineError, PolicyError
 from shoal.recoding.search_path import AttributeNames, Refusal, SearchPath
 from shoal.report.formatting import escape_markup, format_count, format_figure, format_label, join_labels, name_sets
 from shoal.report.html_report import STYLE
-from shoal.report.path_plot import WIDTH, svg
-from shoal.report.path_text import DONE, REASON, by_attribute, left, standing, worth
+from shoal.report.path_plot import WIDTH, render_svg
+from shoal.report.path_text import (
+    PARTICIPLE,
+    REASON_WIDTH,
+    group_refusals,
+    name_gain_and_loss,
+    summarize,
+    title_refusals,
+)
 
-CHILDREN, REFUSED = 20, 200  # shown in a cell, and for an attribute
+MOST_CHILDREN, MOST_REFUSED = 20, 200  # children in a table cell; refused values per attribute
 SUFFIXES = (".svg", ".html")
 WIDE = """
 body { max-width: 76rem; } p, svg { max-width: 52rem; } svg { display: block; width: 100%; height: auto; }
@@ -26,136 +33,152 @@ body { max-width: 76rem; } p, svg { max-width: 52rem; } svg { display: block; wi
 
 @dataclass(frozen=True)
 class PathPlot:
-    """The path of a release, drawn: how large the smallest group was and how much was known, step by step.
+    """A plot of the path of a release: the smallest group against the information, step by step.
 
-    A notebook shows it as it is. Its tooltips and the page's tables name values of the original table, also such as the
-    release hides: it stays with the owner.
+    A notebook displays the plot. The tooltips of the plot and the tables of the page contain values of the original table, also
+    values that the release hides: the plot must stay with the data owner.
     """
 
     path: SearchPath
 
     @cached_property
     def svg(self) -> str:
-        """The picture alone, an SVG without scripts or outside parts."""
-        return svg(self.path)
+        """The plot alone, as SVG without scripts or external resources."""
+        return render_svg(self.path)
 
     @cached_property
     def html(self) -> str:
-        """The whole page: the picture, a table of all steps, and the values that were left."""
-        return page(self.path)
+        """The whole page: the plot, a table of all steps, and the values that were not specialized."""
+        return render_page(self.path)
 
     def save(self, path: str | pathlib.Path) -> pathlib.Path:
-        """Write the picture (``.svg``) or the page (``.html``) to a file, in place of one that is there.
+        """Write the plot (``.svg``) or the page (``.html``) to a file; an existing file is overwritten.
 
-        A new file can be read by nobody but its owner (mode 600).
+        Only the user who writes a new file can read it (mode 600).
         """
         target = pathlib.Path(path)
         suffix = target.suffix.lower()
         if suffix not in SUFFIXES:
-            raise PolicyError(f"a path is saved as '.svg' or '.html', and {str(path)!r} ends in neither")
+            raise PolicyError(f"Cannot save the path to {str(path)!r}: the name must end in '.svg' or '.html'.")
         try:
             target.touch(mode=0o600)
             target.write_text(self.svg if suffix == ".svg" else self.html, encoding="utf-8")
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
-            raise EngineError(f"cannot write the path to {str(path)!r}: {why}") from error
+            raise EngineError(f"Cannot write the path to {str(path)!r}: {why}. Choose another file.") from error
         return target
 
     def _repr_html_(self) -> str:
         return f'<div style="max-width: {WIDTH}px">{self.svg}</div>'
 
     def __repr__(self) -> str:
-        return f"Picture({format_count(len(self.path), 'step')}, the release after {self.path.chosen:,})"
+        return f"PathPlot({format_count(len(self.path), 'step')}, release after step {self.path.chosen:,})"
 
 
-def page(path: SearchPath) -> str:
-    """The path as one page without scripts or outside parts, for the owner alone: its labels are raw values."""
+def render_page(path: SearchPath) -> str:
+    """Render the path as one page without scripts or external resources, for the data owner only: labels are raw values."""
     return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>The path to the release</title>
+<html lang="en"><head><meta charset="utf-8"><title>Path to the release</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}{WIDE}</style></head><body>
-<h1>The path to the release</h1>
-<p>{escape_markup(standing(path))} The picture shows for every step how many records the smallest group had after it, all those
-who share the identifiers, and how much the table then told; the step that was released is marked. <strong>The labels are values
-of the original table, also such as the release hides: this page must stay with the owner.</strong></p>
-{svg(path)}
+<h1>Path to the release</h1>
+<p>{escape_markup(summarize(path))} The plot shows, for the table after every step, the number of records in the smallest group
+(records with equal published quasi-identifiers) and the information in the table. The released table is marked. <strong>The
+labels are values of the original table, also values that the release hides: this page must
+stay with the data owner.</strong></p>
+{render_svg(path)}
 <h2>Steps</h2>
-{_steps(path)}
-{_left(path)}
-{f"<p>Why the path ended: {escape_markup(format_label(path.ended, REASON))}</p>" if path.ended else ""}
+{_render_steps(path)}
+{_render_refusals(path)}
+{f"<p>Why the path ended: {escape_markup(format_label(path.ended, REASON_WIDTH))}</p>" if path.ended else ""}
 </body></html>
 """
 
 
-def _steps(path: SearchPath) -> str:
+def _render_steps(path: SearchPath) -> str:
     names = name_sets(path)
-    sizes = [f"smallest group, {name}" if name else "smallest group" for name in names.values()]
-    head = _head(
+    sizes = [
+        f"records in the smallest group, {name}" if name else "records in the smallest group" for name in names.values()
+    ]
+    head = _render_head(
         ("step", "attribute", "value", "children"),
-        (*worth(path.measures, path.direction), "score", *sizes, "NCP", "information", "suppressed"),
+        (
+            *name_gain_and_loss(path.measures, path.direction),
+            "score",
+            *sizes,
+            "NCP",
+            "information",
+            "suppressed records",
+        ),
     )
-    explained = "".join(
-        f"<li>{escape_markup(name)}: {escape_markup(join_labels(f, len(f)))}</li>" for f, name in names.items() if name
+    sets = "".join(
+        f"<li>{escape_markup(name)}: {escape_markup(join_labels(s, len(s)))}</li>" for s, name in names.items() if name
     )
-    above = f"<p>Groups are counted for each set of identifiers:</p><ul>{explained}</ul>" if explained else ""
-    return above + _wide(head, _rows(path, names))
+    intro = f"<p>Groups are counted for each set of quasi-identifiers:</p><ul>{sets}</ul>" if sets else ""
+    return intro + _render_table(head, _render_rows(path, names))
 
 
-def _rows(path: SearchPath, names: Mapping[AttributeNames, str]) -> Iterator[str]:
-    start = _standing(path.smallest, path.measures, names)
-    yield _row([_place(path, 0), "", ""], "", ["", "", "", *start], here=not path.chosen)
+def _render_rows(path: SearchPath, names: Mapping[AttributeNames, str]) -> Iterator[str]:
+    start = _format_figures(path.smallest, path.measures, names)
+    yield _render_row([_format_number(path, 0), "", ""], "", ["", "", "", *start], is_release=not path.chosen)
     for number, step in enumerate(path, 1):
-        words = [_place(path, number), format_label(step.attribute), format_label(step.value)]
+        words = [_format_number(path, number), format_label(step.attribute), format_label(step.value)]
         figures = [format_figure(v) for v in (step.gain, step.loss, step.score)]
-        figures += _standing(step.smallest, step.measures, names)
-        yield _row(words, join_labels(step.children, CHILDREN), figures, here=number == path.chosen)
+        figures += _format_figures(step.smallest, step.measures, names)
+        yield _render_row(words, join_labels(step.children, MOST_CHILDREN), figures, is_release=number == path.chosen)
 
 
-def _place(path: SearchPath, number: int) -> str:
+def _format_number(path: SearchPath, number: int) -> str:
     return f"{number:,} (release)" if number == path.chosen else f"{number:,}"
 
 
-def _standing(
+def _format_figures(
     smallest: Mapping[AttributeNames, int], measures: Mapping[str, float], names: Mapping[AttributeNames, str]
 ) -> list[str]:
-    sizes = [format_figure(smallest.get(found)) for found in names]
+    sizes = [format_figure(smallest.get(attributes)) for attributes in names]
     return [*sizes, *(format_figure(measures.get(name)) for name in ("ncp", "information", "suppressed"))]
 
 
-def _left(path: SearchPath) -> str:
+def _render_refusals(path: SearchPath) -> str:
     if not path.refused:
         return ""
-    head = _head(("attribute", "value", "children", f"why it was not {DONE[path.direction]}"))
-    rows = (row for refused in by_attribute(path).values() for row in _refused(refused))
-    return f"<h2>{left(path)}</h2>\n{_wide(head, rows)}"
+    head = _render_head(("attribute", "value", "children", f"why it was not {PARTICIPLE[path.direction]}"))
+    rows = (row for refusals in group_refusals(path).values() for row in _render_refusal_rows(refusals))
+    return f"<h2>{title_refusals(path)}</h2>\n{_render_table(head, rows)}"
 
 
-def _refused(refused: list[Refusal]) -> Iterator[str]:
-    for r in refused[:REFUSED]:
-        yield _row(
-            [format_label(r.attribute), format_label(r.value)],
-            join_labels(r.children, CHILDREN),
-            reason=format_label(r.reason, REASON),
+def _render_refusal_rows(refusals: list[Refusal]) -> Iterator[str]:
+    for refusal in refusals[:MOST_REFUSED]:
+        yield _render_row(
+            [format_label(refusal.attribute), format_label(refusal.value)],
+            join_labels(refusal.children, MOST_CHILDREN),
+            reason=format_label(refusal.reason, REASON_WIDTH),
         )
-    if len(refused) > REFUSED:
-        yield _row([format_label(refused[0].attribute), f"and {len(refused) - REFUSED:,} more"], "", reason="")
+    if len(refusals) > MOST_REFUSED:
+        more = f"and {len(refusals) - MOST_REFUSED:,} more"
+        yield _render_row([format_label(refusals[0].attribute), more], "", reason="")
 
 
-def _wide(head: str, rows: Iterable[str]) -> str:
+def _render_table(head: str, rows: Iterable[str]) -> str:
     return "\n".join(['<div class="wide" tabindex="0"><table>', head, *rows, "</table></div>"])
 
 
-def _head(words: Iterable[str], figures: Iterable[str] = ()) -> str:
+def _render_head(words: Iterable[str], figures: Iterable[str] = ()) -> str:
     cells = [f"<th>{escape_markup(name)}</th>" for name in words]
     cells += [f'<th class="figure">{escape_markup(name)}</th>' for name in figures]
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _row(
-    words: Iterable[str], listed: str, figures: Iterable[str] = (), *, reason: str | None = None, here: bool = False
+def _render_row(
+    words: Iterable[str],
+    children: str,
+    figures: Iterable[str] = (),
+    *,
+    reason: str | None = None,
+    is_release: bool = False,
 ) -> str:
     cells = [f"<td>{escape_markup(word)}</td>" for word in words]
-    cells.append(f'<td class="list">{escape_markup(listed)}</td>')
+    cells.append(f'<td class="list">{escape_markup(children)}</td>')
     cells += [f'<td class="figure">{escape_markup(text)}</td>' for text in figures]
     cells += [f'<td class="list">{escape_markup(reason)}</td>'] if reason is not None else []
-    begin = '<tr class="here">' if here else "<tr>"
+    begin = '<tr class="here">' if is_release else "<tr>"
     return f"{begin}{''.join(cells)}</tr>"

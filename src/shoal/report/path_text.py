@@ -1,4 +1,4 @@
-"""The path of a release in words: which values were opened or closed, and why the rest was left."""
+"""The path of a release as text: the values that were specialized or generalized, and the reasons for the others."""
 
 from __future__ import annotations
 
@@ -7,103 +7,111 @@ from collections.abc import Iterator, Mapping
 from shoal.recoding.search_path import AttributeNames, Refusal, SearchPath, Step
 from shoal.report.formatting import describe_change, format_count, format_figure, format_label, join_labels, name_sets
 
-REFUSED, REASON = 3, 200
-HERE = "---- the release stands here ----"
-OWNER = "For the owner alone: what follows holds values of the original table."
-DONE = {"open": "opened", "close": "closed"}
+SHOWN, REASON_WIDTH = 3, 200  # refused values per attribute; characters of a reason
+RELEASE_MARK = "---- the release is the table at this point ----"
+OWNER_ONLY = "For the data owner only: this text contains values of the original table."
+PARTICIPLE = {"specialize": "specialized", "generalize": "generalized"}
 
 
 def explain(path: SearchPath) -> str:
-    """The path in plain words, for the owner alone: its labels are raw values, also such as the release hides.
+    """Describe the path as text, for the data owner only: labels are original values, also values that the release hides.
 
-    Every step has its number, the attribute, the value and its children (long lists shortened), what it gained and lost, its
-    score, and the smallest group after it for every set of identifiers; a line marks where the release stands. Then come the
-    values that were left, the first of each attribute with the reason, and why the path ended. A missing value is shown as
-    ``(missing)``; signs that a terminal would obey are written out.
+    Every step has its number, the attribute, the value and its children (long lists are shortened), its gain, loss and score,
+    and the smallest group after the step for every attribute set. A line marks the release. The text then lists the first
+    values of each attribute that were not specialized, with the reason, and the reason that the path ended. A missing value is
+    written as ``(missing)``; control characters are escaped.
     """
-    parts = (_head(path), _steps(path), _left(path), _end(path))
+    parts = (_format_head(path), _format_steps(path), _format_refusals(path), _format_end(path))
     return "\n\n".join(text for text in ("\n".join(part) for part in parts) if text)
 
 
-def standing(path: SearchPath) -> str:
-    """How long the path is and where on it the release stands.
+def summarize(path: SearchPath) -> str:
+    """State the number of steps, and which table of the path was released.
 
-    >>> standing(SearchPath("open", (), 0, {("age",): 9}, {"ncp": 1.0}, (), ""))
-    'No value was opened; the release stands at the start.'
+    >>> summarize(SearchPath("specialize", (), 0, {("age",): 9}, {"ncp": 1.0}, (), ""))
+    'No value was specialized. The release is the table before the first step.'
     """
-    steps, done = len(path), DONE[path.direction]
+    steps, verb = len(path), PARTICIPLE[path.direction]
     if not steps:
-        return f"No value was {done}; the release stands at the start."
-    many = (
-        f"{format_count(steps, 'value')} {'was' if steps == 1 else 'were'} {done}{', one after another' * (steps > 1)}"
-    )
+        return f"No value was {verb}. The release is the table before the first step."
+    count = f"{format_count(steps, 'value')} {'was' if steps == 1 else 'were'} {verb}{', one per step' * (steps > 1)}"
     if path.chosen == steps:
-        return f"{many}; the release stands after the last step."
-    where = f"after step {path.chosen:,} of {steps:,}" if path.chosen else "at the start"
-    return f"{many}; the release stands {where}: what comes later is not in it."
+        return f"{count}. The release is the table after the last step."
+    where = f"after step {path.chosen:,} of {steps:,}" if path.chosen else "before the first step"
+    return f"{count}. The release is the table {where}; later steps are not part of it."
 
 
-def by_attribute(path: SearchPath) -> dict[str, list[Refusal]]:
-    """The values that were left, by attribute, in their order."""
-    found: dict[str, list[Refusal]] = {}
+def group_refusals(path: SearchPath) -> dict[str, list[Refusal]]:
+    """Return the refused values by attribute, in order."""
+    refusals: dict[str, list[Refusal]] = {}
     for refusal in path.refused:
-        found.setdefault(refusal.attribute, []).append(refusal)
-    return found
+        refusals.setdefault(refusal.attribute, []).append(refusal)
+    return refusals
 
 
-def left(path: SearchPath) -> str:
-    """A heading for the values that were left."""
-    return f"Not {DONE[path.direction]} any further: {format_count(len(path.refused), 'value')}"
+def title_refusals(path: SearchPath) -> str:
+    """Return the heading of the list of refused values."""
+    return f"Not {PARTICIPLE[path.direction]} further: {format_count(len(path.refused), 'value')}"
 
 
-def _head(path: SearchPath) -> Iterator[str]:
-    yield OWNER
-    yield standing(path)
+def _format_head(path: SearchPath) -> Iterator[str]:
+    yield OWNER_ONLY
+    yield summarize(path)
     names = name_sets(path)
     if len(names) > 1:
-        yield "Groups are counted for each set of identifiers:"
-        yield from (f"  {name}: {join_labels(found, len(found))}" for found, name in names.items())
-    yield f"Before the first step: {_smallest(path.smallest, names)}"
+        yield "Groups are counted for each set of quasi-identifiers:"
+        yield from (f"  {name}: {join_labels(attributes, len(attributes))}" for attributes, name in names.items())
+    yield f"Before the first step: {_format_smallest(path.smallest, names)}"
 
 
-def _steps(path: SearchPath) -> Iterator[str]:
+def _format_steps(path: SearchPath) -> Iterator[str]:
     names, width = name_sets(path), len(f"{len(path):,}") + 2
     if path.steps and not path.chosen:
-        yield f"{'':{width}}  {HERE}"
+        yield f"{'':{width}}  {RELEASE_MARK}"
     for number, step in enumerate(path, 1):
         yield f"{number:{width},}. {format_label(step.attribute)}: {describe_change(step, path.direction)}"
-        yield f"{'':{width}}  {_worth(step, path.direction)}; {_smallest(step.smallest, names)}"
+        yield f"{'':{width}}  {_format_gain_and_loss(step, path.direction)}; {_format_smallest(step.smallest, names)}"
         if number == path.chosen:
-            yield f"{'':{width}}  {HERE}"
+            yield f"{'':{width}}  {RELEASE_MARK}"
 
 
-def worth(measures: Mapping[str, float], direction: str) -> tuple[str, str]:
-    """What a step gains and loses, in words: information where there is a target, else certainty."""
-    told = "information" if "information" in measures else "certainty"
-    return (f"{told} gained", "anonymity lost") if direction == "open" else ("anonymity gained", f"{told} lost")
+def name_gain_and_loss(measures: Mapping[str, float], direction: str) -> tuple[str, str]:
+    """Name the gain and the loss of a step: of information if there is a target, else of NCP.
+
+    >>> name_gain_and_loss({"ncp": 0.5}, "specialize")
+    ('NCP reduction', 'anonymity loss')
+    """
+    has_target = "information" in measures
+    if direction == "specialize":
+        return ("information gain" if has_target else "NCP reduction"), "anonymity loss"
+    return "anonymity gain", ("information loss" if has_target else "NCP increase")
 
 
-def _worth(step: Step, direction: str) -> str:
-    gained, lost = worth(step.measures, direction)
-    return f"{gained} {format_figure(step.gain)}, {lost} {format_figure(step.loss)}, score {format_figure(step.score)}"
+def _format_gain_and_loss(step: Step, direction: str) -> str:
+    gain, loss = name_gain_and_loss(step.measures, direction)
+    return f"{gain} {format_figure(step.gain)}, {loss} {format_figure(step.loss)}, score {format_figure(step.score)}"
 
 
-def _smallest(sizes: Mapping[AttributeNames, int], names: Mapping[AttributeNames, str]) -> str:
-    found = [f"{sizes[key]:,}{f' ({name})' * bool(name)}" for key, name in names.items() if key in sizes]
-    return f"smallest group {', '.join(found)}"
+def _format_smallest(sizes: Mapping[AttributeNames, int], names: Mapping[AttributeNames, str]) -> str:
+    records = [
+        f"{format_count(sizes[key], 'record')}{f' ({name})' * bool(name)}"
+        for key, name in names.items()
+        if key in sizes
+    ]
+    return f"smallest group {', '.join(records)}"
 
 
-def _left(path: SearchPath) -> Iterator[str]:
+def _format_refusals(path: SearchPath) -> Iterator[str]:
     if path.refused:
-        yield left(path)
-    for attribute, refused in by_attribute(path).items():
-        yield f"  {format_label(attribute)}, {format_count(len(refused), 'value')}"
-        for r in refused[:REFUSED]:
-            yield f"    {describe_change(r, path.direction)}: {format_label(r.reason, REASON)}"
-        if len(refused) > REFUSED:
-            yield f"    and {len(refused) - REFUSED:,} more"
+        yield title_refusals(path)
+    for attribute, refusals in group_refusals(path).items():
+        yield f"  {format_label(attribute)}, {format_count(len(refusals), 'value')}"
+        for refusal in refusals[:SHOWN]:
+            yield f"    {describe_change(refusal, path.direction)}: {format_label(refusal.reason, REASON_WIDTH)}"
+        if len(refusals) > SHOWN:
+            yield f"    and {len(refusals) - SHOWN:,} more"
 
 
-def _end(path: SearchPath) -> Iterator[str]:
+def _format_end(path: SearchPath) -> Iterator[str]:
     if path.ended:
-        yield f"Why the path ended: {format_label(path.ended, REASON)}"
+        yield f"Why the path ended: {format_label(path.ended, REASON_WIDTH)}"

@@ -1,4 +1,4 @@
-"""Sets of identifiers: the attributes that requirements look at together, each set with its own threshold."""
+"""Attribute sets: the quasi-identifiers that a requirement groups by, each set with its own requirements."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from shoal.recoding.grouping import AttributeCut, Grouping
 from shoal.requirements import KAnonymity, Limits, Requirement, describe, lower_requirements, select_passing_groups
 from shoal.requirements.groups import Groups
 
-MOST_GROUPS = 2**22  # numbers that need not follow each other
-SAMPLE, MOSTLY = 4096, 0.98  # rows that are looked at, and the share of them that may differ, before all are sorted
+MOST_GROUPS = 2**22  # group numbers, with gaps, up to which no sorting is needed
+SAMPLE, MOST_DISTINCT = 4096, 0.98  # rows sampled; a larger share of distinct rows does not repay sorting all rows
 
 
 @dataclass(frozen=True)
 class AttributeSet:
-    """The names of some attributes, where they stand among all, and what must hold for the groups by them."""
+    """Names of quasi-identifiers, their columns among all quasi-identifiers, and the requirements on their groups."""
 
     names: tuple[str, ...]
     columns: tuple[int, ...]
@@ -35,56 +35,60 @@ class AttributeSet:
         return "; ".join(describe(r) for r in self.require)
 
 
-def attribute_sets(policy: Policy) -> tuple[AttributeSet, ...]:
-    """The sets that a policy's requirements are on, in their order."""
+def list_attribute_sets(policy: Policy) -> tuple[AttributeSet, ...]:
+    """Return the attribute sets of a policy, in the order of its requirements."""
     quasi = list(policy.quasi)
-    found: dict[tuple[int, ...], list[Requirement]] = {}
+    requirements: dict[tuple[int, ...], list[Requirement]] = {}
     for requirement in policy.require:
         columns = tuple(sorted(quasi.index(n) for n in requirement.on or quasi))
-        found.setdefault(columns, []).append(requirement)
-    return tuple(AttributeSet(tuple(quasi[c] for c in columns), columns, tuple(r)) for columns, r in found.items())
+        requirements.setdefault(columns, []).append(requirement)
+    return tuple(
+        AttributeSet(tuple(quasi[c] for c in columns), columns, tuple(r)) for columns, r in requirements.items()
+    )
 
 
 @dataclass(frozen=True)
 class Combinations:
-    """The distinct combinations of one set's attributes, with what the kernels test groups of them by.
+    """The distinct combinations of an attribute set, with the input of the kernels that test groups.
 
-    Attribute a of the set stands in column ``columns[a]`` of ``quasi``. ``cells`` are the confidential values of every
-    combination: where its cells begin, their codes and records, where each column's codes begin in a histogram, and how long
-    that is. Where only the size of groups counts the limits are ``plain``.
+    Attribute a of the set is column ``columns[a]`` of ``quasi``; ``size`` has the records of every combination. ``cells``
+    holds the sensitive values: the first cell of every combination, the codes and records of every cell, the offset of every
+    sensitive column in a histogram, and the length of the histogram. ``size_only``: the requirements depend on the size of
+    groups alone.
     """
 
     quasi: Int32Array
     columns: Int64Array
-    weight: Int64Array
+    size: Int64Array
     cells: tuple[Any, ...]
     limits: Limits
-    plain: bool
+    size_only: bool
 
     @classmethod
-    def of(cls, codes: Codes, of: AttributeSet) -> Combinations:
-        """Of a set, from the combinations of all attributes."""
-        plain = all(r.of is None for r in of.require)
+    def of_set(cls, codes: Codes, attribute_set: AttributeSet) -> Combinations:
+        """Return the combinations of a set, from the combinations of all attributes."""
+        size_only = all(r.of is None for r in attribute_set.require)
         layout = codes.distribution
-        counts, quasi, weight = codes.counts, codes.quasi, codes.size
+        counts, quasi, size = codes.counts, codes.quasi, codes.size
         cells = (counts.start, counts.sensitive, counts.size)
-        columns = np.array(of.columns, np.int64)
-        if len(columns) < len(codes.attributes) and plain:
-            quasi, weight = _collapsed(codes, columns)
+        columns = np.array(attribute_set.columns, np.int64)
+        if len(columns) < len(codes.attributes) and size_only:
+            quasi, size = _merge_equal_rows(codes, columns)
         elif len(columns) < len(codes.attributes):
-            merged, _ = codes.raw_groups.project(of.names)
-            quasi, weight, cells = merged.quasi, merged.size, (merged.start, merged.sensitive_codes, merged.cell_size)
+            merged, _ = codes.raw_groups.project(attribute_set.names)
+            quasi, size, cells = merged.quasi, merged.size, (merged.start, merged.sensitive_codes, merged.cell_size)
             columns = np.arange(len(columns))
         offset = np.cumsum((0, *layout.domains), dtype=np.int64)
-        width = 0 if plain else int(offset[-1])
-        return cls(quasi, columns, weight, (*cells, offset[:-1], width), lower_requirements(of.require, layout), plain)
+        width = 0 if size_only else int(offset[-1])
+        limits = lower_requirements(attribute_set.require, layout)
+        return cls(quasi, columns, size, (*cells, offset[:-1], width), limits, size_only)
 
 
-def _collapsed(codes: Codes, columns: Int64Array) -> tuple[Int32Array, Int64Array]:
-    """Combinations that differ in some columns, with their records; as they are where few repeat."""
+def _merge_equal_rows(codes: Codes, columns: Int64Array) -> tuple[Int32Array, Int64Array]:
+    """Merge combinations with equal codes in some columns and add their records; return all unmerged if few are equal."""
     quasi, sizes = codes.quasi, [codes.attributes[c].size for c in columns]
     sample = quasi[:: max(1, len(quasi) // SAMPLE)]
-    if len(sort_matrix(sample, columns, sizes).start) > MOSTLY * len(sample):
+    if len(sort_matrix(sample, columns, sizes).start) > MOST_DISTINCT * len(sample):
         return quasi, codes.size
     _, order, begin = sort_matrix(quasi, columns, sizes)
     return quasi[order[begin]], np.add.reduceat(codes.size[order], begin)
@@ -92,78 +96,78 @@ def _collapsed(codes: Codes, columns: Int64Array) -> tuple[Int32Array, Int64Arra
 
 @dataclass(frozen=True)
 class SuppressionAllowance:
-    """How many records may be left out, and whether that many are enough.
+    """The number of records that a policy allows to suppress, and the test whether this number suffices.
 
-    ``records`` may be suppressed. Where there is one set of identifiers and no requirement compares groups with the whole
-    table, the records that fail are those to suppress; else what fails for want of others must be found (``settled``).
+    With one attribute set and no requirement that compares groups with the whole table, exactly the records of failing groups
+    are suppressed. Otherwise a suppression can make other groups fail, so the suppressed records must be found by repeated
+    tests (``needs_repeats``).
     """
 
     policy: Policy
     records: int
-    settled: bool
+    needs_repeats: bool
 
     @classmethod
     def of(cls, policy: Policy, codes: Codes) -> SuppressionAllowance:
-        """What a policy allows for a table."""
+        """Return the allowance of a policy for a table."""
         records = policy.most_suppressed(codes.records)
-        alone = len(attribute_sets(policy)) == 1 and not any(r.relative for r in policy.require)
-        return cls(policy, records, records > 0 and not alone)
+        is_direct = len(list_attribute_sets(policy)) == 1 and not any(r.relative for r in policy.require)
+        return cls(policy, records, records > 0 and not is_direct)
 
     @property
-    def lasting(self) -> bool:
-        """Whether a value that may not be opened now may never be: groups only get smaller."""
+    def is_refusal_final(self) -> bool:
+        """Whether a value that cannot be specialized now never can be, because groups only get smaller."""
         require = self.policy.require
         return all(r.monotone and (self.records == 0 or isinstance(r, KAnonymity)) for r in require)
 
-    def enough(self, lost: int, records: int) -> bool:
-        """Whether so many records of all may be left out."""
-        return lost <= self.records and lost < records
+    def allows(self, suppressed: int, records: int) -> bool:
+        """Whether this many of all records may be suppressed; a release keeps at least one record."""
+        return suppressed <= self.records and suppressed < records
 
     @property
-    def sure(self) -> bool:
-        """Whether records that fail must be left out: leaving out others makes their groups smaller, and mends nothing."""
-        return not self.settled or all(isinstance(r, KAnonymity) for r in self.policy.require)
+    def counts_all_failing(self) -> bool:
+        """Whether every failing record must be suppressed: suppressing other records cannot make its group pass."""
+        return not self.needs_repeats or all(isinstance(r, KAnonymity) for r in self.policy.require)
 
-    def lost(self, codes: Codes, slices: Sequence[AttributeCut]) -> int:
-        """The records that must be left out of the groups by these cuts, once everything has settled."""
+    def count_suppressed(self, codes: Codes, cuts: Sequence[AttributeCut]) -> int:
+        """Return the number of records that must be suppressed for all remaining groups of these cuts to pass."""
         if all(isinstance(r, KAnonymity) for r in self.policy.require):
-            return self._smaller(codes, slices)
-        decision = Grouping.from_cuts(codes, slices)
-        groups = _groups(codes, decision)
+            return self._count_suppressed_by_size(codes, cuts)
+        groups = _build_groups(codes, Grouping.from_cuts(codes, cuts))
         kept = select_passing_groups(groups, self.policy.require)
         return codes.records - int(groups.size[kept].sum())
 
-    def _smaller(self, codes: Codes, slices: Sequence[AttributeCut]) -> int:
-        """The same where only the size of groups counts."""
-        sets = attribute_sets(self.policy)
-        groups = threads.each(lambda of: _numbered(codes, slices, of.columns), sets)
-        least = [max(r.least for r in of.require) for of in sets]
-        weight, left = codes.size.copy(), codes.records + 1
-        while left != (left := int(weight.sum())):
+    def _count_suppressed_by_size(self, codes: Codes, cuts: Sequence[AttributeCut]) -> int:
+        """As `count_suppressed`, for requirements on the size of groups alone."""
+        sets = list_attribute_sets(self.policy)
+        groups = threads.each(lambda s: _number_groups(codes, cuts, s.columns), sets)
+        least = [max(r.least for r in s.require) for s in sets]
+        size, kept = codes.size.copy(), codes.records + 1
+        while kept != (kept := int(size.sum())):
             for group, k in zip(groups, least, strict=True):
-                weight[(np.bincount(group, weight) < k)[group]] = 0
-        return codes.records - left
+                size[(np.bincount(group, size) < k)[group]] = 0
+        return codes.records - kept
 
 
-def _numbered(codes: Codes, slices: Sequence[AttributeCut], columns: Sequence[int]) -> NDArray[np.integer]:
-    """A number for the group of every combination, by cuts through some attributes."""
-    cut = [j for j in columns if len(slices[j].first) > 1]
-    sizes = [len(slices[j].first) for j in cut]
-    tables = [slices[j].table(codes.attributes[j].size) for j in cut]
+def _number_groups(codes: Codes, cuts: Sequence[AttributeCut], columns: Sequence[int]) -> NDArray[np.integer]:
+    """Return the group number of every combination, by the cuts of some attributes; numbers may have gaps."""
+    divided = [j for j in columns if len(cuts[j].first) > 1]
+    sizes = [len(cuts[j].first) for j in divided]
+    tables = [cuts[j].table(codes.attributes[j].size) for j in divided]
     if math.prod(sizes) > MOST_GROUPS:
-        return sort_matrix(codes.quasi, cut, sizes, tables).number
-    return pack_keys(codes.quasi, cut, sizes, tables).astype(np.int64)
+        return sort_matrix(codes.quasi, divided, sizes, tables).number
+    return pack_keys(codes.quasi, divided, sizes, tables).astype(np.int64)
 
 
-def _groups(codes: Codes, decision: Grouping) -> Groups:
-    group = decision.placement.group
+def _build_groups(codes: Codes, grouping: Grouping) -> Groups:
+    group = grouping.placement.group
     order = np.argsort(group, kind="stable")
-    start = np.searchsorted(group[order], np.arange(len(decision.lo) + 1)).astype(np.int64)
+    start = np.searchsorted(group[order], np.arange(len(grouping.lo) + 1)).astype(np.int64)
     table = codes.raw_groups
     return Groups(
         table.names,
         table.sensitive,
-        decision.lo,
+        grouping.lo,
         start,
         table.sensitive_codes[order],
         table.cell_size[order],

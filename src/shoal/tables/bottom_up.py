@@ -1,7 +1,7 @@
-"""Bottom-up generalization (Wang, Yu, Chakraborty: Bottom-up generalization, ICDM 2004): specialization the other way round.
+"""Bottom-up generalization (Wang, Yu, Chakraborty: Bottom-up generalization, ICDM 2004).
 
-Everything begins as it is. At each step the children of one value are closed into it, those that lose least information for
-the anonymity they bring, until the requirement holds.
+Every attribute starts at its leaves. Each step generalizes the children of one value to this value, lowest information loss per
+anonymity gain first, until the requirements hold.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import AttributeCut, Grouping
 from shoal.recoding.search_path import SearchPath, Step
-from shoal.tables.attribute_sets import AttributeSet, Combinations, SuppressionAllowance, attribute_sets
-from shoal.tables.specialization_trees import SAME, SpecializationTrees, class_counts
+from shoal.tables.attribute_sets import AttributeSet, Combinations, SuppressionAllowance, list_attribute_sets
+from shoal.tables.specialization_trees import SCORE_TOLERANCE, SpecializationTrees, count_classes
 
 ANONYMITY = ("records", "smallest")
 
 
 class BottomUpGeneralization(Method):
-    """Close values from the bottom up, the cheapest first, until the requirement holds.
+    """Generalize values bottom-up, lowest information loss per anonymity gain first, until the requirements hold.
 
     Parameters
     ----------
-    policy : the policy; every quasi-identifier needs a tree, given or made (numbers: ``widths``, ``boundaries`` or
-        ``balanced``). With a target a closed value costs the information it told of it, without one certainty (NCP)
-    anonymity : what closing a value brings: ``records`` counts those that leave a group which fails, ``smallest`` the rise of
-        the smallest group, as in the paper; the latter stays at one record until the last unique record is gone
+    policy : the policy; every quasi-identifier needs a taxonomy, or for numbers ``widths``, ``boundaries`` or ``balanced``.
+        With a target the loss of a value is its information gain about the target, without one the increase of NCP
+    anonymity : the anonymity gain of a value: ``records`` counts the records that leave failing groups, ``smallest`` is the
+        increase of the smallest group, as in the paper; the latter is 0 as long as some record is unique
     common : ``write``, ``improve`` and ``max_size``, as for every method; see `Method`
 
-    Of values that bring anonymity the one with the least information lost for each unit of it is closed, of values that bring
-    none the one that loses least. A quasi-identifier that no requirement looks at is not released (``*``). Ties: the earlier
-    attribute in the policy, then the earlier value.
+    Among the values with an anonymity gain the search takes the one with the lowest loss per gain; if no value has a gain, the
+    one with the lowest loss. A quasi-identifier that no requirement covers is published as ``*``. Ties: the earlier attribute
+    in the policy, then the earlier value.
 
     ``path_`` has every step.
 
     Guarantee
     ---------
-    Every group meets every requirement, up to the records that the policy allows to suppress. Deterministic. Only the end
-    of the path may be released.
+    Every group meets every requirement, except for the records that the policy allows to suppress. Deterministic. Only the
+    end of the path may be released.
 
     References
     ----------
@@ -55,9 +55,7 @@ class BottomUpGeneralization(Method):
 
     name: ClassVar[str] = "bottom-up"
     cuts: ClassVar[bool] = True
-    summary: ClassVar[str] = (
-        "closes values from the bottom up, those that lose least for the anonymity they bring first"
-    )
+    summary: ClassVar[str] = "generalizes values bottom-up, lowest information loss per anonymity gain first"
 
     path_: SearchPath
 
@@ -66,133 +64,139 @@ class BottomUpGeneralization(Method):
         self.anonymity = anonymity
 
     def extra_columns(self) -> tuple[str, ...]:
-        """The target, whose classes are counted."""
+        """Return the target, whose classes the method counts."""
         return (self.policy.target,) if self.policy.target is not None else ()
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
-        """The cut; ``rng`` is not used."""
+        """Return the cut of the table; ``rng`` is not used."""
         if self.anonymity not in ANONYMITY:
-            raise PolicyError(f"anonymity is counted by {self.anonymity!r}; {list_choices(self.anonymity, ANONYMITY)}")
+            choices = list_choices(self.anonymity, ANONYMITY)
+            raise PolicyError(f"Parameter 'anonymity' cannot be {self.anonymity!r}; {choices}.")
         for attribute in codes.attributes:
             if attribute.taxonomy is None:
-                made = (
-                    "'widths', 'boundaries' or 'balanced'"
-                    if attribute.kind == "numeric"
-                    else "'date: [day, month, year]'"
+                is_numeric = attribute.kind == "numeric"
+                remedy = "'widths', 'boundaries' or 'balanced'" if is_numeric else "'date: [day, month, year]'"
+                raise PolicyError(
+                    f"Method 'bottom-up' needs a taxonomy for {attribute.name!r}. Declare {remedy} for this column, or use "
+                    "method 'tds'."
                 )
-                raise PolicyError(f"bottom-up needs a tree for {attribute.name!r}: give it {made}, or use tds")
-        climb = _Climb.of(codes, self.policy, self.anonymity)
+        search = _Search.start(codes, self.policy, self.anonymity)
         records = codes.records
-        while not climb.holds():
-            climb.close(climb.best())
-            progress("closing", records - min(max(c.failing for c in climb.crowds), records), records)
-        self.path_ = climb.path()
-        return Grouping.from_cuts(codes, climb.slices(), self.path_)
+        while not search.holds():
+            search.generalize(search.select_next())
+            progress("generalizing", records - min(search.count_failing(), records), records)
+        self.path_ = search.build_path()
+        return Grouping.from_cuts(codes, search.build_cuts(), self.path_)
 
 
 @dataclass(frozen=True)
-class _Union:
-    """What closing a value would make of some groups: the groups, the union each goes to, and those unions' figures."""
+class _Merge:
+    """The merge of groups by the generalization of a value.
+
+    ``groups`` are the groups that merge, ``number`` the merged group of each; by merged group: its first group
+    (``representative``), its records (``size``) and whether it ``passes``.
+    """
 
     groups: Int64Array
     number: Int32Array
-    one: Int64Array
+    representative: Int64Array
     size: Int64Array
-    ok: BoolArray
+    passes: BoolArray
 
     @property
     def failing(self) -> int:
-        """The records in unions that fail."""
-        return int(self.size[~self.ok].sum())
+        """The records in merged groups that fail."""
+        return int(self.size[~self.passes].sum())
 
 
 @dataclass
-class _Crowd:
-    """The groups by one set of identifiers, merged as values are closed.
+class _MergedGroups:
+    """The groups of one attribute set, which merge when values are generalized.
 
-    The combinations of group g are ``first[g]`` and those that come behind it in ``following``, up to ``last[g]``.
+    The combinations of group g are a linked list from ``first[g]`` by ``following`` to ``last[g]``.
     """
 
-    of: AttributeSet
-    rows: Combinations
+    attribute_set: AttributeSet
+    combinations: Combinations
     node: Int32Array
     size: Int64Array
-    ok: BoolArray
+    passes: BoolArray
     first: Int64Array
     last: Int64Array
     following: Int64Array
 
     @classmethod
-    def of_set(cls, codes: Codes, of: AttributeSet, leaf: list[Int32Array]) -> _Crowd:
-        """Every combination a group of its own; ``leaf`` has the value of every code of every attribute."""
-        rows = Combinations.of(codes, of)
-        node = np.stack(
-            [leaf[j][rows.quasi[:, a]] for a, j in zip(rows.columns, of.columns, strict=True)], axis=1
-        ).astype(np.int32)
+    def of_set(cls, codes: Codes, attribute_set: AttributeSet, leaf: list[Int32Array]) -> _MergedGroups:
+        """Return one group for every combination; ``leaf`` has the value of every code of every attribute."""
+        combinations = Combinations.of_set(codes, attribute_set)
+        pairs = zip(combinations.columns, attribute_set.columns, strict=True)
+        node = np.stack([leaf[j][combinations.quasi[:, a]] for a, j in pairs], axis=1).astype(np.int32)
         own = np.arange(len(node), dtype=np.int64)
-        size, following = rows.weight.copy(), np.full(len(own), -1, np.int64)
-        crowd = cls(of, rows, node, size, np.ones(len(own), bool), own, own.copy(), following)
-        crowd.ok = crowd._passing(own, np.arange(len(own), dtype=np.int32), rows.weight)
-        return crowd
+        size, following = combinations.size.copy(), np.full(len(own), -1, np.int64)
+        groups = cls(attribute_set, combinations, node, size, np.ones(len(own), bool), own, own.copy(), following)
+        groups.passes = groups._find_passing(own, np.arange(len(own), dtype=np.int32), combinations.size)
+        return groups
 
     @property
     def failing(self) -> int:
         """The records in groups that fail."""
-        return int(self.size[~self.ok].sum())
+        return int(self.size[~self.passes].sum())
 
     @property
     def smallest(self) -> int:
         """The records of the smallest group."""
         return int(self.size.min())
 
-    def union(self, a: int, v: int, parent: Int32Array) -> _Union:
-        """What closing value v of our attribute a would make of the groups below it."""
+    def plan_merge(self, a: int, v: int, parent: Int32Array) -> _Merge:
+        """Return the merge by the generalization of the children of value v of the set's attribute a."""
         groups = np.flatnonzero(parent[self.node[:, a]] == v)
-        number, one = kernels.generalize.merge(self.node, groups, a)
-        size = np.bincount(number, self.size[groups], minlength=len(one)).astype(np.int64)
-        return _Union(groups, number, one, size, self._passing(groups, number, size))
+        number, representative = kernels.generalize.merge(self.node, groups, a)
+        size = np.bincount(number, self.size[groups], minlength=len(representative)).astype(np.int64)
+        return _Merge(groups, number, representative, size, self._find_passing(groups, number, size))
 
-    def smallest_with(self, union: _Union) -> int:
-        """The records of the smallest group, once these are merged."""
+    def smallest_after(self, merge: _Merge) -> int:
+        """Return the records of the smallest group after a merge."""
         others = np.ones(len(self.size), bool)
-        others[union.groups] = False
+        others[merge.groups] = False
         most = np.iinfo(np.int64).max
-        return int(min(self.size[others].min(initial=most), union.size.min(initial=most)))
+        return int(min(self.size[others].min(initial=most), merge.size.min(initial=most)))
 
-    def close(self, a: int, v: int, union: _Union) -> None:
-        """Merge groups as a union says."""
-        order = np.argsort(union.number, kind="stable")
-        groups, number = union.groups[order], union.number[order]
+    def apply_merge(self, a: int, v: int, merge: _Merge) -> None:
+        """Merge groups."""
+        order = np.argsort(merge.number, kind="stable")
+        groups, number = merge.groups[order], merge.number[order]
         same = number[1:] == number[:-1]
         self.following[self.last[groups[:-1][same]]] = self.first[groups[1:][same]]
         ends = np.append(~same, True)[: len(number)]
         self.last[groups[np.append(True, ~same)[: len(number)]]] = self.last[groups[ends]]
-        self.size[union.one], self.ok[union.one], self.node[union.one, a] = union.size, union.ok, v
-        stays = np.ones(len(self.size), bool)
-        stays[union.groups] = False
-        stays[union.one] = True
-        self.node, self.size, self.ok = self.node[stays], self.size[stays], self.ok[stays]
-        self.first, self.last = self.first[stays], self.last[stays]
+        kept = merge.representative
+        self.size[kept], self.passes[kept], self.node[kept, a] = merge.size, merge.passes, v
+        remains = np.ones(len(self.size), bool)
+        remains[merge.groups] = False
+        remains[kept] = True
+        self.node, self.size, self.passes = self.node[remains], self.size[remains], self.passes[remains]
+        self.first, self.last = self.first[remains], self.last[remains]
 
-    def _passing(self, groups: Int64Array, number: Int32Array, size: Int64Array) -> BoolArray:
-        rows = self.rows
-        if rows.plain:
-            return size >= rows.limits.least
+    def _find_passing(self, groups: Int64Array, number: Int32Array, size: Int64Array) -> BoolArray:
+        limits = self.combinations.limits
+        if self.combinations.size_only:
+            return size >= limits.least
         order = np.argsort(number, kind="stable")
         start = np.searchsorted(number[order], np.arange(len(size) + 1))
         return np.asarray(
-            kernels.generalize.passing(
-                groups[order], start, size, self.first, self.following, rows.cells, rows.limits.arrays()
+            kernels.generalize.find_passing(
+                groups[order], start, size, self.first, self.following, self.combinations.cells, limits.arrays()
             )
         )
 
 
 @dataclass
-class _Climb:
-    """The cut as it is, the groups by every set of identifiers, and which values may be closed next.
+class _Search:
+    """The current cut, the groups of every attribute set, and the values whose children may be generalized next (``ready``).
 
-    Arrays are by the numbers of the values; ``above`` counts the children of each that are not yet in the cut. Closing a value
-    was last seen to bring ``brings``, and brings at most ``slack`` more by now: so most values need not be tried again.
+    Arrays are indexed by value number. ``missing`` counts the children of a value that are not yet in the cut. ``gain`` is the
+    anonymity gain of a value when it was last computed; since then the gain has grown by at most ``slack``, so most values need
+    not be computed again.
     """
 
     codes: Codes
@@ -200,184 +204,202 @@ class _Climb:
     anonymity: str
     values: SpecializationTrees
     parent: Int32Array
-    above: Int32Array
+    missing: Int32Array
     ready: set[int]
     cut: list[set[int]]
-    crowds: list[_Crowd]
+    groups: list[_MergedGroups]
     allowance: SuppressionAllowance
     ncp: float
     information: float
-    brings: FloatArray
+    gain: FloatArray
     slack: FloatArray
     steps: list[Step] = field(default_factory=list)
     origin: tuple[dict[tuple[str, ...], int], dict[str, float]] = field(default_factory=lambda: ({}, {}))
 
     @classmethod
-    def of(cls, codes: Codes, policy: Policy, anonymity: str) -> _Climb:
-        """Everything as it is; but what no requirement looks at is not released. Roots are numbered as the attributes."""
-        values = SpecializationTrees(codes.attributes, class_counts(codes, policy.target), policy.target is not None)
-        parent = _opened(values)
-        sets = attribute_sets(policy)
-        held = {j for s in sets for j in s.columns}
-        fan = np.array(values.fan, np.int32)
-        leaves = np.flatnonzero(fan == 0).tolist()
-        cut: list[set[int]] = [set() if j in held else {j} for j in range(len(codes.attributes))]
+    def start(cls, codes: Codes, policy: Policy, anonymity: str) -> _Search:
+        """Return the search before the first step: every attribute at its leaves, or at its root if no requirement covers it.
+
+        The root of attribute j has number j.
+        """
+        values = SpecializationTrees(codes.attributes, count_classes(codes, policy.target), policy.target is not None)
+        parent = _expand_all(values)
+        sets = list_attribute_sets(policy)
+        covered = {j for s in sets for j in s.columns}
+        fan_out = np.array(values.fan_out, np.int32)
+        leaves = np.flatnonzero(fan_out == 0).tolist()
+        cut: list[set[int]] = [set() if j in covered else {j} for j in range(len(codes.attributes))]
         leaf = [np.zeros(a.size, np.int32) for a in codes.attributes]
         for x in leaves:
             leaf[values.attribute[x]][values.lo[x]] = x
-            if values.attribute[x] in held:
+            if values.attribute[x] in covered:
                 cut[values.attribute[x]].add(x)
-        inner = [x for x in np.flatnonzero(fan).tolist() if values.attribute[x] in held]
-        told = sum(values.gain[x] * values.records[x] for x in inner) / codes.records
-        above = fan - np.bincount(parent[leaves][parent[leaves] >= 0], minlength=len(fan)).astype(np.int32)
-        climb = cls(
+        inner = [x for x in np.flatnonzero(fan_out).tolist() if values.attribute[x] in covered]
+        information = sum(values.gain[x] * values.records[x] for x in inner) / codes.records
+        is_child = parent[leaves] >= 0
+        missing = fan_out - np.bincount(parent[leaves][is_child], minlength=len(fan_out)).astype(np.int32)
+        search = cls(
             codes,
             policy,
             anonymity,
             values,
             parent,
-            above,
-            {x for x in inner if above[x] == 0},
+            missing,
+            {x for x in inner if missing[x] == 0},
             cut,
-            [_Crowd.of_set(codes, s, leaf) for s in sets],
+            [_MergedGroups.of_set(codes, s, leaf) for s in sets],
             SuppressionAllowance.of(policy, codes),
-            1 - len(held) / len(codes.attributes),
-            told,
-            np.zeros(len(fan)),
-            np.full(len(fan), np.inf),
+            1 - len(covered) / len(codes.attributes),
+            information,
+            np.zeros(len(fan_out)),
+            np.full(len(fan_out), np.inf),
         )
-        climb.origin = (climb._smallest(), climb._measures())
-        return climb
+        search.origin = (search._smallest(), search._measures())
+        return search
 
     def holds(self) -> bool:
-        """Whether the table may be released as it is."""
-        failing, allowance = max(crowd.failing for crowd in self.crowds), self.allowance
-        if failing == 0 or (not allowance.settled and allowance.enough(failing, self.codes.records)):
+        """Whether the current table meets the requirements; sets the suppressed records of the last step."""
+        failing, allowance = self.count_failing(), self.allowance
+        if failing == 0 or (not allowance.needs_repeats and allowance.allows(failing, self.codes.records)):
             return True
-        if not allowance.settled or (failing > allowance.records and allowance.sure):
+        if not allowance.needs_repeats or (failing > allowance.records and allowance.counts_all_failing):
             return False
-        lost = allowance.lost(self.codes, self.slices())
-        if self.steps and allowance.enough(lost, self.codes.records):
+        suppressed = allowance.count_suppressed(self.codes, self.build_cuts())
+        if self.steps and allowance.allows(suppressed, self.codes.records):
             last = self.steps[-1]
-            self.steps[-1] = replace(last, measures={**last.measures, "suppressed": float(lost)})
-        return allowance.enough(lost, self.codes.records)
+            self.steps[-1] = replace(last, measures={**last.measures, "suppressed": float(suppressed)})
+        return allowance.allows(suppressed, self.codes.records)
 
-    def best(self) -> int:
-        """The value to close next: the least information lost for each unit of anonymity; of equals the first."""
+    def count_failing(self) -> int:
+        """Return the largest number of failing records of an attribute set."""
+        return max(groups.failing for groups in self.groups)
+
+    def select_next(self) -> int:
+        """Return the value with the lowest loss per anonymity gain; ties: the earlier attribute, then the earlier value."""
         values = self.values
         ready = sorted(self.ready, key=lambda x: (values.attribute[x], values.lo[x], values.node[x]))
-        most = self._most(ready)
+        most = self._bound_gains(ready)
         loss = np.array([self.values.gain[x] for x in ready])
-        lowest = loss / np.maximum(most, 1e-300)  # of what the score can be
-        score, brings, best = np.full(len(ready), np.inf), np.zeros(len(ready), bool), np.inf
+        lowest = loss / np.maximum(most, 1e-300)  # lower bound of the score
+        score, has_gain, best = np.full(len(ready), np.inf), np.zeros(len(ready), bool), np.inf
         for n in np.argsort(lowest, kind="stable").tolist():
-            if lowest[n] > best * (1 + SAME):
+            if lowest[n] > best * (1 + SCORE_TOLERANCE):
                 break
             if self.slack[ready[n]] > 0 and most[n] > 0:
-                self.brings[ready[n]] = self._brings(self._unions(ready[n]))
+                self.gain[ready[n]] = self._compute_gain(self._plan_merges(ready[n]))
                 self.slack[ready[n]] = 0
-            gain = float(self.brings[ready[n]]) if most[n] > 0 else 0.0
-            score[n], brings[n] = (loss[n] / gain, True) if gain > 0 else (loss[n], False)
+            gain = float(self.gain[ready[n]]) if most[n] > 0 else 0.0
+            score[n], has_gain[n] = (loss[n] / gain, True) if gain > 0 else (loss[n], False)
             best = min(best, score[n]) if gain > 0 else best
-        score[brings != brings.any()] = np.inf
-        return ready[int(np.argmax(score * (1 - SAME) <= score.min()))]
+        score[has_gain != has_gain.any()] = np.inf
+        return ready[int(np.argmax(score * (1 - SCORE_TOLERANCE) <= score.min()))]
 
-    def close(self, v: int) -> None:
-        """Close a value, and say what that was."""
+    def generalize(self, v: int) -> None:
+        """Generalize the children of a value to the value, and append the step to the path."""
         values, j = self.values, self.values.attribute[v]
-        unions = self._unions(v)
-        gain = self._brings(unions)
-        for crowd, a, union in unions:
-            self._loosen(crowd, a, union)
-            crowd.close(a, v, union)
-        children = values.open(v)
+        merges = self._plan_merges(v)
+        gain = self._compute_gain(merges)
+        for groups, a, merge in merges:
+            self._raise_slack(groups, a, merge)
+            groups.apply_merge(a, v, merge)
+        children = values.expand(v)
         self.cut[j].difference_update(children)
         self.cut[j].add(v)
         self.ready.discard(v)
         if self.parent[v] >= 0:
-            self.above[self.parent[v]] -= 1
-            if self.above[self.parent[v]] == 0:
+            self.missing[self.parent[v]] -= 1
+            if self.missing[self.parent[v]] == 0:
                 self.ready.add(int(self.parent[v]))
-        part = values.records[v] / self.codes.records
-        self.ncp += part * values.fall(v) / len(self.codes.attributes)
-        self.information -= part * values.gain[v]
+        share = values.records[v] / self.codes.records
+        self.ncp += share * values.ncp_reduction(v) / len(self.codes.attributes)
+        self.information -= share * values.gain[v]
         loss = values.gain[v]
         score = loss / gain if gain > 0 else loss
         name, label = self.codes.attributes[j].name, values.label(v)
         smallest, measures = self._smallest(), self._measures()
-        self.steps.append(Step(name, label, values.children(v), gain, loss, score, smallest, measures))
+        self.steps.append(Step(name, label, values.child_labels(v), gain, loss, score, smallest, measures))
 
-    def slices(self) -> tuple[AttributeCut, ...]:
-        """The cut as it is."""
-        return tuple(self.values.slices(j, sorted(cut)) for j, cut in enumerate(self.cut))
+    def build_cuts(self) -> tuple[AttributeCut, ...]:
+        """Return the current cut of every attribute."""
+        return tuple(self.values.build_cut(j, sorted(cut)) for j, cut in enumerate(self.cut))
 
-    def path(self) -> SearchPath:
-        """The steps that led here."""
-        return SearchPath("close", tuple(self.steps), len(self.steps), *self.origin, (), "every requirement holds")
+    def build_path(self) -> SearchPath:
+        """Return the path of all steps."""
+        return SearchPath("generalize", tuple(self.steps), len(self.steps), *self.origin, (), "every requirement holds")
 
-    def _sets(self, v: int) -> list[tuple[_Crowd, int]]:
-        """The sets that hold a value's attribute, and its place in each."""
+    def _groups_with(self, v: int) -> list[tuple[_MergedGroups, int]]:
+        """Return the groups of the attribute sets that contain a value's attribute, and its position in each set."""
         j = self.values.attribute[v]
-        return [(crowd, crowd.of.columns.index(j)) for crowd in self.crowds if j in crowd.of.columns]
+        pairs = [(groups, groups.attribute_set.columns) for groups in self.groups]
+        return [(groups, columns.index(j)) for groups, columns in pairs if j in columns]
 
-    def _unions(self, v: int) -> list[tuple[_Crowd, int, _Union]]:
-        """What closing a value would make of the groups by every set."""
-        return [(crowd, a, crowd.union(a, v, self.parent)) for crowd, a in self._sets(v)]
+    def _plan_merges(self, v: int) -> list[tuple[_MergedGroups, int, _Merge]]:
+        """Return the merge in every attribute set by the generalization of a value's children."""
+        return [(groups, a, groups.plan_merge(a, v, self.parent)) for groups, a in self._groups_with(v)]
 
-    def _brings(self, unions: list[tuple[_Crowd, int, _Union]]) -> float:
-        """The anonymity that closing a value brings, as the mean over the sets that hold its attribute."""
-        found = []
-        for crowd, _, union in unions:
+    def _compute_gain(self, merges: list[tuple[_MergedGroups, int, _Merge]]) -> float:
+        """Return the anonymity gain of a value, as the mean over the attribute sets that contain its attribute."""
+        gains = []
+        for groups, _, merge in merges:
             if self.anonymity == "records":
-                before = int(crowd.size[union.groups][~crowd.ok[union.groups]].sum())
-                found.append(before - union.failing)
+                before = int(groups.size[merge.groups][~groups.passes[merge.groups]].sum())
+                gains.append(before - merge.failing)
             else:
-                found.append(crowd.smallest_with(union) - crowd.smallest)
-        return max(float(np.mean(found)), 0.0) if found else 0.0
+                gains.append(groups.smallest_after(merge) - groups.smallest)
+        return max(float(np.mean(gains)), 0.0) if gains else 0.0
 
-    def _loosen(self, crowd: _Crowd, a: int, union: _Union) -> None:
-        """Note by how much other values may bring more than is known of them, once these groups are merged.
+    def _raise_slack(self, groups: _MergedGroups, a: int, merge: _Merge) -> None:
+        """Raise the slack of the values whose gain can grow by a merge.
 
-        Values of the same attribute have other groups, so nothing changes for them. Of others only unions with one of these
-        groups can change, from failing to passing, and where the size alone counts each has fewer records than is asked.
+        Values of the same attribute concern other groups, so their gain does not change. Gains of other attributes change only
+        through merges with one of these groups that failed before and pass now. With requirements on the size of groups alone,
+        a merge that failed has fewer records than required.
         """
-        each = float(crowd.rows.limits.least - 1) if crowd.rows.plain and self.anonymity == "records" else np.inf
-        for b in range(crowd.node.shape[1]):
+        combinations = groups.combinations
+        each = (
+            float(combinations.limits.least - 1) if combinations.size_only and self.anonymity == "records" else np.inf
+        )
+        for b in range(groups.node.shape[1]):
             if b != a:
-                above, many = np.unique(self.parent[crowd.node[union.groups, b]], return_counts=True)
-                self.slack[above[above >= 0]] += each * many[above >= 0] + 1
+                parents, many = np.unique(self.parent[groups.node[merge.groups, b]], return_counts=True)
+                self.slack[parents[parents >= 0]] += each * many[parents >= 0] + 1
 
-    def _most(self, ready: list[int]) -> FloatArray:
-        """What closing each value brings at most: all below it that fails, or a rise of what is smallest nowhere else."""
+    def _bound_gains(self, ready: list[int]) -> FloatArray:
+        """Return an upper bound of the anonymity gain of each value.
+
+        The bound is the number of failing records below the value, or for ``smallest`` all records if every smallest group is
+        below the value, else 0.
+        """
         marked = np.zeros(len(self.parent), bool)
         marked[ready] = True
         total = np.zeros(len(self.parent))
-        for crowd in self.crowds:
-            ok = crowd.ok if self.anonymity == "records" else crowd.size > crowd.smallest
-            below = kernels.generalize.failing_below(crowd.node, crowd.size, ok, self.parent, marked)
-            total += below if self.anonymity == "records" else (below == crowd.size[~ok].sum()) * self.codes.records
-        sets = np.array([max(len(self._sets(x)), 1) for x in ready])
+        for groups in self.groups:
+            passes = groups.passes if self.anonymity == "records" else groups.size > groups.smallest
+            below = kernels.generalize.count_failing_below(groups.node, groups.size, passes, self.parent, marked)
+            is_all = below == groups.size[~passes].sum()
+            total += below if self.anonymity == "records" else is_all * self.codes.records
+        sets = np.array([max(len(self._groups_with(x)), 1) for x in ready])
         most = total[ready] / sets
         if self.anonymity == "smallest":
-            self.slack[ready] = np.inf  # the smallest group is one of all
+            self.slack[ready] = np.inf  # any merge can change the smallest group
             return np.asarray(most)
-        return np.asarray(np.minimum(most, self.brings[ready] + self.slack[ready]))
+        return np.asarray(np.minimum(most, self.gain[ready] + self.slack[ready]))
 
     def _smallest(self) -> dict[tuple[str, ...], int]:
-        return {crowd.of.names: crowd.smallest for crowd in self.crowds}
+        return {groups.attribute_set.names: groups.smallest for groups in self.groups}
 
     def _measures(self) -> dict[str, float]:
-        found = {"ncp": self.ncp, "suppressed": float(max(crowd.failing for crowd in self.crowds))}
-        return {**found, "information": max(self.information, 0.0)} if self.values.informed else found
+        measures = {"ncp": self.ncp, "suppressed": float(self.count_failing())}
+        return {**measures, "information": max(self.information, 0.0)} if self.values.has_target else measures
 
 
-def _opened(values: SpecializationTrees) -> Int32Array:
-    """Make all values of all attributes; the parent of each, -1 for the topmost."""
-    waiting = [values.root(j) for j in range(len(values.attributes))]
+def _expand_all(values: SpecializationTrees) -> Int32Array:
+    """Create all values of all attributes; return the parent of each, -1 for a root."""
+    waiting = [values.add_root(j) for j in range(len(values.attributes))]
     parent = dict.fromkeys(waiting, -1)
     while waiting:
         x = waiting.pop()
-        below = values.open(x)
-        parent |= dict.fromkeys(below, x)
-        waiting += below
+        children = values.expand(x)
+        parent |= dict.fromkeys(children, x)
+        waiting += children
     return np.array([parent[x] for x in range(len(parent))], np.int32)

@@ -1,8 +1,7 @@
 """Top-down specialization (Fung, Wang, Yu: Top-down specialization for information and privacy preservation, ICDE 2005).
 
-Everything begins at its topmost value. At each step the value is opened that tells most of the target for each unit of
-anonymity it costs, as long as the requirement holds; the path of steps is a path from privacy to information, and each
-step on it is a table that may be released.
+Every attribute starts at its root. Each step specializes the value with the highest information gain per anonymity loss, as
+long as the requirements hold. The path of steps leads from privacy to information, and every table on it may be released.
 """
 
 from __future__ import annotations
@@ -23,42 +22,44 @@ from shoal.progress import Progress
 from shoal.recoding.grouping import AttributeCut, Grouping
 from shoal.recoding.search_path import Refusal, SearchPath, Step
 from shoal.requirements.requirement import parse_real_number, parse_whole_number
-from shoal.tables.attribute_sets import SuppressionAllowance, attribute_sets
-from shoal.tables.partitions import RefinedGroups
-from shoal.tables.specialization_trees import SAME, SpecializationTrees, class_counts
+from shoal.tables.attribute_sets import SuppressionAllowance, list_attribute_sets
+from shoal.tables.refined_groups import RefinedGroups
+from shoal.tables.specialization_trees import SCORE_TOLERANCE, SpecializationTrees, count_classes
 
 BY = ("score", "gain")
 SPLIT = ("best", "valid")
+NO_REQUIREMENT = (
+    "no requirement covers this attribute; name it in a requirement, or under 'keep' to publish it unchanged"
+)
 
 
 class TopDownSpecialization(Method):
-    """Open values from the top down, the best one first, while the requirement holds.
+    """Specialize values top-down, highest score first, while the requirements hold.
 
     Parameters
     ----------
-    policy : the policy; with a target, values are judged by what they tell of it (information gain, in bits), without one
-        by how much certainty they give (the fall of NCP)
-    by : ``score`` divides the gain by the anonymity it costs (the fall of the smallest group, as the mean over the
-        identifier sets that hold the attribute); ``gain`` looks at the gain alone
-    split : ``best`` splits an interval of numbers where that tells most, as the paper does, and gives it up where the
-        requirement forbids that; ``valid`` then takes the best split that it allows (not together with ``suppress``)
-    stop_at : release the table after this many steps; the path is followed to its end all the same
-    max_steps : go no further than this many steps
-    seconds : begin no step after this much time; what is released then depends on the machine
+    policy : the policy; with a target the gain of a value is its information gain in bits, without one the reduction of NCP
+    by : ``score`` divides the gain by the anonymity loss (the reduction of the smallest group, as the mean over the attribute
+        sets that contain the attribute); ``gain`` uses the gain alone
+    split : ``best`` splits an interval where the gain is highest, as in the paper, and keeps the interval if a requirement
+        forbids this split; ``valid`` then uses the best split that the requirements allow (not together with ``suppress``)
+    stop_at : release the table after this many steps; the search still follows the path to its end
+    max_steps : end the search after this many steps
+    seconds : start no step after this many seconds; the release then depends on the speed of the machine
     common : ``write``, ``improve`` and ``max_size``, as for every method; see `Method`
 
-    Categories follow their taxonomy, numbers grow a tree of intervals, each split where it tells most. Requirements on
-    several sets of attributes hold each on its own. A quasi-identifier that no requirement looks at is not released (``*``).
-    Where a column has missing values these are a value of their own, set apart as soon as the column is opened. Without a
-    target a value that holds the records of one child alone is opened at once, which costs nothing. Ties: the earlier
-    attribute in the policy, then the earlier value; numbers the smallest split.
+    Categories follow their taxonomy; numbers grow a tree of intervals, each split where the gain is highest. Requirements on
+    different attribute sets are tested separately. A quasi-identifier that no requirement covers is published as ``*``. The
+    missing values of a column are a child of the root. Without a target, a value whose records all have the same child is
+    specialized at once, since no group changes. Ties: the earlier attribute in the policy, then the earlier value; for numbers
+    the smallest split.
 
     ``path_`` has every step.
 
     Guarantee
     ---------
-    Every group meets every requirement after every step, up to the records that the policy allows to suppress.
-    Deterministic, unless ``seconds`` ends it.
+    After every step every group meets every requirement, except for the records that the policy allows to suppress.
+    Deterministic, unless ``seconds`` ends the search.
 
     References
     ----------
@@ -67,9 +68,7 @@ class TopDownSpecialization(Method):
 
     name: ClassVar[str] = "tds"
     cuts: ClassVar[bool] = True
-    summary: ClassVar[str] = (
-        "opens values from the top down, those that tell most of the target for least anonymity first"
-    )
+    summary: ClassVar[str] = "specializes values top-down, highest information gain per anonymity loss first"
 
     path_: SearchPath
 
@@ -92,79 +91,81 @@ class TopDownSpecialization(Method):
         self.seconds = seconds
 
     def extra_columns(self) -> tuple[str, ...]:
-        """The target, whose classes are counted."""
+        """Return the target, whose classes the method counts."""
         return (self.policy.target,) if self.policy.target is not None else ()
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
-        """The cut; ``rng`` is not used."""
+        """Return the cut of the table; ``rng`` is not used."""
         if self.by not in BY:
-            raise PolicyError(f"values are chosen by {self.by!r}; {list_choices(self.by, BY)}")
+            raise PolicyError(f"Parameter 'by' cannot be {self.by!r}; {list_choices(self.by, BY)}.")
         if self.split not in SPLIT:
-            raise PolicyError(f"unknown split {self.split!r}; {list_choices(self.split, SPLIT)}")
+            raise PolicyError(f"Parameter 'split' cannot be {self.split!r}; {list_choices(self.split, SPLIT)}.")
         if self.split == "valid" and self.policy.suppress > 0:
             raise PolicyError(
-                "split='valid' cannot weigh records that may be suppressed; use split='best', or suppress: 0"
+                f"split='valid' does not support suppression, and the policy has suppress: {self.policy.suppress:g}. "
+                "Use split='best', or set suppress: 0."
             )
         stop_at = None if self.stop_at is None else parse_whole_number(self.stop_at, "stop_at", 0)
         max_steps = None if self.max_steps is None else parse_whole_number(self.max_steps, "max_steps", 0)
         seconds = None if self.seconds is None else parse_real_number(self.seconds, "seconds")
         if seconds is not None and seconds < 0:
-            raise PolicyError(f"seconds must be at least 0, not {seconds:g}")
-        until = None if seconds is None else time.monotonic() + seconds
-        with threads.workers() as team:
-            search = Search.of(codes, self.policy, self.by, self.split, team)
-            return self._follow(search, stop_at, max_steps, until, progress)
+            raise PolicyError(f"Parameter 'seconds' must be at least 0, not {seconds:g}.")
+        deadline = None if seconds is None else time.monotonic() + seconds
+        with threads.workers() as workers:
+            search = Search.start(codes, self.policy, self.by, self.split, workers)
+            return self._run(search, stop_at, max_steps, deadline, progress)
 
-    def _follow(
-        self, search: Search, stop_at: int | None, max_steps: int | None, until: float | None, progress: Progress
+    def _run(
+        self, search: Search, stop_at: int | None, max_steps: int | None, deadline: float | None, progress: Progress
     ) -> Grouping:
-        """Open one value after the other, as long as that is allowed."""
-        chosen = search.slices() if stop_at == 0 else None
-        ended = "no value is left that may be opened"
-        while (best := search.best()) is not None:
+        """Specialize value after value until no valid value or no step is left."""
+        chosen = search.build_cuts() if stop_at == 0 else None
+        ended = "no remaining value can be specialized"
+        while (best := search.select_next()) is not None:
             if max_steps is not None and len(search.steps) >= max_steps:
-                ended = f"max_steps = {max_steps}"
+                ended = f"the limit max_steps = {max_steps} was reached"
                 break
-            if until is not None and time.monotonic() >= until:
-                ended = f"seconds = {self.seconds:g}"
+            if deadline is not None and time.monotonic() >= deadline:
+                ended = f"the limit seconds = {self.seconds:g} was reached"
                 break
-            search.open(best)
+            search.specialize(best)
             done = len(search.steps)
             if done == stop_at:
-                chosen = search.slices()
-            progress("opening", done, done + int(search.alive.sum()))
-        progress("opening", len(search.steps), len(search.steps))
-        stand = len(search.steps) if chosen is None or stop_at is None else stop_at
-        self.path_ = search.path(stand, ended)
+                chosen = search.build_cuts()
+            progress("specializing", done, done + int(search.alive.sum()))
+        progress("specializing", len(search.steps), len(search.steps))
+        released = len(search.steps) if chosen is None or stop_at is None else stop_at
+        self.path_ = search.build_path(released, ended)
         if chosen is None:
-            return Grouping.from_cuts(search.codes, search.slices(), self.path_, search.groups())
+            return Grouping.from_cuts(search.codes, search.build_cuts(), self.path_, search.assign_rows())
         return Grouping.from_cuts(search.codes, chosen, self.path_)
 
 
 @dataclass
 class Search:
-    """The cut as it is, the groups by every set of identifiers, and what opening each value would bring.
+    """The current cut, the groups of every attribute set, and the gain of every value.
 
-    Arrays are by the numbers of the values. A value is alive while it may be opened some day, and ``barred`` where it may not
-    be at this step.
+    Arrays are indexed by value number. A value is ``alive`` as long as it may be specialized at this or a later step;
+    ``refused_now`` has the values that are refused at this step only, ``reasons`` the reason of every refusal. ``slots[j]`` has
+    the slot of every code of attribute j; see `kernels.specialize`.
     """
 
     codes: Codes
     policy: Policy
     by: str
     split: str
-    team: threads.Workers
+    workers: threads.Workers
     values: SpecializationTrees
-    crowds: list[RefinedGroups]
+    groups: list[RefinedGroups]
     allowance: SuppressionAllowance
     cut: list[list[int]]
-    place: list[Int32Array]
+    slots: list[Int32Array]
     attribute: Int32Array
-    fan: Int32Array
+    fan_out: Int32Array
     gain: FloatArray
     alive: BoolArray
-    refused: dict[int, str] = field(default_factory=dict)
-    barred: set[int] = field(default_factory=set)
+    reasons: dict[int, str] = field(default_factory=dict)
+    refused_now: set[int] = field(default_factory=set)
     steps: list[Step] = field(default_factory=list)
     ncp: float = 1.0
     information: float = 0.0
@@ -172,19 +173,19 @@ class Search:
     origin: tuple[dict[tuple[str, ...], int], dict[str, float]] = field(default_factory=lambda: ({}, {}))
 
     @classmethod
-    def of(cls, codes: Codes, policy: Policy, by: str, split: str, team: threads.Workers) -> Search:
-        """Everything at its topmost value."""
-        sets = attribute_sets(policy)
-        values = SpecializationTrees(codes.attributes, class_counts(codes, policy.target), policy.target is not None)
-        roots = [values.root(j) for j in range(len(codes.attributes))]
+    def start(cls, codes: Codes, policy: Policy, by: str, split: str, workers: threads.Workers) -> Search:
+        """Return the search before the first step: every attribute at its root."""
+        sets = list_attribute_sets(policy)
+        values = SpecializationTrees(codes.attributes, count_classes(codes, policy.target), policy.target is not None)
+        roots = [values.add_root(j) for j in range(len(codes.attributes))]
         search = cls(
             codes,
             policy,
             by,
             split,
-            team,
+            workers,
             values,
-            team.each(lambda s: RefinedGroups.of_set(codes, s, values), sets),
+            workers.each(lambda s: RefinedGroups.of_set(codes, s, values), sets),
             SuppressionAllowance.of(policy, codes),
             [[x] for x in roots],
             [values.slots(x) for x in roots],
@@ -193,163 +194,175 @@ class Search:
             np.zeros(0),
             np.zeros(0, bool),
         )
-        search._know(range(len(roots)))
+        search._append_values(range(len(roots)))
         for x in set(roots).difference(*(s.columns for s in sets)):
             search.alive[x] = False
-            search.refused[x] = "no requirement looks at it; name it in one, or under 'keep' to release it as it is"
-        for crowd in search.crowds:
-            crowd.begin(search)
-        search._look()
+            search.reasons[x] = NO_REQUIREMENT
+        for groups in search.groups:
+            groups.start(search)
+        search._update()
         search.origin = (search._smallest(), search._measures())
         return search
 
-    def best(self) -> int | None:
-        """The value to open next, or none; what must be suppressed then is noted."""
-        while (x := self._first()) is not None:
-            self.suppressed = max(int(c.fails[x]) for c in self.crowds)
-            if self.suppressed == 0 or not self.allowance.settled:
+    def select_next(self) -> int | None:
+        """Return the value to specialize next, or None, and set the number of suppressed records after that step."""
+        while (x := self._find_best()) is not None:
+            self.suppressed = self._count_failing(x)
+            if self.suppressed == 0 or not self.allowance.needs_repeats:
                 break
-            slices = [self.values.slices(j, cut, x) for j, cut in enumerate(self.cut)]
-            self.suppressed = self.allowance.lost(self.codes, slices)
-            if self.allowance.enough(self.suppressed, self.codes.records):
+            cuts = [self.values.build_cut(j, cut, x) for j, cut in enumerate(self.cut)]
+            self.suppressed = self.allowance.count_suppressed(self.codes, cuts)
+            if self.allowance.allows(self.suppressed, self.codes.records):
                 break
             self._refuse(x, self.suppressed)
         return x
 
-    def open(self, x: int) -> None:
-        """Open a value, and say what that was."""
+    def specialize(self, x: int) -> None:
+        """Specialize a value, and append the step to the path."""
         values, j = self.values, self.values.attribute[x]
-        gain, loss = values.gain[x], float(self._loss()[x])
-        children = values.open(x)
+        gain, loss = values.gain[x], float(self._compute_losses()[x])
+        children = values.expand(x)
         self.cut[j].remove(x)
         self.cut[j].extend(children)
-        self.place[j][values.lo[x] : values.hi[x] + 1] = np.concatenate([values.slots(c) for c in children])
-        self._know(children)
+        self.slots[j][values.lo[x] : values.hi[x] + 1] = np.concatenate([values.slots(c) for c in children])
+        self._append_values(children)
         self.alive[x] = False
-        self.barred.clear()
-        tasks = [task for crowd in self.crowds if j in crowd.of.columns for task in crowd.open(x, self)]
-        self.team.each(lambda task: task(), tasks)
-        self._look()
-        part = values.records[x] / self.codes.records
-        self.ncp -= part * values.fall(x) / len(self.codes.attributes)
-        self.information += part * gain
-        score = float(_scores(np.array([gain]), np.array([loss]), self.by)[0])
+        self.refused_now.clear()
+        tasks = [task for groups in self._groups_with(j) for task in groups.plan_specialization(x, self)]
+        self.workers.each(lambda task: task(), tasks)
+        self._update()
+        share = values.records[x] / self.codes.records
+        self.ncp -= share * values.ncp_reduction(x) / len(self.codes.attributes)
+        self.information += share * gain
+        score = float(_compute_scores(np.array([gain]), np.array([loss]), self.by)[0])
         name, label = self.codes.attributes[j].name, values.label(x)
         smallest, measures = self._smallest(), self._measures()
-        self.steps.append(Step(name, label, values.children(x), gain, loss, score, smallest, measures))
+        self.steps.append(Step(name, label, values.child_labels(x), gain, loss, score, smallest, measures))
 
-    def slices(self) -> tuple[AttributeCut, ...]:
-        """The cut as it is."""
-        return tuple(self.values.slices(j, cut) for j, cut in enumerate(self.cut))
+    def build_cuts(self) -> tuple[AttributeCut, ...]:
+        """Return the current cut of every attribute."""
+        return tuple(self.values.build_cut(j, cut) for j, cut in enumerate(self.cut))
 
-    def groups(self) -> Int32Array | None:
-        """The group of every combination, where some set holds all attributes."""
-        for crowd in self.crowds:
-            if len(crowd.of.columns) == len(self.codes.attributes):
-                return crowd.numbered()
+    def assign_rows(self) -> Int32Array | None:
+        """Return the group of every combination, if some attribute set has all attributes."""
+        for groups in self.groups:
+            if len(groups.attribute_set.columns) == len(self.codes.attributes):
+                return groups.assign_rows()
         return None
 
-    def path(self, chosen: int, ended: str) -> SearchPath:
-        """The steps so far, and what was left."""
-        for x in np.flatnonzero(self.alive & ~self._valid()).tolist():
-            self._refuse(x, self._failing(x))
-        left = []
+    def build_path(self, chosen: int, ended: str) -> SearchPath:
+        """Return the path: the steps, and the values that were refused at its end."""
+        for x in self._list_invalid():
+            self._refuse(x, self._count_failing(x))
+        refusals = []
         for j, cut in enumerate(self.cut):
-            for x in sorted((x for x in cut if x in self.refused), key=lambda x: self.values.lo[x]):
+            for x in sorted((x for x in cut if x in self.reasons), key=lambda x: self.values.lo[x]):
                 name, label = self.codes.attributes[j].name, self.values.label(x)
-                left.append(Refusal(name, label, self.values.children(x), self.refused[x]))
-        return SearchPath("open", tuple(self.steps), chosen, *self.origin, tuple(left), ended)
+                refusals.append(Refusal(name, label, self.values.child_labels(x), self.reasons[x]))
+        return SearchPath("specialize", tuple(self.steps), chosen, *self.origin, tuple(refusals), ended)
 
-    def _know(self, made: range) -> None:
-        """Take up values that were just made."""
+    def _append_values(self, created: range) -> None:
+        """Append the figures of values that were just created."""
         values = self.values
-        self.attribute = np.append(self.attribute, np.array(values.attribute[made.start :], np.int32))
-        self.fan = np.append(self.fan, np.array(values.fan[made.start :], np.int32))
-        self.gain = np.append(self.gain, values.gain[made.start :])
-        self.alive = np.append(self.alive, np.array(values.helps[made.start :], bool))
-        idle = "all its records are of one class" if values.informed else "it would tell no more"
-        self.refused |= {x: idle for x in made if values.fan[x] and not values.helps[x]}
+        self.attribute = np.append(self.attribute, np.array(values.attribute[created.start :], np.int32))
+        self.fan_out = np.append(self.fan_out, np.array(values.fan_out[created.start :], np.int32))
+        self.gain = np.append(self.gain, values.gain[created.start :])
+        self.alive = np.append(self.alive, np.array(values.is_useful[created.start :], bool))
+        reason = (
+            "all records with this value are of one class"
+            if values.has_target
+            else "specializing it would not reduce NCP"
+        )
+        self.reasons |= {x: reason for x in created if values.fan_out[x] and not values.is_useful[x]}
 
-    def _look(self) -> None:
-        """What opening each value would bring now; those that may never be opened are given up."""
-        for crowd in self.crowds:
-            crowd.outlook(self)
+    def _update(self) -> None:
+        """Update the look-ahead summaries; move invalid splits if ``split`` is ``valid``; refuse invalid values if final."""
+        for groups in self.groups:
+            groups.summarize(self)
         if self.split == "valid":
-            moved = [self._elsewhere(x) for x in np.flatnonzero(self.alive & ~self._valid()).tolist()]
-            for crowd in self.crowds if any(moved) else ():
-                crowd.outlook(self)
-        if self.allowance.lasting:
-            for x in np.flatnonzero(self.alive & ~self._valid()).tolist():
-                self._refuse(x, self._failing(x))
+            moved = [self._move_split(x) for x in self._list_invalid()]
+            for groups in self.groups if any(moved) else ():
+                groups.summarize(self)
+        if self.allowance.is_refusal_final:
+            for x in self._list_invalid():
+                self._refuse(x, self._count_failing(x))
 
-    def _elsewhere(self, x: int) -> bool:
-        """Find another place to split a value of numbers; whether there is one."""
-        values, inside = self.values, self.values.numbers(x)
-        if inside is None:
+    def _move_split(self, x: int) -> bool:
+        """Move the split of an interval to the best valid position; return whether there is one."""
+        values, codes = self.values, self.values.splittable_codes(x)
+        if codes is None:
             return False
-        j, forbidden = values.attribute[x], np.zeros(inside[1] - inside[0], bool)
-        held = [crowd for crowd in self.crowds if j in crowd.of.columns]
-        for crowd in held:
-            crowd.forbid(x, inside, self, forbidden)
-        if not values.split_elsewhere(x, forbidden):
+        j, invalid = values.attribute[x], np.zeros(codes[1] - codes[0], bool)
+        for groups in self._groups_with(j):
+            groups.mark_invalid_splits(x, codes, self, invalid)
+        if not values.change_split(x, invalid):
             return False
         self.gain[x] = values.gain[x]
-        self.place[j][values.lo[x] : values.hi[x] + 1] = values.slots(x)
-        for crowd in held:
-            crowd.place_anew(x, self)
+        self.slots[j][values.lo[x] : values.hi[x] + 1] = values.slots(x)
+        for groups in self._groups_with(j):
+            groups.update_slots(x, self)
         return True
 
-    def _valid(self) -> BoolArray:
-        """Which values may be opened, as far as the records that fail tell."""
+    def _groups_with(self, j: int) -> list[RefinedGroups]:
+        """Return the groups of the attribute sets that contain attribute j."""
+        return [groups for groups in self.groups if j in groups.attribute_set.columns]
+
+    def _find_valid(self) -> BoolArray:
+        """Return which values may be specialized, as far as the number of failing records decides it."""
         valid = np.ones(len(self.alive), bool)
-        if not self.allowance.sure:
+        if not self.allowance.counts_all_failing:
             return valid
-        for crowd in self.crowds:
-            valid &= (crowd.fails <= self.allowance.records) & (crowd.fails < self.codes.records)
+        for groups in self.groups:
+            valid &= (groups.failing_after <= self.allowance.records) & (groups.failing_after < self.codes.records)
         return valid
 
-    def _failing(self, x: int) -> int:
-        return max(int(crowd.fails[x]) for crowd in self.crowds)
+    def _list_invalid(self) -> list[int]:
+        invalid: list[int] = np.flatnonzero(self.alive & ~self._find_valid()).tolist()
+        return invalid
+
+    def _count_failing(self, x: int) -> int:
+        """Return the largest number of failing records of an attribute set after the specialization of a value."""
+        return max(int(groups.failing_after[x]) for groups in self.groups)
 
     def _refuse(self, x: int, failing: int) -> None:
-        """Give a value up, for this step or for good."""
-        asked = "; ".join(str(c.of) for c in self.crowds if c.fails[x] > 0)
-        most = f", and {self.allowance.records} may be suppressed" if self.allowance.records else ""
-        self.refused[x] = f"{failing} record{'s' * (failing != 1)} would stand in groups that fail {asked}{most}"
-        if self.allowance.lasting:
+        """Refuse a value at this step, or at all later steps too if the refusal is final."""
+        required = "; ".join(str(groups.attribute_set) for groups in self.groups if groups.failing_after[x] > 0)
+        most = f"; at most {self.allowance.records} may be suppressed" if self.allowance.records else ""
+        self.reasons[x] = f"{failing} record{'s' * (failing != 1)} would be in groups that fail {required}{most}"
+        if self.allowance.is_refusal_final:
             self.alive[x] = False
         else:
-            self.barred.add(x)
+            self.refused_now.add(x)
 
-    def _first(self) -> int | None:
-        """Of the values that may be opened the one with the best score; of equals the first."""
-        free = [x for x in np.flatnonzero(self.alive & self._valid()).tolist() if x not in self.barred]
-        if not free:
+    def _find_best(self) -> int | None:
+        """Return the valid value with the highest score; ties: the earlier attribute, then the earlier value."""
+        valid = [x for x in np.flatnonzero(self.alive & self._find_valid()).tolist() if x not in self.refused_now]
+        if not valid:
             return None
-        at_once = [x for x in free if self.values.free[x]]
-        if at_once:
-            return min(at_once, key=lambda x: (self.values.attribute[x], self.values.lo[x]))
-        score = _scores(self.gain[free], self._loss()[free], self.by)
-        near = np.array(free)[score * (1 + SAME) >= score.max()]
-        return int(min(near, key=lambda x: (self.values.attribute[x], self.values.lo[x])))
+        free = [x for x in valid if self.values.is_free[x]]
+        if free:
+            return min(free, key=lambda x: (self.values.attribute[x], self.values.lo[x]))
+        score = _compute_scores(self.gain[valid], self._compute_losses()[valid], self.by)
+        best = np.array(valid)[score * (1 + SCORE_TOLERANCE) >= score.max()]
+        return int(min(best, key=lambda x: (self.values.attribute[x], self.values.lo[x])))
 
-    def _loss(self) -> FloatArray:
-        """The fall of the smallest group when each value is opened, as the mean over the sets that hold its attribute."""
+    def _compute_losses(self) -> FloatArray:
+        """Return the anonymity loss of every value: the reduction of the smallest group, as the mean over its sets."""
         loss, sets = np.zeros(len(self.attribute)), np.zeros(len(self.attribute))
-        for crowd in self.crowds:
-            held = crowd.column[self.attribute] >= 0
-            loss[held] += crowd.smallest - crowd.ahead[held]
-            sets[held] += 1
+        for groups in self.groups:
+            contained = groups.position[self.attribute] >= 0
+            loss[contained] += groups.smallest - groups.smallest_after[contained]
+            sets[contained] += 1
         return np.maximum(loss / np.maximum(sets, 1), 0.0)
 
     def _smallest(self) -> dict[tuple[str, ...], int]:
-        return {crowd.of.names: int(crowd.smallest) for crowd in self.crowds}
+        return {groups.attribute_set.names: int(groups.smallest) for groups in self.groups}
 
     def _measures(self) -> dict[str, float]:
-        found = {"ncp": max(self.ncp, 0.0), "suppressed": float(self.suppressed)}
-        return {**found, "information": self.information} if self.values.informed else found
+        measures = {"ncp": max(self.ncp, 0.0), "suppressed": float(self.suppressed)}
+        return {**measures, "information": self.information} if self.values.has_target else measures
 
 
-def _scores(gain: FloatArray, loss: FloatArray, by: str) -> FloatArray:
-    """Gain for each unit of anonymity; gain alone where nothing is lost."""
+def _compute_scores(gain: FloatArray, loss: FloatArray, by: str) -> FloatArray:
+    """Return the gain per unit of anonymity loss; the gain alone if there is no loss."""
     return gain if by == "gain" else gain / np.where(loss > 0, loss, 1.0)

@@ -1,0 +1,196 @@
+"""The groups of one attribute set, refined during top-down specialization: the arrays of `kernels.specialize`.
+
+The paper calls this structure TIPS (Fung, Wang, Yu, section 5.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal import kernels, threads
+from shoal.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
+from shoal.encoding.codes import Codes
+from shoal.kernels.group_facts import BEGIN, END, FIGURES, MOST_JOINT, NO_GROUP, PARTS
+from shoal.tables.attribute_sets import AttributeSet, Combinations
+from shoal.tables.specialization_trees import SpecializationTrees
+
+CAPACITY = 64  # groups that fit at first
+PARALLEL = 20_000  # rows from which two threads are faster
+
+
+class SearchState(Protocol):
+    """The part of the search that `RefinedGroups` reads: arrays by value number, and the slots of every attribute's codes."""
+
+    workers: threads.Workers
+    values: SpecializationTrees
+    slots: list[Int32Array]
+    attribute: Int32Array
+    fan_out: Int32Array
+    alive: BoolArray
+
+
+@dataclass
+class RefinedGroups:
+    """The groups of one attribute set, with their look-ahead figures; see `kernels.specialize`.
+
+    ``position[j]`` is the position of attribute j in the set, or -1. By value number: ``smallest_after`` is the smallest
+    passing group and ``failing_after`` the number of records in failing groups, if the value is specialized.
+    """
+
+    attribute_set: AttributeSet
+    position: Int32Array
+    quasi: Int32Array
+    columns: Int64Array
+    fields: Int64Array
+    chunks: Int64Array
+    records: Int32Array
+    cells: tuple[Any, ...]
+    limits: tuple[NDArray[Any], ...]
+    least: int
+    size_only: bool
+    ref: Int32Array
+    words: UInt64Array
+    facts: Int64Array
+    node: Int32Array
+    count: int = 1
+    smallest_after: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    failing_after: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    smallest: int = 0
+
+    @classmethod
+    def of_set(cls, codes: Codes, attribute_set: AttributeSet, values: SpecializationTrees) -> RefinedGroups:
+        """Return one group with all records, without look-ahead figures; the root of attribute j must have number j."""
+        combinations, columns = Combinations.of_set(codes, attribute_set), attribute_set.columns
+        fields, chunks = _plan_words(
+            [values.most_children(c) for c in columns], [codes.attributes[c].size for c in columns]
+        )
+        rows, many = len(combinations.quasi), len(columns)
+        position = np.full(len(codes.attributes), -1, np.int32)
+        position[list(columns)] = np.arange(many)
+        return cls(
+            attribute_set,
+            position,
+            combinations.quasi,
+            combinations.columns,
+            fields,
+            chunks,
+            combinations.size.astype(np.int32),
+            combinations.cells,
+            combinations.limits.arrays(),
+            combinations.limits.least,
+            combinations.size_only,
+            np.arange(rows, dtype=np.int32),
+            np.empty((rows, int(fields[-1, 3]) + 1), np.uint64),
+            np.zeros((CAPACITY, FIGURES + 3 * many), np.int64),
+            np.tile(np.array(columns, np.int32), (CAPACITY, 1)),
+        )
+
+    @property
+    def rows(self) -> tuple[NDArray[Any], ...]:
+        """The arrays that the kernels change."""
+        return self.words, self.ref, self.records, self.facts, self.node
+
+    def start(self, search: SearchState) -> None:
+        """Pack the rows, and compute the look-ahead figures of the one group."""
+        slots = [search.slots[c] for c in self.attribute_set.columns]
+        offset = np.cumsum([0, *map(len, slots)], dtype=np.int64)
+        flat, half = np.concatenate(slots), len(self.quasi) // 2
+        search.workers.each(
+            lambda rows: kernels.specialize.pack_rows(
+                self.quasi, self.columns, flat, offset, self.fields, *rows, self.words
+            ),
+            [(0, half), (half, len(self.quasi))],
+        )
+        kernels.specialize.look_ahead(self.rows, self.fields, self.chunks, self._look_ahead_input(search))
+
+    def plan_specialization(self, x: int, search: SearchState) -> list[Callable[[], None]]:
+        """Reserve the groups of a value's children; return the tasks that split the groups, which may run in parallel."""
+        values, j = search.values, search.values.attribute[x]
+        a, link = self._link(x, search)
+        more = self.facts[link, FIGURES + 3 * a + PARTS] - 1
+        number = self.count + np.cumsum(more) - more
+        self.count += int(more.sum())
+        if self.count > len(self.facts):
+            extra = max(self.count - len(self.facts), len(self.facts))
+            self.facts = np.concatenate([self.facts, np.empty((extra, self.facts.shape[1]), np.int64)])
+            self.node = np.concatenate([self.node, np.empty((extra, self.node.shape[1]), np.int32)])
+        rows = np.cumsum(self.facts[link, END] - self.facts[link, BEGIN])
+        middle = int(np.searchsorted(rows, rows[-1] / 2)) + 1 if rows[-1] > PARALLEL else len(link)
+        specialized = (a, values.first[x], values.fan_out[x], search.slots[j])
+        shared = (self.rows, specialized, self.fields, self.chunks, self._look_ahead_input(search))
+        return [
+            partial(kernels.specialize.split_groups, link[half], number[half], *shared)
+            for half in (slice(0, middle), slice(middle, None))
+            if len(link[half])
+        ]
+
+    def mark_invalid_splits(self, x: int, codes: tuple[int, int], search: SearchState, invalid: BoolArray) -> None:
+        """Mark the splits of an interval that some group of this set forbids."""
+        a, link = self._link(x, search)
+        kernels.specialize.mark_invalid_splits(
+            link, self.rows, *codes, self.fields[a], self._look_ahead_input(search), invalid
+        )
+
+    def update_slots(self, x: int, search: SearchState) -> None:
+        """Update the slots and figures of a value after its split was moved."""
+        a, link = self._link(x, search)
+        slots = search.slots[search.values.attribute[x]]
+        kernels.specialize.update_slots(
+            link, self.rows, a, slots, self.fields, self.chunks, self._look_ahead_input(search)
+        )
+
+    def assign_rows(self) -> Int32Array:
+        """Return the group of every row."""
+        order = np.argsort(self.facts[: self.count, BEGIN])
+        number = np.empty(len(self.ref), np.int32)
+        rows = self.facts[order, END] - self.facts[order, BEGIN]
+        number[self.ref] = np.repeat(np.arange(self.count, dtype=np.int32), rows)
+        return number
+
+    def summarize(self, search: SearchState) -> None:
+        """Update the smallest group and the failing records, now and after the specialization of every value."""
+        after, self.failing_after, smallest = kernels.specialize.summarize_look_ahead(
+            self.facts, self.node, self.count, self.position[search.attribute], search.alive
+        )
+        self.smallest_after = np.where(after >= NO_GROUP, 0, after)
+        self.smallest = 0 if smallest >= NO_GROUP else int(smallest)
+
+    def _link(self, x: int, search: SearchState) -> tuple[int, Int64Array]:
+        """Return the position of a value's attribute in the set, and the groups that have the value."""
+        a = int(self.position[search.values.attribute[x]])
+        return a, np.flatnonzero(self.node[: self.count, a] == x)
+
+    def _look_ahead_input(self, search: SearchState) -> tuple[Any, ...]:
+        most_children = int(self.fields[:, 2].max()) + 1
+        return search.fan_out, search.alive, self.cells, self.limits, self.least, self.size_only, most_children
+
+
+def _plan_words(most_children: Sequence[int], sizes: Sequence[int]) -> tuple[Int64Array, Int64Array]:
+    """Place the slots and codes of the attributes in 64-bit words, and join adjacent slots into chunks.
+
+    The first result has word, shift and mask of every attribute's slot, then of its code; the second has for every chunk the
+    first attribute, the one after the last, word, shift and mask.
+    """
+    places: list[tuple[int, int, int]] = []
+    word, used = 0, 0
+    for most in (*most_children, *sizes):
+        bits = max(most - 1, 1).bit_length()
+        if used + bits > 64:
+            word, used = word + 1, 0
+        places.append((word, used, (1 << bits) - 1))
+        used += bits
+    chunks: list[list[int]] = []
+    for a, (word, shift, mask) in enumerate(places[: len(most_children)]):
+        last = chunks[-1] if chunks else None
+        if last and last[2] == word and (last[4] + 1) * (mask + 1) <= MOST_JOINT:
+            last[1], last[4] = a + 1, (last[4] + 1) * (mask + 1) - 1
+        else:
+            chunks.append([a, a + 1, word, shift, mask])
+    slots, codes = np.array(places, np.int64).reshape(2, -1, 3)
+    return np.concatenate([slots, codes], axis=1), np.array(chunks, np.int64)

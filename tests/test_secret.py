@@ -1,4 +1,4 @@
-"""The secret of a release: where it comes from, where it stays, and when it is used again."""
+"""The secret seed of a release: its source, where it is stored, and when it is reused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work folders: nothing stays of a program that was killed, nothing is taken from one that runs, no release is lost."""
+"""Work folders of killed processes are removed, those of running processes are kept, and no release is lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLACES = {"owner": "out.owner", "public": "out"}
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 def die(work: WorkFolder) -> None:
@@ -42,13 +42,13 @@ def fill(folder: Path, content: str) -> None:
 
 
 def state(parent: Path) -> dict[str, str]:
-    """What every folder holds, hidden ones too."""
+    """The content of every folder, including hidden folders."""
     return {str(p.relative_to(parent)): p.read_text() for p in parent.rglob("file")}
 
 
 @contextlib.contextmanager
 def killed_after(renames: int) -> Iterator[None]:
-    """The process ends after so many renames; what it does then is to be simulated by the caller."""
+    """End the process after this number of renames; the caller simulates the clean-up."""
     real, left = os.replace, renames
 
     def replace(*given: Any) -> None:
@@ -112,7 +112,7 @@ def test_an_interrupted_exchange_is_undone_by_its_owner(tmp_path: Path) -> None:
         assert not work.path.exists()
 
 
-def test_what_cannot_be_put_back_is_kept(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_moved_back_is_kept(tmp_path: Path) -> None:
     """Somebody else took the place: neither theirs nor the old release is lost."""
     for name in PLACES.values():
         fill(tmp_path / name, "old")
@@ -221,7 +221,7 @@ def test_a_sweep_that_locked_a_removed_folder_spares_the_next_of_its_name(
     os.close(locks[0])
 
 
-def test_a_folder_that_is_swept_before_it_is_locked_is_made_again(
+def test_a_folder_that_is_removed_before_it_is_locked_is_created_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before_locking(monkeypatch, lambda: shutil.rmtree(next(tmp_path.iterdir())))
@@ -230,7 +230,7 @@ def test_a_folder_that_is_swept_before_it_is_locked_is_made_again(
     assert list(tmp_path.iterdir()) == [work.path]
 
 
-def test_a_folder_that_is_swept_before_its_lock_is_opened_is_made_again(
+def test_a_folder_that_is_removed_before_its_lock_is_opened_is_created_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, calls = tempfile.mkdtemp, []
@@ -249,7 +249,7 @@ def test_a_folder_that_is_swept_before_its_lock_is_opened_is_made_again(
 
 
 @pytest.mark.parametrize("step", ["tempfile.mkdtemp", "shoal.work_folder._acquire", "weakref.finalize"])
-def test_an_interrupt_while_a_folder_is_made_leaves_none(
+def test_an_interrupt_during_creation_leaves_no_folder(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, _, name = step.rpartition(".")
@@ -309,7 +309,7 @@ def test_many_programs_share_a_place(tmp_path: Path) -> None:
 
 
 def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders are made and removed there, and no run sweeps what it cannot lock."""
+    """Without locks, folders are created and removed, and no run removes a folder that it cannot lock."""
 
     def unsupported(*_: Any) -> None:
         raise OSError(95, "Operation not supported")

@@ -44,7 +44,7 @@ POLICIES = {
     "sample": papers.sample_policy(),
     "diseases": papers.diseases_policy(),
 }
-# The k that the paper asks for, and the size of the smallest group in the table that it prints.
+# The k of the paper, and the size of the smallest group in its printed table.
 RELEASES = {
     "mortgage_released": (papers.mortgage_policy(3), 3),
     "incomes_released": (papers.incomes_policy(), 2),
@@ -76,7 +76,7 @@ def gain(table: pd.DataFrame, by: pd.Series[Any]) -> float:
 
 
 def up(attribute: str, level: int, *, table: str = "fung") -> dict[str | None, str | None]:
-    """Every leaf with its ancestor at a level, or itself where it stands higher."""
+    """Every leaf with its ancestor at a level, or itself if it is at a higher level."""
     tree = Taxonomy.from_nested(papers.taxonomies()[table][attribute])
     found = {}
     for node in tree.leaf:
@@ -108,7 +108,7 @@ def test_raw_tables_do_not_meet_their_policies(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RELEASES)
-def test_released_tables_hold_what_the_papers_say(name: str) -> None:
+def test_released_tables_meet_the_k_of_the_papers(name: str) -> None:
     policy, smallest = RELEASES[name]
     certificate = shoal.check(load(name), policy)
     assert (certificate.holds, certificate.smallest) == (True, smallest)

@@ -145,7 +145,7 @@ def test_planted_rules_can_be_found(rule: Planted, table: pd.DataFrame, age: pd.
     assert share / ill.mean() > 2.5
 
 
-def test_what_cannot_be_is_not_there(table: pd.DataFrame, age: pd.Series[float]) -> None:
+def test_impossible_combinations_do_not_occur(table: pd.DataFrame, age: pd.Series[float]) -> None:
     ill, work, man = table["diagnosis"], table["occupation"], table["sex"] == "Male"
     birth = ill.isin(["Childbirth", "Pregnancy complication"])
     assert not (birth & (man | ~age.between(18, 44))).any()

@@ -40,7 +40,7 @@ def levels(tree: Tree) -> int:
 
 
 class Archive:
-    """Stands in for the network: sends what it holds, and remembers what it was asked."""
+    """Replaces the network: sends stored answers and records the requests."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, answers: dict[str, bytes]) -> None:
         self.answers = answers
@@ -163,14 +163,14 @@ def test_a_file_with_another_layout_is_an_error(lines: tuple[str, ...], text: st
         adult(folder=write(tmp_path, *lines))
 
 
-def test_normalized_text() -> None:
+def test_normalize_raw_text() -> None:
     spaced = ROW.replace(",", ", ")
     assert normalize_raw_text(f"{spaced}\n\n") == f"{HEADER}\n{ROW}\n"
     assert normalize_raw_text(f"|1x3 Cross validator\n{spaced}.\n\n") == f"{HEADER}\n{ROW}\n"
 
 
 @needs_data
-def test_what_is_fetched_is_checked_and_kept(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+def test_a_download_is_verified_and_cached(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     given = adult("all", folder=DATA, kind="pandas")
     archive = Archive(monkeypatch, {"adult.data": raw("train"), "adult.test": raw("test")})
     pd.testing.assert_frame_equal(adult("all", kind="pandas"), given)
@@ -185,21 +185,23 @@ def test_what_is_fetched_is_checked_and_kept(monkeypatch: pytest.MonkeyPatch, ca
 
 
 @pytest.mark.parametrize("answer", [b"<html>please log in</html>", b"\xff\xfe", ROW.encode()])
-def test_what_is_not_adult_is_not_kept(answer: bytes, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+def test_a_download_that_is_not_adult_is_not_cached(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
     Archive(monkeypatch, {"adult.data": answer})
     with pytest.raises(EngineError, match=r"is not UCI Adult; put train\.csv .* set SHOAL_DATA"):
         adult()
     assert not cache.exists()
 
 
-def test_a_failed_download_says_what_to_do(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+def test_a_failed_download_names_the_remedy(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     Archive(monkeypatch, {})
     with pytest.raises(EngineError, match=r"no route to host.*put train\.csv and test\.csv .* set SHOAL_DATA"):
         adult("test")
     assert not cache.exists()
 
 
-def test_a_cache_that_cannot_be_written_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_names_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     sent = f"{HEADER}\n{ROW}\n".encode()
     monkeypatch.delenv("SHOAL_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))

@@ -1,4 +1,4 @@
-"""Saved files are not trusted: whatever they hold is refused by name, or gives columns and labels that may be released."""
+"""Saved files are not trusted: a manipulated file is an error that names it, or gives labels that may be released."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def place_of_releases() -> Path:
 
 @cache
 def saved(way: str) -> Path:
-    """The owner's folder of a release, made once; tests copy it."""
+    """The owner folder of a release, created once; tests copy it."""
     place = place_of_releases() / way
     policy = POLICY if not way.startswith("cut") else POLICY.model_copy(update={"target": "ill", "sensitive": ()})
     shoal.anonymize(FRAME, policy, **WAYS[way]).save(place)
@@ -72,7 +72,7 @@ def saved(way: str) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def sweep() -> Any:
-    """Remove the releases that were made."""
+    """Remove the saved releases."""
     yield
     shutil.rmtree(place_of_releases(), ignore_errors=True)
     saved.cache_clear()
@@ -91,7 +91,7 @@ def rewrite(file: Path, change: Callable[[Any], Any]) -> None:
 
 
 @ways
-def test_what_was_saved_is_read(way: str, owner: Callable[[str], Path]) -> None:
+def test_saved_files_are_read(way: str, owner: Callable[[str], Path]) -> None:
     file = owner(way) / "recoding.json"
     recoding = shoal.load_recoding(file)
     assert recoding.to_json() == file.read_text(encoding="utf-8") or way == "parts"
@@ -292,7 +292,7 @@ def test_the_policy_in_the_folder_decides_which_columns_are_kept(owner: Callable
     with pytest.raises(shoal.DataError, match=r"recoding\.json.*column 'name' is kept in the recoding, but not in the"):
         shoal.load_recoding(file)
     (folder / "policy.yaml").unlink()
-    assert "name" in shoal.load_recoding(file).apply(FRAME)  # as documented: nothing else says what may be released
+    assert "name" in shoal.load_recoding(file).apply(FRAME)  # as documented: no other file limits the released columns
 
 
 def test_a_damaged_ledger_beside_the_place_of_a_release_is_named(owner: Callable[[str], Path], tmp_path: Path) -> None:

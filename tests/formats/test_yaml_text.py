@@ -70,7 +70,7 @@ def test_scalars_aliases_and_tags(text: str, content: Any) -> None:
 
 
 def laugh(levels: int, width: int = 9, leaf: str = "x") -> str:
-    """Every line holds the one before it several times."""
+    """Every line refers to the line before it several times."""
     lines = [f"a0: &a0 [{leaf}]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * width)}]" for i in range(1, levels)]
     return "\n".join(lines) + "\n"
@@ -115,7 +115,7 @@ def test_hostile_texts_are_refused(name: str) -> None:
         assert "given.yaml" in str(caught.value) and len(str(caught.value)) < 1000
 
 
-def test_aliases_are_bounded_by_what_they_expand_to_not_by_their_number() -> None:
+def test_aliases_are_limited_by_expanded_size_not_by_number() -> None:
     often = "a: &x [y]\nb: [" + "*x, " * 10_000 + "]\n"
     assert len(read_yaml(often, "t")[0]["b"]) == 10_000
     found, _ = read_yaml(HOSTILE["a bomb of mappings"][0], "t")  # it only grows by one entry a line

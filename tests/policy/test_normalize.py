@@ -102,7 +102,7 @@ def test_the_text_of_a_text_is_itself(text: str) -> None:
 
 
 @given(st.integers(-(10**40), 10**40), st.integers(-60, 60), st.integers(0, 3))
-def test_numbers_are_told_apart_by_their_value(digits: int, exponent: int, zeros: int) -> None:
+def test_numbers_are_distinguished_by_their_value(digits: int, exponent: int, zeros: int) -> None:
     normal = Normalizer()
     number = Decimal(f"{digits}e{exponent}")
     other = Decimal(f"{digits}{'0' * zeros}e{exponent - zeros}")
@@ -110,7 +110,7 @@ def test_numbers_are_told_apart_by_their_value(digits: int, exponent: int, zeros
     assert normal(f"{digits + 1}e{exponent}") != normal(str(number))
 
 
-def test_large_numbers_stay_apart() -> None:
+def test_large_numbers_differ() -> None:
     normal = Normalizer()
     assert normal("12345678901234567890") != normal("12345678901234567891")
     assert normal("1e9999") == "1e+9999" and normal("1e99999") == "1e99999"
@@ -170,7 +170,7 @@ def test_a_release_counts_normalized_values_and_publishes_them_as_they_are(metho
     got = release.frame if engine == "memory" else release.frame.df()
     left = got["ill"].fillna("").value_counts() - frame["ill"].fillna("").value_counts()
     assert set(got["ill"].fillna("")) <= set(frame["ill"].fillna("")) and (left.dropna() <= 0).all()
-    if method != "condensation":  # a stranger does not see its groups
+    if method != "condensation":  # its groups are not published
         values = got["ill"].map(by_hand).astype(object).fillna("(missing)")
         assert values.groupby(got["age"]).nunique().min() >= 3
 
@@ -196,7 +196,7 @@ def test_protected_values_are_met_in_every_spelling() -> None:
         assert shoal.check(frame, policy_of(requirement, normalize=())).holds
         found = shoal.check(frame, policy_of(requirement))
         assert not found.holds and found.findings[0].reached == 0.75
-        assert found.findings[0].parameters["values"] == ["HIV"]  # as the policy says it
+        assert found.findings[0].parameters["values"] == ["HIV"]  # as in the policy
         changed = policy_of(shoal.KAnonymity(1)).model_copy(update={"require": (requirement,)})
         assert not shoal.check(frame, changed).holds
 
@@ -251,7 +251,7 @@ def test_a_target_is_normalized_unless_it_is_quasi() -> None:
         policy_of(shoal.KAnonymity(2), normalize="age", target="age")
 
 
-def test_the_file_says_it_at_the_top() -> None:
+def test_normalize_is_a_key_of_the_file() -> None:
     text = "quasi: {age: numeric}\nsensitive: [ill]\nnormalize: [ill]\nrequire: [l-diversity: {l: 2, of: ill}]\n"
     policy = shoal.Policy.parse(text)
     assert policy.normalize == ("ill",)
@@ -338,7 +338,7 @@ def test_later_records_are_counted_in_every_spelling_with_those_before(tmp_path:
         shoal.anonymize(again, recoding=f"{folder}.owner/recoding.json")
 
 
-def test_what_was_released_before_is_normalized_where_a_later_policy_says_so(tmp_path: Path) -> None:
+def test_a_later_policy_normalizes_records_released_before(tmp_path: Path) -> None:
     plain, normalized = policy_of(shoal.KAnonymity(2), BOUND, normalize=()), policy_of(shoal.KAnonymity(2), BOUND)
     with pytest.raises(shoal.RequirementNotMet):
         months(tmp_path / "a", plain, normalized, ["hiv", "Hiv"])

@@ -38,7 +38,7 @@ require:
   - k-anonymity: {k: 50, on: [zip, birth]}   # several quasi-identifiers, each with its own threshold
   - l-diversity: {l: 3, of: disease, kind: entropy}
   - t-closeness: {t: 0.2, of: disease}
-suppress: 0.02                               # at most this share of the records may be left out; 0 unless said
+suppress: 0.02                               # at most this share of the records may be suppressed; 0 by default
 """
 
 EDUCATION = {"ANY": {"School": ["Primary", "Secondary"], "University": ["Bachelor", "Master"]}}
@@ -121,7 +121,7 @@ def test_the_file_of_the_design(folder: Path) -> None:
     assert policy.tested_columns == ("disease",)
 
 
-def test_the_python_form_says_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_form_is_equal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = Policy.load(folder / "policy.yaml")
     tree = shoal.Taxonomy.from_nested(EDUCATION)
     for given_tree in (EDUCATION, tree, folder / "education.yaml", str(folder / "education.yaml")):
@@ -152,7 +152,9 @@ def test_left_out_parts_have_their_defaults() -> None:
     assert (policy.identifiers, policy.sensitive, policy.target, policy.keep) == ((), (), None, ())
     assert (policy.missing, policy.require, policy.suppress) == (("",), (), 0.0)
     assert policy == Policy(quasi={"age": "numeric"})
-    assert Policy.parse("quasi: {age: numeric}\nkeep:\nmissing:\nsuppress:\n") == policy  # left empty: as if not said
+    assert (
+        Policy.parse("quasi: {age: numeric}\nkeep:\nmissing:\nsuppress:\n") == policy
+    )  # an empty key is like a missing key
     assert policy != "quasi: {age: numeric}"
 
 
@@ -164,7 +166,7 @@ def test_a_single_name_needs_no_list() -> None:
     )
 
 
-def test_scalars_in_the_file_stay_text() -> None:
+def test_scalars_in_the_file_are_text() -> None:
     policy = Policy.parse("quasi: {007: {taxonomy: {ANY: [NO, 007, 12:30, 1e3]}}}\nmissing: [-9, NO]\nkeep: [12:30]\n")
     assert policy.quasi["007"].taxonomy == shoal.Taxonomy.from_nested({"ANY": ["NO", "007", "12:30", "1e3"]})
     assert policy.missing == ("-9", "NO")
@@ -229,7 +231,7 @@ def test_save_and_load(folder: Path) -> None:
     assert Policy.load(folder / "elsewhere.yaml") == policy
 
 
-def test_a_public_policy_leaves_out_trees_made_from_the_data() -> None:
+def test_a_public_policy_omits_derived_trees() -> None:
     made = shoal.Taxonomy.flat(["Alice's job", "clerk"])
     policy = Policy(quasi={"job": {"taxonomy": made}, "education": {"taxonomy": EDUCATION}})
     assert "Alice" in policy.to_yaml()
@@ -247,7 +249,7 @@ def test_a_policy_cannot_be_changed() -> None:
 
 
 def fits(value: Any, schema: dict[str, Any], root: dict[str, Any]) -> bool:
-    """Whether a value has the shape that a JSON Schema asks for: the words that ours uses, no others."""
+    """Whether a value matches a JSON Schema; only the keywords of our schema are supported."""
     if "$ref" in schema:
         return fits(value, root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root)
     for word in ("anyOf", "oneOf"):
@@ -418,7 +420,7 @@ def test_an_error_names_key_line_and_choices(text: str, said: list[str]) -> None
         assert part in message
 
 
-def test_one_name_twice_in_a_role_is_said_to_be_that() -> None:
+def test_a_column_twice_in_a_role_does_not_have_two_roles() -> None:
     assert "two roles" not in refused("identifiers: [name, name]\nquasi: {age: numeric}\n")
 
 
@@ -473,7 +475,7 @@ def test_a_policy_that_fits() -> None:
     assert release.dropped == ("ward",)
 
 
-def test_more_asked_than_there_are_records() -> None:
+def test_too_few_records_for_a_requirement() -> None:
     policy_of(require=[KAnonymity(4)]).check_schema(Schema(("age", "sex"), 4))
     with pytest.raises(PolicyError, match="at least 5 records, but the table has 4"):
         policy_of(require=[KAnonymity(5)]).check_schema(Schema(("age", "sex"), 4))
@@ -481,7 +483,7 @@ def test_more_asked_than_there_are_records() -> None:
         shoal.anonymize(FRAME, policy_of(require=[KAnonymity(5)]))
     with pytest.raises(PolicyError, match=r"policy, line 5: l-diversity requires .* at least 9"):
         shoal.anonymize(FRAME, Policy.parse(AGE + "require:\n- l-diversity: {l: 9, of: disease}\n"))
-    assert not shoal.check(FRAME, policy_of(require=[KAnonymity(5)])).holds  # a finished table may simply fail
+    assert not shoal.check(FRAME, policy_of(require=[KAnonymity(5)])).holds  # an audit reports the failure
 
 
 def test_no_requirement() -> None:
@@ -567,8 +569,8 @@ def test_a_column_that_is_not_in_the_table_in_python() -> None:
         shoal.check(FRAME, policy_of(quasi={"sexx": "categorical"}))
 
 
-def test_a_check_asks_only_for_what_it_needs() -> None:
+def test_a_check_requires_only_the_columns_it_needs() -> None:
     policy = policy_of(identifiers=["name"], keep=["room"], target="income", sensitive=["disease"])
     assert shoal.check(FRAME[["age", "sex"]], policy).records == 4
-    two = FRAME[["sex"]].assign(age_lo=20, age_hi=50)  # one quasi-identifier may stand as two columns
+    two = FRAME[["sex"]].assign(age_lo=20, age_hi=50)  # a quasi-identifier may be published as two columns
     assert shoal.check(two, policy).smallest == 2

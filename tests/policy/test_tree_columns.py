@@ -1,4 +1,4 @@
-"""What a policy says of trees beside the given ones: intervals of numbers, balanced trees, levels."""
+"""Policies of derived trees: intervals of numbers, balanced trees, levels."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_words_of_a_file() -> None:
     assert quasi["education"].reshape(tree) == tree.levels(skip=[1])
 
 
-def test_the_file_is_written_as_it_was_said() -> None:
+def test_a_written_file_has_the_same_values() -> None:
     policy = Policy.parse(POLICY)
     assert Policy.parse(policy.to_yaml()) == policy
     assert policy.to_dict()["quasi"] == {
@@ -70,7 +70,7 @@ def test_the_file_is_written_as_it_was_said() -> None:
 
 
 @st.composite
-def said(draw: st.DrawFn) -> dict[str, Any]:
+def bodies(draw: st.DrawFn) -> dict[str, Any]:
     way = draw(st.sampled_from(["widths", "boundaries", "balanced", "levels"]))
     if way == "widths":
         first = draw(st.integers(1, 999)) / draw(st.sampled_from([1, 10, 8]))
@@ -85,7 +85,7 @@ def said(draw: st.DrawFn) -> dict[str, Any]:
     return draw(st.sampled_from([{"taxonomy": TREE}, {"mask": "left"}, {"balanced": 3}])) | named
 
 
-@given(said())
+@given(bodies())
 def test_round_trip_and_schema(body: dict[str, Any]) -> None:
     policy = Policy(quasi={"x": body})
     text = policy.to_yaml()
@@ -133,7 +133,7 @@ def test_errors_name_the_key_and_the_remedy(body: str, words: str) -> None:
         assert part in str(error.value)
 
 
-def test_a_public_policy_names_no_value_of_a_tree_that_was_made() -> None:
+def test_a_public_policy_names_no_value_of_a_derived_tree() -> None:
     made = Taxonomy.balanced({"Alice's job": 1, "clerk": 9, "nurse": 3}, fanout=2)
     policy = Policy(quasi={"job": {"taxonomy": made, "skip": [1]}, "other": {"balanced": 3}})
     assert "Alice" in policy.to_yaml()
@@ -174,7 +174,7 @@ def test_levels_that_are_skipped_are_not_released() -> None:
     assert labels("zip", {"mask": "right", "keep": []}) <= {"*", "479"}
 
 
-def test_balanced_trees_are_made_from_the_counts() -> None:
+def test_balanced_trees_are_built_from_the_counts() -> None:
     codes, _ = encode_and_count(
         open_data(FRAME), Policy(quasi={"job": {"balanced": 2}, "age": {"kind": "numeric", "balanced": 4}})
     )

@@ -67,7 +67,7 @@ def test_every_value_is_a_leaf_once_in_its_order(frequencies: dict[Any, int], fa
 
 
 @given(frequencies=counted, fanout=st.integers(2, 6))
-def test_labels_differ_and_name_what_they_cover(frequencies: dict[Any, int], fanout: int) -> None:
+def test_labels_differ_and_name_first_and_last_value(frequencies: dict[Any, int], fanout: int) -> None:
     tree = Taxonomy.balanced(frequencies, fanout=fanout)
     assert len(set(tree.label)) == len(tree.label)
     numeric = not isinstance(next(iter(frequencies)), str)
@@ -77,7 +77,7 @@ def test_labels_differ_and_name_what_they_cover(frequencies: dict[Any, int], fan
             assert tree.label[node] == (f"[{first}, {last}]" if numeric else f"{{{first} … {last}}}")
 
 
-def test_a_common_value_stays_alone_and_rare_ones_are_joined() -> None:
+def test_a_frequent_value_is_single_and_rare_values_are_joined() -> None:
     tree = Taxonomy.balanced({"a": 1, "b": 1, "c": 90, "d": 1, "e": 1, "f": 1}, fanout=2)
     left, right = [{"{a … b}": ["a", "b"]}, "c"], ["d", "e", "f"]
     assert tree.to_nested() == {"*": {"{a … c}": left, "{d … f}": right}}

@@ -1,4 +1,4 @@
-"""Makers: intervals nest and hold their numbers, exactly; what does not nest is refused; plain values read back."""
+"""Tree builders: intervals nest and contain their numbers exactly; invalid parameters are errors; JSON round trip."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_intervals_hold_the_number_and_nest(builder: TreeBuilder, value: float) 
 
 
 @given(builder=widths(), value=numbers)
-def test_intervals_are_as_wide_as_asked_and_stand_where_asked(builder: Widths, value: float) -> None:
+def test_intervals_have_the_width_and_origin(builder: Widths, value: float) -> None:
     for width, label in zip(builder.widths, builder.path(value)[1:], strict=True):
         low, high = ends(label)
         assert high - low == pytest.approx(width, abs=1e-9)
@@ -102,7 +102,7 @@ def test_paths_of_numbers(builder: TreeBuilder, value: float, path: list[str]) -
     assert builder.path(value) == path
 
 
-def test_masks_of_long_texts_have_no_way_up() -> None:
+def test_long_texts_are_not_masked() -> None:
     assert Mask("right").path("x" * 100)[-1] == "x" + "*" * 99
     assert Mask("right").path("x" * 101) == ["x" * 101]
     assert Mask("left").path("") == [""]
@@ -133,7 +133,9 @@ def test_masks_of_long_texts_have_no_way_up() -> None:
     ],
     ids=str,
 )
-def test_what_does_not_nest_is_refused(kind: type[TreeBuilder], given_values: tuple[Any, ...], text: str) -> None:
+def test_parameters_that_do_not_nest_are_refused(
+    kind: type[TreeBuilder], given_values: tuple[Any, ...], text: str
+) -> None:
     with pytest.raises(PolicyError, match=text):
         kind(*given_values)
 

@@ -42,7 +42,7 @@ def test_skip_and_keep_in_a_balanced_tree() -> None:
     assert tree.levels(keep=[]).height.tolist() == [1] + [0] * 7
 
 
-def test_leaves_stay_where_an_unbalanced_tree_loses_a_level() -> None:
+def test_leaves_remain_if_an_unbalanced_tree_loses_a_level() -> None:
     tree = Taxonomy.from_nested(UNEVEN)
     assert tree.levels(skip=[1]).to_nested() == {
         "ANY": ["none", "clerk", "manager", {"Sea": ["sailor"]}, {"Land": {"Soil": ["farmer"]}}]
@@ -54,7 +54,7 @@ def test_leaves_stay_where_an_unbalanced_tree_loses_a_level() -> None:
 
 
 @given(made=trees(), data=st.data(), by=st.sampled_from(["level", "height"]), missing=st.booleans())
-def test_against_the_ways_of_all_nodes(made: Tree, data: st.DataObject, by: Any, missing: bool) -> None:
+def test_against_the_paths_of_all_nodes(made: Tree, data: st.DataObject, by: Any, missing: bool) -> None:
     tree = Taxonomy.from_nested(made.nested)
     tree = tree.with_missing() if missing else tree
     number = tree.level if by == "level" else tree.height
@@ -73,7 +73,7 @@ def test_against_the_ways_of_all_nodes(made: Tree, data: st.DataObject, by: Any,
         assert less.height[less.parent[node]] > less.height[node]
 
 
-def test_a_tree_made_from_data_may_lack_a_level() -> None:
+def test_a_derived_tree_may_lack_a_level() -> None:
     made = Taxonomy.balanced(dict.fromkeys("abcd", 1), fanout=2)
     assert made.levels(skip=[5]) == made
     assert made.levels(keep=[1, 5]) == made

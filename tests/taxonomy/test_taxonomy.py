@@ -78,7 +78,7 @@ def test_cover_is_the_lowest_common_ancestor(made: Tree, data: st.DataObject) ->
     assert tree.covers(lo, hi).tolist() == found
 
 
-def test_a_one_child_branch_is_told_from_its_child_by_its_id() -> None:
+def test_a_branch_and_its_only_child_have_different_ids() -> None:
     tree = Taxonomy.from_nested({"ANY": {"A": {"B": ["x", "y"]}, "C": ["z"]}})
     assert tree.label[tree.cover(0, 1)] == "B"  # not A, which covers the same codes
     assert tree.label[tree.cover(2, 2)] == "z"  # not C
@@ -220,7 +220,7 @@ def test_csv_file_round_trip(made: Tree, delimiter: str, root: bool, tmp_path_fa
 
 
 @pytest.mark.parametrize("scalar", ["NO", "007", "12:30", "1e3", "true", "2024-01-31", "null", "~", "0x1F", "1_000"])
-def test_yaml_scalars_stay_text(scalar: str, tmp_path: Path) -> None:
+def test_yaml_scalars_are_text(scalar: str, tmp_path: Path) -> None:
     path = written(tmp_path, "tree.yml", f"ANY:\n  {scalar}: [a, b]\n  rest:\n  - x{scalar}\n")
     assert Taxonomy.load(path).to_nested() == {"ANY": {scalar: ["a", "b"], "rest": [f"x{scalar}"]}}
     path = written(tmp_path, "flat.yml", f"ANY: [{scalar}, b]\n")
@@ -296,7 +296,7 @@ def test_trees_that_are_refused(nested: Any, text: str) -> None:
 
 
 def test_a_branch_with_several_leaves_may_not_bear_the_label_of_one() -> None:
-    """Who reads `Secondary` in a release could not tell the value from the branch above it."""
+    """A released label `Secondary` would be ambiguous: the value, or the branch above it."""
     with pytest.raises(DataError, match="'Secondary'"):
         Taxonomy.from_nested({"ANY": {"Secondary": ["Secondary", "Vocational"], "Higher": ["Bachelor"]}})
 
@@ -323,7 +323,7 @@ def test_paths_that_are_refused(rows: list[list[str]], text: str) -> None:
         Taxonomy.from_paths(rows)
 
 
-def test_values_the_tree_misses_are_named() -> None:
+def test_values_without_a_leaf_are_named() -> None:
     tree = Taxonomy.from_nested(MARITAL)
     assert tree.code_of(["Single", "Unknown", "Single"], column="marital").tolist() == [3, 0, 3]
     with pytest.raises(DataError) as error:

@@ -1,4 +1,4 @@
-"""Trees as files: what is written is read back, and CSV has the layout that other tools know."""
+"""Taxonomy files: written trees are read back, and CSV has the layout of other tools."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_files_round_trip(made: Tree, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_the_csv_of_an_unbalanced_tree() -> None:
-    """Every row is equally long, and a column holds nodes up to one height."""
+    """All rows have the same length, and a column contains nodes up to one height."""
     tree = Taxonomy.from_nested({"ANY": ["none", {"Office": ["clerk"]}, {"Field": ["sailor", {"Land": ["farmer"]}]}]})
     assert tree.to_csv().splitlines() == [
         "none;none;none;ANY",

@@ -14,7 +14,7 @@ import yaml
 import shoal
 from shoal.policy import policy_schema
 from shoal.policy.columns import QuasiIdentifier
-from shoal.requirements import REQUIREMENTS, fields_of
+from shoal.requirements import REQUIREMENTS, list_parameters
 from tests.json_schema import find_errors
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -200,7 +200,7 @@ def test_the_schema_has_every_key_and_describes_it() -> None:
     for name, entry in entries.items():
         described[name] = entry["anyOf"][1] if "anyOf" in entry else entry
         assert entry["description"]
-        assert set(described[name]["properties"]) == {field.name for field in fields_of(REQUIREMENTS[name])}
+        assert set(described[name]["properties"]) == {field.name for field in list_parameters(REQUIREMENTS[name])}
         assert all({"type", "enum", "anyOf"} & set(body) for body in described[name]["properties"].values()), name
     for place, schema in described.items():
         for key, body in schema["properties"].items():

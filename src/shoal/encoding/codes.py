@@ -46,7 +46,7 @@ class Codes:
         """The keyed hash of every cell, by its quasi-identifier and confidential values."""
         if not self.sensitive:
             return self.combination_hash
-        known = [self._keyed.texts(s.name, ["" if v is None else v for v in s.labels]) for s in self.sensitive]
+        known = [self._keyed.hash_texts(s.name, ["" if v is None else v for v in s.labels]) for s in self.sensitive]
         return self._keyed.mix(self.combination_hash[self.combination], self._hashes(known, self.counts.sensitive))
 
     def sort_by_key(self) -> tuple[Codes, Int64Array]:
@@ -143,8 +143,8 @@ class Codes:
 def _value_hashes(keyed: KeyedHash, attribute: Attribute) -> UInt64Array:
     """The keyed hash of every value of an attribute, by code."""
     if attribute.taxonomy is None:
-        return keyed.numbers(attribute.name, attribute.position)
-    return keyed.texts(attribute.name, ["" if leaf is None else leaf for leaf in attribute.taxonomy.leaves])
+        return keyed.hash_numbers(attribute.name, attribute.position)
+    return keyed.hash_texts(attribute.name, ["" if leaf is None else leaf for leaf in attribute.taxonomy.leaves])
 
 
 def cells_as_groups(counts: Counts, names: Sequence[str], secrets: Sequence[CodedColumn]) -> Groups:
@@ -179,7 +179,7 @@ class EncodedTable:
 
     def count(self, part: int = 0) -> Codes:
         """The counted cells of a part."""
-        return Codes(self.attributes, self.sensitive, self.engine.count(*self._names, part=part), self.hash)
+        return Codes(self.attributes, self.sensitive, self.engine.count(*self._names, partition=part), self.hash)
 
     def count_codes(self, j: int) -> Int64Array:
         """How often each code of an attribute occurs; nothing need be counted for it."""

@@ -30,7 +30,7 @@ class PublishedTable:
 
     def groups(self, confidential: Sequence[str], part: int | None = None) -> Groups:
         """The groups, all or those of a part, with the counts of the values of some columns."""
-        counts = self.engine.count(self.columns, confidential, part=part)
+        counts = self.engine.count(self.columns, confidential, partition=part)
         return cells_as_groups(counts, self.columns, [self.values[c] for c in confidential])
 
 

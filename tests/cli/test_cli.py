@@ -678,7 +678,7 @@ def test_the_program_itself(here: Path) -> None:
     assert {code: process.returncode for code, process in ran.items()} == {0: 0, 1: 1, 2: 2}
     assert said[0][0].startswith("holds") and said[0][1] == ""
     assert said[1][0].startswith("does not hold") and said[1][1] == ""
-    assert said[2] == ("", "error: there is no file 'absent.csv'\n")
+    assert said[2] == ("", "error: there is no file 'absent.csv'. Check the path.\n")
 
 
 def test_a_fault_of_shoal_has_its_own_status(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

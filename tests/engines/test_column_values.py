@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.engines import Reading
-from shoal.engines.column_values import CodedValues, hashes, read
+from shoal.engines.column_values import CodedValues, hash_values, read_values
 from shoal.engines.protocol import ReadingKind
 from shoal.errors import DataError
 from shoal.formats.dates import format_date
@@ -26,7 +26,7 @@ JUNE = dt.date(1985, 6, 14)
 
 def coded(values: Any, kind: ReadingKind = "text", missing: tuple[str, ...] = ("",), type: Any = None) -> CodedValues:
     array = values if isinstance(values, pa.Array) else pa.array(values, type)
-    return read(pa.chunked_array([array]), "x", Reading(kind, missing))
+    return read_values(pa.chunked_array([array]), "x", Reading(kind, missing))
 
 
 def settled(
@@ -208,9 +208,9 @@ EMPTY: list[tuple[Any, ReadingKind]] = [
 @pytest.mark.parametrize(("type", "kind"), EMPTY, ids=str)
 def test_no_records(type: Any, kind: ReadingKind) -> None:
     for array in (pa.chunked_array([], type), pa.chunked_array([pa.array([], type)])):
-        found = read(array, "x", Reading(kind))
+        found = read_values(array, "x", Reading(kind))
         assert (len(found.distinct.values), found.distinct.missing, len(found.index)) == (0, 0, 0)
-        assert len(hashes(array)[1]) == 0
+        assert len(hash_values(array)[1]) == 0
 
 
 # Dictionaries
@@ -237,9 +237,9 @@ def test_values_of_a_dictionary_that_no_record_has_are_no_values() -> None:
 
 def test_chunks_with_dictionaries_of_their_own() -> None:
     chunks = [pa.array(["a", "b"]).dictionary_encode(), pa.array(["b", None, "c"]).dictionary_encode()]
-    found = read(pa.chunked_array(chunks), "x", Reading())
+    found = read_values(pa.chunked_array(chunks), "x", Reading())
     agrees(found, ["a", "b", "b", None, "c"])
-    agrees(read(pa.chunked_array([["b"], [], ["a", None]]), "x", Reading()), ["b", "a", None])
+    agrees(read_values(pa.chunked_array([["b"], [], ["a", None]]), "x", Reading()), ["b", "a", None])
 
 
 # Large, infinite and unreadable
@@ -272,17 +272,17 @@ def test_infinite_numbers(values: list[Any]) -> None:
 
 
 def test_text_among_numbers_is_named() -> None:
-    assert "holds text: 'a', 'b', 'c', 'd', 'e' and 2 more;" in refusal(["1", *"abcdefga"], "number")
+    assert "holds text: 'a', 'b', 'c', 'd', 'e' and 2 more." in refusal(["1", *"abcdefga"], "number")
     for wrong in ("1,5", "1_000", "0x10", "12 years", "--", "1985-06-14"):
-        assert f"holds text: {wrong!r};" in refusal(["1", wrong], "number")
+        assert f"holds text: {wrong!r}." in refusal(["1", wrong], "number")
 
 
 def test_text_among_dates_is_named() -> None:
     message = refusal(["1985-06-14", *"abcdefga"], "date")
-    assert "holds 'a', 'b', 'c', 'd', 'e' and 2 more;" in message
+    assert "holds 'a', 'b', 'c', 'd', 'e' and 2 more." in message
     assert "1985-06-14" in message  # how it should look
     for wrong in ("14.06.1985", "1985-13-01", "1985-02-30", "1985", "6/14/85"):
-        assert f"holds {wrong!r};" in refusal([wrong], "date")
+        assert f"holds {wrong!r}." in refusal([wrong], "date")
 
 
 def test_another_kind_than_the_policy_says() -> None:
@@ -324,7 +324,7 @@ def test_texts_are_short() -> None:
 
 
 def row_hashes(array: pa.Array) -> list[int]:
-    found, place = hashes(pa.chunked_array([array]))
+    found, place = hash_values(pa.chunked_array([array]))
     return [int(h) for h in found[place]]
 
 
@@ -364,7 +364,7 @@ def test_hashes_of_slices_and_chunks() -> None:
     assert row_hashes(whole.slice(1)) == expected[1:]
     numbers = pa.array([1, 2, None, 4])
     assert row_hashes(numbers.slice(2)) == row_hashes(numbers)[2:]
-    found, place = hashes(pa.chunked_array([whole.slice(0, 1), whole.slice(1)]))
+    found, place = hash_values(pa.chunked_array([whole.slice(0, 1), whole.slice(1)]))
     assert found[place].tolist() == expected
     assert row_hashes(whole.slice(4)) == []
     assert row_hashes(numbers.slice(4)) == []
@@ -382,5 +382,5 @@ def test_nanoseconds_and_short_floats_are_told_apart() -> None:
 
 
 def test_an_exact_reading_is_what_a_stranger_sees() -> None:
-    found = read(pa.chunked_array([["?", "", "  ", None, "x"]]), "x", Reading("text", ("",), exact=True))
+    found = read_values(pa.chunked_array([["?", "", "  ", None, "x"]]), "x", Reading("text", ("",), exact=True))
     assert (found.distinct.values.tolist(), found.distinct.missing) == (["  ", "?", "x"], 2)

@@ -269,7 +269,7 @@ def test_names_that_duckdb_does_not_tell_apart(form: str, tmp_path: Path) -> Non
             data.write_text(",".join(names) + "\n1,1\n1,1\n")
         elif form == "relation":
             return
-        with pytest.raises(shoal.EngineError, match=r"(apart|without a name).*rename.*engine='memory'"):
+        with pytest.raises(shoal.EngineError, match=r"(distinguish|without a name).*Rename.*engine='memory'"):
             opened(data)
         opened(data, "memory")
 
@@ -411,7 +411,7 @@ FAULTS: dict[str, tuple[dict[str, pa.Table | str | bytes], list[str]]] = {
     "another case": ({"1.parquet": A, "2.parquet": A.rename_columns(["Q", "x"])}, ["'2.parquet'", "'q'"]),
     "not Parquet": ({"1.parquet": A, "2.parquet": b"Alice Miller"}, ["cannot read '2.parquet'"]),
     "a ragged row": ({"1.csv": "q,x\na,1\n", "2.csv": "q,x\nAlice,1,2\n"}, ["cannot read '2.csv'", "row 2"]),
-    "other files": ({"1.parquet": A, "README.md": "Alice"}, ["'README.md'", "no CSV or Parquet"]),
+    "other files": ({"1.parquet": A, "README.md": "Alice"}, ["'README.md'", "not CSV or Parquet"]),
     "lists and numbers": (
         {"1.parquet": A, "2.parquet": pa.table({"q": ["b", "b"], "x": [[1], [2]]})},
         ["2.parquet", "'x'"],
@@ -512,7 +512,7 @@ def test_which_table_of_a_connection(connection: Any) -> None:
     with pytest.raises(shoal.DataError, match=r"0 tables"):
         opened(duckdb.connect())
     connection.execute("CREATE VIEW u AS SELECT * FROM t")
-    with pytest.raises(shoal.DataError, match=r"2 tables \('t', 'u'\); pass one of them, as connection.table\(name\)"):
+    with pytest.raises(shoal.DataError, match=r"2 tables \('t', 'u'\)\. Pass one table, as connection.table\(name\)"):
         opened(connection)
     assert opened(connection.table("u")).schema().rows == 12
     for made in (
@@ -778,7 +778,7 @@ def test_what_a_killed_program_left_is_swept_and_what_is_in_use_is_not(tmp_path:
         assert len(list(tmp_path.iterdir())) == 2
         other.kill()
         other.wait()
-        mine = engine.home.folder
+        mine = engine.session.folder
         shoal.check(PEOPLE, POLICY, engine="duckdb", temp=tmp_path)
         gc.collect()
         assert list(tmp_path.iterdir()) == [mine]
@@ -1006,7 +1006,7 @@ def test_the_folder_of_a_release_can_be_checked(tmp_path: Path, engine: str) -> 
 def test_other_files_of_a_folder_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("age\n1\n2\n")
     (tmp_path / "notes.txt").write_text("Alice Miller called\n")
-    with pytest.raises(shoal.DataError, match=r"no CSV or Parquet: 'notes\.txt'") as caught:
+    with pytest.raises(shoal.DataError, match=r"not CSV or Parquet: 'notes\.txt'") as caught:
         open_data(tmp_path)
     assert "Alice" not in str(caught.value)
 
@@ -1025,6 +1025,6 @@ def test_a_folder_that_is_swept_before_it_is_locked_is_made_under_another_name(
         return open_folder(path, *flags)
 
     monkeypatch.setattr(os, "open", sweep_first)
-    home = Session(resources_of(temp=tmp_path))
-    assert home.folder.is_dir() and home.folder not in opened_first
-    home.close()
+    session = Session(resources_of(temp=tmp_path))
+    assert session.folder.is_dir() and session.folder not in opened_first
+    session.close()

@@ -315,7 +315,7 @@ def test_a_kept_column_that_cannot_be_grouped_is_named() -> None:
 
 def test_what_cannot_be_read_as_a_table() -> None:
     for data in ([1, 2], {"a": [1]}, np.zeros((2, 2)), pd.Series([1]), pl.Series([1]), pa.array([1]), None, 7):
-        with pytest.raises(DataError, match="pass a pandas, polars or pyarrow frame"):
+        with pytest.raises(DataError, match="Pass a pandas, polars or pyarrow frame"):
             open_data(data)
 
 
@@ -554,7 +554,7 @@ def test_counting_no_quasi_identifier_and_no_secret() -> None:
 @frames
 def test_batches(kind: str) -> None:
     engine = open_data(FRAMES[kind]({"a": ["x", "y", None], "b": [1, 2, 3]}))
-    parts = list(engine.batches(["b", "a"], part=2))
+    parts = list(engine.batches(["b", "a"], size=2))
     assert [list(part) for part in parts] == [["b", "a"]] * 2
     assert [part["a"].to_pylist() for part in parts] == [["x", "y"], [None]]
     assert [part["b"].to_pylist() for part in engine.batches(["b"])] == [[1, 2, 3]]

@@ -136,7 +136,7 @@ def test_equal_records_that_are_divided_are_written_alike(turn: int, format: Any
         columns = tuple(map(KeptColumn, ("note", "sign", "sum")))
         coded = source.encode(code, carry=[c.name for c in columns])
         coded.partition(["q"])
-        counts = coded.count(["q"], part=0)
+        counts = coded.count(["q"], partition=0)
         labels = GroupColumn("q", np.array(["p", "r"], dtype=object), np.array([0, 1], np.int32))
         dealing = KeyedOrder(KeyedHash.of(1), np.array([7], np.uint64), tuple(c.name for c in columns))
         cell, group = np.array([0, 0]), np.array([0, 1], np.int32)

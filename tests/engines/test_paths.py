@@ -192,7 +192,7 @@ def test_a_backslash_beside_a_wildcard_is_refused_by_name(tmp_path: Path) -> Non
     """No pattern of DuckDB's matches a backslash, so such a file cannot be named to it."""
     path = write(tmp_path / "a\\b*.parquet", table(1))
     write(tmp_path / "a\\bc.parquet", table(2))
-    with pytest.raises(shoal.EngineError, match=r"backslash.*rename"):
+    with pytest.raises(shoal.EngineError, match=r"backslash.*Rename"):
         shoal.check(path, POLICY, engine="duckdb")
     assert shoal.check(path, POLICY, engine="memory").records == 4
 
@@ -261,6 +261,6 @@ def test_the_place_of_the_work_is_absolute(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert len(release.frame.fetchall()) == 4
     assert isinstance(release.engine, shoal.engines.duckdb.DuckEngine)
-    home: Session = release.engine.session
+    session: Session = release.engine.session
     source: Source = release.engine.source
-    assert home.folder.is_absolute() and all(file.is_absolute() for file in source.files)
+    assert session.folder.is_absolute() and all(file.is_absolute() for file in source.files)

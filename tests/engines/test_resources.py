@@ -115,7 +115,7 @@ def test_which_engine_is_taken(tmp_path: Path) -> None:
     for data in (tmp_path / "folder", str(tmp_path / "folder"), connection, connection.table("t")):
         assert chosen(data) == "DuckEngine"
     assert chosen(connection.table("t"), engine="memory") == "MemoryEngine"
-    with pytest.raises(shoal.DataError, match=r"is a folder.*use engine='duckdb'"):
+    with pytest.raises(shoal.DataError, match=r"is a folder.*Use engine='duckdb'"):
         chosen(tmp_path / "folder", engine="memory")
     opened = open_data(table)
     assert open_data(opened) is opened

@@ -79,7 +79,7 @@ def test_every_seed_has_a_key_of_its_own(seed: int) -> None:
     keyed, other = KeyedHash.of(seed), KeyedHash.of(seed + 1)
     assert keyed.key != other.key and str(keyed.key[0]) not in repr(keyed)
     texts = ["", "a", "ä", "\ud800"]
-    assert len({*keyed.texts("x", texts).tolist(), *keyed.texts("y", texts).tolist()}) == 8
-    assert not set(keyed.texts("x", texts).tolist()) & set(other.texts("x", texts).tolist())
-    assert keyed.numbers("x", np.array([0.0]))[0] == keyed.numbers("x", np.array([-0.0]))[0]
-    assert len(keyed.texts("x", [])) == 0
+    assert len({*keyed.hash_texts("x", texts).tolist(), *keyed.hash_texts("y", texts).tolist()}) == 8
+    assert not set(keyed.hash_texts("x", texts).tolist()) & set(other.hash_texts("x", texts).tolist())
+    assert keyed.hash_numbers("x", np.array([0.0]))[0] == keyed.hash_numbers("x", np.array([-0.0]))[0]
+    assert len(keyed.hash_texts("x", [])) == 0

@@ -46,7 +46,7 @@ class Codes:
         """The keyed hash of every cell, by its quasi-identifier and sensitive values."""
         if not self.sensitive:
             return self.combination_hash
-        hashes = [self._key.texts(s.name, ["" if v is None else v for v in s.labels]) for s in self.sensitive]
+        hashes = [self._key.hash_texts(s.name, ["" if v is None else v for v in s.labels]) for s in self.sensitive]
         return self._key.mix(self.combination_hash[self.combination], self._hash_rows(hashes, self.counts.sensitive))
 
     def sort_by_key(self) -> tuple[Codes, Int64Array]:
@@ -143,8 +143,8 @@ class Codes:
 def _hash_values(key: KeyedHash, attribute: Attribute) -> UInt64Array:
     """The keyed hash of every value of an attribute, by code."""
     if attribute.taxonomy is None:
-        return key.numbers(attribute.name, attribute.position)
-    return key.texts(attribute.name, ["" if leaf is None else leaf for leaf in attribute.taxonomy.leaves])
+        return key.hash_numbers(attribute.name, attribute.position)
+    return key.hash_texts(attribute.name, ["" if leaf is None else leaf for leaf in attribute.taxonomy.leaves])
 
 
 def build_groups(counts: Counts, names: Sequence[str], sensitive: Sequence[EncodedColumn]) -> Groups:
@@ -179,7 +179,7 @@ class EncodedTable:
 
     def count(self, part: int = 0) -> Codes:
         """Count the cells of a partition."""
-        return Codes(self.attributes, self.sensitive, self.engine.count(*self._names, part=part), self.hash)
+        return Codes(self.attributes, self.sensitive, self.engine.count(*self._names, partition=part), self.hash)
 
     def count_codes(self, j: int) -> Int64Array:
         """The number of records of each code of an attribute, from its dictionary."""

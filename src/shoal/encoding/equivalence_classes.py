@@ -30,7 +30,7 @@ class PublishedTable:
 
     def groups(self, sensitive: Sequence[str], part: int | None = None) -> Groups:
         """The groups of the table, or of a partition, with the counts of the values of these columns."""
-        counts = self.engine.count(self.columns, sensitive, part=part)
+        counts = self.engine.count(self.columns, sensitive, partition=part)
         return build_groups(counts, self.columns, [self.values[c] for c in sensitive])
 
 

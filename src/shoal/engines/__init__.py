@@ -1,4 +1,4 @@
-"""Where the data live. The only room that imports a frame library, and only when it is used: loading them takes time."""
+"""Engines that hold tables. Only this package imports frame libraries, and only on use, since loading them takes time."""
 
 from __future__ import annotations
 
@@ -52,33 +52,33 @@ __all__ = [
 
 
 def open_data(data: Any, resources: Resources | None = None) -> Engine:
-    """The engine for what the user passed: a frame, the path of a file or folder, a DuckDB connection or relation.
+    """Return the engine for a frame, the path of a file or folder, or a DuckDB connection or relation.
 
-    The choice between engines is the user's only for files; they are read into memory unless a limit is set, or they are
-    much too large for it. What DuckDB holds stays there.
+    Without an ``engine`` in ``resources``, single files are read into memory, except where a limit is set or the file needs
+    more than half of the machine's memory. DuckDB reads folders, databases, connections and relations.
     """
-    if type(data).__module__.startswith(__name__):  # an engine already; to ask a relation for its attributes may run it
+    if type(data).__module__.startswith(__name__):  # an engine; reading attributes of a relation could execute it
         engine: Engine = data
         return engine
-    wanted, data = resources or Resources(), _table_of(data)
-    if (wanted.engine or _suited(data, wanted)) == "memory":
+    limits, data = resources or Resources(), _find_table(data)
+    if (limits.engine or _choose_engine(data, limits)) == "memory":
         from shoal.engines.memory import MemoryEngine
 
         return MemoryEngine.open(data)
     from shoal.engines.duckdb import DuckEngine
 
-    return DuckEngine.open(data, wanted)
+    return DuckEngine.open(data, limits)
 
 
-def _table_of(data: Any) -> Any:
-    """The table of a release, where its folder was passed."""
+def _find_table(data: Any) -> Any:
+    """Return the path of the table where ``data`` is the folder of a release."""
     if isinstance(data, (str, Path)) and (Path(data) / "certificate.json").is_file():
         return next(iter(sorted(Path(data).glob("table.*"))), data)
     return data
 
 
-def _suited(data: Any, wanted: Resources) -> EngineName:
-    if wanted.memory or wanted.combinations or type(data).__module__.split(".")[0] in ("duckdb", "_duckdb"):
+def _choose_engine(data: Any, limits: Resources) -> EngineName:
+    if limits.memory or limits.combinations or type(data).__module__.split(".")[0] in ("duckdb", "_duckdb"):
         return "duckdb"
     if isinstance(data, (str, Path)):
         from shoal.engines.table_files import size_in_memory
@@ -92,7 +92,7 @@ def _suited(data: Any, wanted: Resources) -> EngineName:
 
 
 def frame_of(columns: Mapping[str, Column], kind: str | None = None) -> Any:
-    """A frame of the asked-for library, made from columns; see `frames.frame_of`."""
+    """Build a frame from columns; see `frames.frame_of`."""
     from shoal.engines import frames
 
     return frames.frame_of(columns, kind)

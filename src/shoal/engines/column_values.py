@@ -1,8 +1,8 @@
-"""What a value is: the one place where texts, numbers, dates and missing values are settled.
+"""Conversion of raw values to texts, numbers, dates and missing values, equal for all engines.
 
-Back ends disagree on NULL and NaN, on -0.0, on 36 and 36.0. Every column passes through here once, as its few distinct
-values; afterwards there are only codes. Every value has one text (`texts`): categories are told apart by it, CSV files hold
-it, fingerprints are made of it.
+Frame libraries differ in NULL and NaN, in -0.0, in 36 and 36.0. This module reads every column once, as its distinct values;
+all later steps use codes. Every value has one text (`format_values`), which identifies categories, is written to CSV files
+and enters fingerprints.
 """
 
 from __future__ import annotations
@@ -25,55 +25,55 @@ from shoal.formats.dates import parse_date
 from shoal.formats.normalize import Normalizer
 from shoal.formats.numbers import EXACT, parse_number
 
-FRACTION = r"(\.[0-9]*[1-9])0*$|\.0*$"  # of a second; zeros at its end are not written
+FRACTION = r"(\.[0-9]*[1-9])0*$|\.0*$"  # of a second; trailing zeros are not written
 
-Settled = tuple[NDArray[Any], BoolArray]
+ParsedValues = tuple[NDArray[Any], BoolArray]  # the values that are not missing; which raw values are missing
 
 
 @dataclass(frozen=True)
 class CodedValues:
-    """A column as its distinct values and, per record, the place of its value among them (-1: missing)."""
+    """The distinct values of a column and, per record, the index of its value among them (-1: missing)."""
 
     distinct: Distinct
     index: Int32Array
 
 
-def read(array: pa.ChunkedArray, column: str, reading: Reading) -> CodedValues:
-    """Settle a column by the kind the policy gives it.
+def read_values(array: pa.ChunkedArray, column: str, reading: Reading) -> CodedValues:
+    """Read a column as numbers, dates or texts, and encode it.
 
-    >>> coded = read(pa.chunked_array([["3", "?", "12"]]), "age", Reading("number", ("?",)))
+    >>> coded = read_values(pa.chunked_array([["3", "?", "12"]]), "age", Reading("number", ("?",)))
     >>> coded.distinct.values.tolist(), coded.index.tolist(), coded.distinct.missing
     ([3.0, 12.0], [0, -1, 1], 1)
     """
-    raw, place = dictionary(array, column)
-    kept, target = unify_values(raw, column, reading)
-    index = np.append(target, np.int32(-1))[place]  # the last entry serves place -1, a null
-    tally = np.bincount(index + 1, minlength=len(kept) + 1)
-    return CodedValues(Distinct(kept, tally[1:].astype(np.int64), int(tally[0])), index)
+    raw, index = dictionary_encode(array, column)
+    values, target = unify_values(raw, column, reading)
+    index = np.append(target, np.int32(-1))[index]  # the last entry is for index -1, a null
+    tally = np.bincount(index + 1, minlength=len(values) + 1)
+    return CodedValues(Distinct(values, tally[1:].astype(np.int64), int(tally[0])), index)
 
 
 def unify_values(raw: pa.Array, column: str, reading: Reading) -> tuple[NDArray[Any], Int32Array]:
-    """The values that raw ones stand for, in ascending order, and the place of each raw one's among them (-1: missing)."""
+    """Return the distinct values in ascending order, and the index of every raw value among them (-1: missing)."""
     if reading.exact or reading.normalized:
-        found = texts(raw, column).to_pylist()
+        found = format_values(raw, column).to_pylist()
         if reading.normalized:
             normal = Normalizer(reading.missing)
             found = [None if t is None else normal(t) or None for t in found]
-        gone = np.array([t is None or t in reading.missing for t in found], bool)
-        values = np.array([t for t, g in zip(found, gone, strict=True) if not g], dtype=object)
+        is_missing = np.array([t is None or t in reading.missing for t in found], bool)
+        values = np.array([t for t, g in zip(found, is_missing, strict=True) if not g], dtype=object)
     else:
-        settle = {"number": _numbers, "date": _dates, "text": _categories}[reading.kind]
-        values, gone = settle(raw, column, tuple(m.strip() for m in reading.missing))
-    kept, inverse = np.unique(values, return_inverse=True) if len(values) else (values, np.empty(0, np.int64))
+        parse = {"number": _read_numbers, "date": _read_dates, "text": _read_categories}[reading.kind]
+        values, is_missing = parse(raw, column, tuple(m.strip() for m in reading.missing))
+    distinct, inverse = np.unique(values, return_inverse=True) if len(values) else (values, np.empty(0, np.int64))
     target = np.full(len(raw), -1, np.int32)
-    target[~gone] = inverse
-    return kept, target
+    target[~is_missing] = inverse
+    return distinct, target
 
 
-def dictionary(array: pa.ChunkedArray, column: str) -> tuple[pa.Array, Int32Array]:
-    """The distinct raw values that records have, in the order of first appearance, and the place of each record's.
+def dictionary_encode(array: pa.ChunkedArray, column: str) -> tuple[pa.Array, Int32Array]:
+    """Return the distinct raw values in the order of first appearance, and the index of every record's value.
 
-    Values are told apart as Arrow does; -1 is the place of a null.
+    Arrow decides which values are equal. The index of a null is -1.
     """
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     if len(array) == 0:
@@ -83,39 +83,39 @@ def dictionary(array: pa.ChunkedArray, column: str) -> tuple[pa.Array, Int32Arra
             array = array.dictionary_encode()
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
             raise DataError(
-                f"column {column!r} holds {kind} values, which cannot be grouped; turn it into text or numbers, or leave "
-                "it out of the policy"
+                f"column {column!r} holds {kind} values, which cannot be grouped. Convert the column to text or numbers, or "
+                "leave it out of the policy."
             ) from error
     whole = array.unify_dictionaries().combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = whole.chunk(0)
-    place = whole.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+    index = whole.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
     raw = whole.dictionary
-    present = np.bincount(place + 1, minlength=len(raw) + 1)[1:] > 0
+    present = np.bincount(index + 1, minlength=len(raw) + 1)[1:] > 0
     if raw.null_count:  # a null inside the dictionary is a missing value too
         present &= ~pc.is_null(raw).to_numpy(zero_copy_only=False)
     if not present.all():
         target = np.append(np.where(present, np.cumsum(present) - 1, -1), -1)
-        raw, place = raw.filter(pa.array(present)), target[place]
-    return raw, np.asarray(place, np.int32)
+        raw, index = raw.filter(pa.array(present)), target[index]
+    return raw, np.asarray(index, np.int32)
 
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
+def _read_numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> ParsedValues:
     if _is_text(raw.type) or pa.types.is_null(raw.type):
-        numbers, wrong = _parsed(raw, missing, parse_number)
+        numbers, wrong = _parse_texts(raw, missing, parse_number)
         if wrong:
             raise DataError(
-                f"column {column!r} is numeric in the policy but holds text: {list_some(wrong)}; correct the values (decimals "
-                "have a point), list them under 'missing:', or make the column categorical"
+                f"column {column!r} is numeric in the policy but holds text: {list_some(wrong)}. Correct the values (decimals "
+                "have a point), list them under 'missing:', or declare the column as categorical."
             )
         whole = np.array([str(t).strip().lstrip("+-").isdigit() for t in raw.to_pylist()], bool)
     elif pa.types.is_floating(raw.type) or pa.types.is_integer(raw.type) or pa.types.is_decimal(raw.type):
         short = pa.types.is_float32(raw.type) or pa.types.is_float16(raw.type)
-        exact = texts(raw, column) if short else raw  # 0.1 stays 0.1
+        exact = format_values(raw, column) if short else raw  # 0.1 stays 0.1
         numbers = np.asarray(exact.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
         whole = np.full(len(numbers), not pa.types.is_floating(raw.type))
     elif pa.types.is_boolean(raw.type):
@@ -123,75 +123,75 @@ def _numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
         whole = np.zeros(len(numbers), bool)
     else:
         raise DataError(
-            f"column {column!r} is numeric in the policy but holds {raw.type} values; "
-            "declare it as a date or as categorical"
+            f"column {column!r} is numeric in the policy but holds {raw.type} values. "
+            "Declare the column as a date or as categorical."
         )
-    gone = np.isnan(numbers) | np.isin(numbers, _marks(missing, parse_number))
-    if (np.abs(numbers[whole & ~gone]) >= EXACT).any():
+    is_missing = np.isnan(numbers) | np.isin(numbers, _parse_missing_texts(missing, parse_number))
+    if (np.abs(numbers[whole & ~is_missing]) >= EXACT).any():
         raise DataError(
-            f"column {column!r} holds whole numbers of 2^53 and above, too large to be told apart as numbers; "
-            "make the column categorical"
+            f"column {column!r} holds whole numbers of 2^53 and above, which floating-point numbers do not distinguish. "
+            "Declare the column as categorical."
         )
-    if np.isinf(numbers[~gone]).any():
-        raise DataError(f"column {column!r} holds infinite numbers; mend them or leave them empty")
-    return numbers[~gone] + 0.0, gone  # + 0.0 makes -0.0 the same value as 0.0
+    if np.isinf(numbers[~is_missing]).any():
+        raise DataError(f"column {column!r} holds infinite numbers. Correct these values, or leave them empty.")
+    return numbers[~is_missing] + 0.0, is_missing  # + 0.0 turns -0.0 into 0.0
 
 
-def _dates(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
+def _read_dates(raw: pa.Array, column: str, missing: tuple[str, ...]) -> ParsedValues:
     if _is_text(raw.type) or pa.types.is_null(raw.type):
-        seconds, wrong = _parsed(raw, missing, parse_date)
+        seconds, wrong = _parse_texts(raw, missing, parse_date)
         if wrong:
             raise DataError(
-                f"column {column!r} is a date in the policy but holds {list_some(wrong)}; write dates as 1985-06-14, list "
-                "the values under 'missing:', or make the column categorical"
+                f"column {column!r} is a date in the policy but holds {list_some(wrong)}. Write dates as 1985-06-14, list "
+                "the values under 'missing:', or declare the column as categorical."
             )
     elif pa.types.is_date(raw.type) or pa.types.is_timestamp(raw.type):
         try:
-            seconds = _clock(raw, "us").cast(pa.int64()).to_numpy(zero_copy_only=False) / 1e6
-        except pa.ArrowInvalid:  # its zone is not known
+            seconds = _to_local_time(raw, "us").cast(pa.int64()).to_numpy(zero_copy_only=False) / 1e6
+        except pa.ArrowInvalid:  # unknown time zone
             raise DataError(
-                f"column {column!r} holds {raw.type} values, whose zone is not known; convert them to another zone"
+                f"column {column!r} holds {raw.type} values with an unknown time zone. Convert them to another time zone."
             ) from None
     else:
         raise DataError(
-            f"column {column!r} is a date in the policy but holds {raw.type} values; "
-            "declare it as numeric or as categorical"
+            f"column {column!r} is a date in the policy but holds {raw.type} values. "
+            "Declare the column as numeric or as categorical."
         )
-    gone = np.isnan(seconds) | np.isin(seconds, _marks(missing, parse_date))
-    return seconds[~gone], gone
+    is_missing = np.isnan(seconds) | np.isin(seconds, _parse_missing_texts(missing, parse_date))
+    return seconds[~is_missing], is_missing
 
 
-def _parsed(
+def _parse_texts(
     raw: pa.Array, missing: tuple[str, ...], parse: Callable[[str], float | None]
 ) -> tuple[FloatArray, list[str]]:
-    """Each text as a number, NaN where it is missing, and the texts that are none."""
+    """Return each text as a number (NaN: missing), and the texts that cannot be parsed."""
     found = [np.nan if t is None or t.strip() in missing else parse(t) for t in raw.to_pylist()]
     wrong = sorted(t for t, number in zip(raw.to_pylist(), found, strict=True) if number is None)
     return np.array([np.nan if number is None else number for number in found], np.float64), wrong
 
 
-def _marks(missing: tuple[str, ...], parse: Callable[[str], float | None]) -> list[float]:
-    """The words for missing that are numbers or moments themselves: -9 stands for -9.0 too."""
+def _parse_missing_texts(missing: tuple[str, ...], parse: Callable[[str], float | None]) -> list[float]:
+    """Return the texts for missing values that are numbers or dates: with '-9', the number -9.0 is missing too."""
     return [number for number in map(parse, missing) if number is not None and not np.isnan(number)]
 
 
-def _categories(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Settled:
-    found = texts(raw, column).to_pylist()
+def _read_categories(raw: pa.Array, column: str, missing: tuple[str, ...]) -> ParsedValues:
+    found = format_values(raw, column).to_pylist()
     numeric = pa.types.is_floating(raw.type) or pa.types.is_integer(raw.type) or pa.types.is_decimal(raw.type)
-    marks = _marks(missing, parse_number) if numeric else []
-    gone = np.array([t is None or t.strip() in missing or (numeric and float(t) in marks) for t in found], bool)
-    return np.array([t for t, g in zip(found, gone, strict=True) if not g], dtype=object), gone
+    marks = _parse_missing_texts(missing, parse_number) if numeric else []
+    is_missing = np.array([t is None or t.strip() in missing or (numeric and float(t) in marks) for t in found], bool)
+    return np.array([t for t, g in zip(found, is_missing, strict=True) if not g], dtype=object), is_missing
 
 
-def texts(array: pa.Array, column: str) -> pa.Array:
-    """Every value as it is written: 36 for 36.0, True, 1985-06-14; null for a missing one, NaN included.
+def format_values(array: pa.Array, column: str) -> pa.Array:
+    """Return the text of every value, such as 36 for 36.0, True, 1985-06-14; null for missing values and NaN.
 
-    >>> texts(pa.array([36.0, -0.0, 0.25, None, float("nan")]), "x").to_pylist()
+    >>> format_values(pa.array([36.0, -0.0, 0.25, None, float("nan")]), "x").to_pylist()
     ['36', '0', '0.25', None, None]
     """
     kind = array.type
     if pa.types.is_dictionary(kind):
-        return texts(array.cast(kind.value_type), column)
+        return format_values(array.cast(kind.value_type), column)
     if pa.types.is_float16(kind):
         array, kind = array.cast(pa.float32()), pa.float32()
     if pa.types.is_floating(kind):
@@ -200,68 +200,69 @@ def texts(array: pa.Array, column: str) -> pa.Array:
         return pc.if_else(array, pa.scalar("True", pa.large_string()), pa.scalar("False", pa.large_string()))
     try:
         if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
-            return _moments(array)
+            return _format_timestamps(array)
         found = array.cast(pa.large_string())
         if pa.types.is_decimal(kind):
-            return pa.array([None if v is None else _decimal(v) for v in array.to_pylist()], pa.large_string())
+            return pa.array([None if v is None else _format_decimal(v) for v in array.to_pylist()], pa.large_string())
         return pc.replace_substring_regex(found, FRACTION, r"\1") if pa.types.is_time(kind) else found
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         raise DataError(
-            f"column {column!r} holds {kind} values, which have no text of their own; turn it into text or numbers, or "
-            "leave it out of the policy"
+            f"column {column!r} holds {kind} values, which cannot be written as text. Convert the column to text or numbers, "
+            "or leave it out of the policy."
         ) from None
 
 
-def _decimal(value: Decimal) -> str:
-    """All digits, without an exponent and without zeros at the end."""
+def _format_decimal(value: Decimal) -> str:
+    """Return all digits, without an exponent and without trailing zeros."""
     text = format(value, "f")
     return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
 
 
-def _clock(array: pa.Array, unit: str) -> pa.Array:
-    """Moments as the clock shows them: in their own zone, where they have one."""
+def _to_local_time(array: pa.Array, unit: str) -> pa.Array:
+    """Return timestamps as local times of their own time zone, where they have one."""
     if getattr(array.type, "tz", None):
         array = pc.local_timestamp(array)
     return array.cast(pa.timestamp(unit), safe=False)
 
 
-def _moments(array: pa.Array) -> pa.Array:
-    """The day where it is midnight, else the time too, with as much of the second as is needed."""
+def _format_timestamps(array: pa.Array) -> pa.Array:
+    """Return the date at midnight, else date and time, with fractions of a second only where they are not zero."""
     unit = "ns" if getattr(array.type, "unit", "") == "ns" else "us"
-    moment = _clock(array, unit)
+    local = _to_local_time(array, unit)
     second = 1_000_000_000 if unit == "ns" else 1_000_000
-    count = moment.cast(pa.int64())
+    count = local.cast(pa.int64())
 
-    def whole(size: int) -> pa.Array:
+    def is_multiple(size: int) -> pa.Array:
         return pc.equal(pc.multiply(pc.divide(count, size), size), count)
 
-    day = pc.strftime(moment, "%Y-%m-%d")
-    plain = pc.strftime(moment.cast(pa.timestamp("s"), safe=False), "%Y-%m-%dT%H:%M:%S")
-    exact = pc.replace_substring_regex(pc.strftime(moment, "%Y-%m-%dT%H:%M:%S"), r"0+$", "")
-    return pc.if_else(whole(86_400 * second), day, pc.if_else(whole(second), plain, exact)).cast(pa.large_string())
+    day = pc.strftime(local, "%Y-%m-%d")
+    plain = pc.strftime(local.cast(pa.timestamp("s"), safe=False), "%Y-%m-%dT%H:%M:%S")
+    exact = pc.replace_substring_regex(pc.strftime(local, "%Y-%m-%dT%H:%M:%S"), r"0+$", "")
+    time = pc.if_else(is_multiple(second), plain, exact)
+    return pc.if_else(is_multiple(86_400 * second), day, time).cast(pa.large_string())
 
 
-def written(array: pa.ChunkedArray, column: str = "") -> tuple[pa.Array, Int32Array]:
-    """The texts that a column holds, and the place of every record's among them; a missing value is the empty text."""
-    if pa.types.is_floating(array.type) or pa.types.is_integer(array.type):  # few numbers repeat: write them all
-        parts = [texts(chunk, column) for chunk in array.chunks]
-        place = np.arange(len(array), dtype=np.int32)
+def list_texts(array: pa.ChunkedArray, column: str = "") -> tuple[pa.Array, Int32Array]:
+    """Return the texts of a column, and the index of every record's text; a missing value has the empty text."""
+    if pa.types.is_floating(array.type) or pa.types.is_integer(array.type):  # numbers rarely repeat: format them all
+        parts = [format_values(chunk, column) for chunk in array.chunks]
+        index = np.arange(len(array), dtype=np.int32)
     else:
-        raw, place = dictionary(array, column)
-        parts = [texts(raw, column)]
+        raw, index = dictionary_encode(array, column)
+        parts = [format_values(raw, column)]
     whole = pa.concat_arrays([*parts, pa.array([""], pa.large_string())]).fill_null("")
-    return whole, np.where(place < 0, len(whole) - 1, place).astype(np.int32)
+    return whole, np.where(index < 0, len(whole) - 1, index).astype(np.int32)
 
 
-def bytes_of(array: pa.Array) -> tuple[Int64Array, NDArray[np.uint8]]:
-    """Where each of the texts begins and ends, and their bytes."""
+def text_buffers(array: pa.Array) -> tuple[Int64Array, NDArray[np.uint8]]:
+    """Return the offsets and the bytes of an array of texts."""
     if not len(array):
         return np.zeros(1, np.int64), np.zeros(0, np.uint8)
     offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
     return offsets, np.frombuffer(array.buffers()[2] or b"", np.uint8)
 
 
-def hashes(array: pa.ChunkedArray, column: str = "") -> tuple[UInt64Array, Int32Array]:
-    """The hash of each value by its text, and the place of every record's; a missing value is the empty text."""
-    whole, place = written(array, column)
-    return kernels.hashing.texts(*bytes_of(whole)), place
+def hash_values(array: pa.ChunkedArray, column: str = "") -> tuple[UInt64Array, Int32Array]:
+    """Return the hashes of the texts of a column, and the index of every record's text; see `list_texts`."""
+    whole, index = list_texts(array, column)
+    return kernels.hashing.texts(*text_buffers(whole)), index

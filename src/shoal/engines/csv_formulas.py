@@ -1,6 +1,6 @@
-"""Texts in CSV files that a spreadsheet program would run as formulas; see `text.escape_formula` for the rule.
+"""Escape and restore formulas in arrays of CSV texts; `formulas.escape_formula` states the rule.
 
-The functions here do the same for arrays. Only values whose first byte is a sign are looked at, and each of them once.
+Only values whose first byte is a sign are examined, each distinct value once.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from shoal.formats.formulas import APOSTROPHE, DECIMAL, FORMULA, SIGNS
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether values of a type are free text: not numbers, dates, times or truth values, which no reader runs."""
+    """Whether values of a type are free text: not numbers, dates, times or booleans, which no spreadsheet program runs."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
 
 
 def escape_formulas(array: pa.Array, *, signs: bool = True) -> tuple[pa.Array, int]:
-    """Texts with an apostrophe before each formula, and their number.
+    """Put an apostrophe before each formula; return the texts and the number of formulas.
 
-    Without ``signs`` only texts that begin with an apostrophe get another one, so that `restore_formulas` gives them back.
+    Without ``signs``, only formulas that begin with an apostrophe get another one, so that `restore_formulas` is exact.
 
     >>> array, changed = escape_formulas(pa.array(["=1+1", "-5", "a", "'=1+1"]))
     >>> array.to_pylist(), changed
@@ -33,7 +33,7 @@ def escape_formulas(array: pa.Array, *, signs: bool = True) -> tuple[pa.Array, i
 
 
 def restore_formulas(array: pa.Array) -> tuple[pa.Array, int]:
-    """Texts without the apostrophe before each formula, and their number.
+    """Remove the apostrophe before each formula; return the texts and the number of formulas.
 
     >>> restore_formulas(pa.array(["'=1+1", "'a", "''=1+1", "=1+1"]))[0].to_pylist()
     ['=1+1', "'a", "'=1+1", '=1+1']
@@ -43,23 +43,23 @@ def restore_formulas(array: pa.Array) -> tuple[pa.Array, int]:
 
 def _edit(array: pa.Array, first: str, change: Callable[[pa.Array], pa.Array]) -> tuple[pa.Array, int]:
     """Change the formulas that begin with one of the characters ``first``."""
-    candidates = _begin_with(array, first)
+    candidates = _find_candidates(array, first)
     if not len(candidates):
         return array, 0
-    coded = array.take(pa.array(candidates)).dictionary_encode()
-    found = coded.dictionary
-    formula = pc.and_not(pc.match_substring_regex(found, FORMULA), pc.match_substring_regex(found, DECIMAL))
-    changed = formula.take(coded.indices).fill_null(False)
+    encoded = array.take(pa.array(candidates)).dictionary_encode()
+    texts = encoded.dictionary
+    is_formula = pc.and_not(pc.match_substring_regex(texts, FORMULA), pc.match_substring_regex(texts, DECIMAL))
+    changed = is_formula.take(encoded.indices).fill_null(False)
     rows = candidates[changed.to_numpy(zero_copy_only=False)]
     if not len(rows):
         return array, 0
-    place = np.zeros(len(array), bool)
-    place[rows] = True
-    return pc.replace_with_mask(array, pa.array(place), change(array.take(pa.array(rows)))), len(rows)
+    mask = np.zeros(len(array), bool)
+    mask[rows] = True
+    return pc.replace_with_mask(array, pa.array(mask), change(array.take(pa.array(rows)))), len(rows)
 
 
-def _begin_with(array: pa.Array, first: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The places of values that may begin with one of some ASCII characters: all that do, and perhaps null or empty ones."""
+def _find_candidates(array: pa.Array, first: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the indexes of all values that begin with a character of ``first``, and of some null or empty values."""
     _, offsets, data = array.buffers()
     size = np.int64 if pa.types.is_large_string(array.type) else np.int32
     content = np.frombuffer(data or b"", np.uint8)

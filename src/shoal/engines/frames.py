@@ -1,4 +1,4 @@
-"""Frames of any library, in and out; and frames made from columns of our own."""
+"""Conversion between Arrow and the frames of pandas, polars and pyarrow."""
 
 from __future__ import annotations
 
@@ -20,25 +20,27 @@ NUMBERS = (int, float, Decimal, np.number)
 
 
 def frame_of(columns: Mapping[str, Column], kind: str | None = None) -> Any:
-    """A frame of the asked-for library (unless said: pandas, else polars, else pyarrow, as installed).
+    """Build a frame of a library (default: the first installed of pandas, polars and pyarrow).
 
     >>> frame_of({"age": Column(np.array([41, 57])), "sex": Column(np.array([1, -1]), ("F", "M"))}, "pyarrow").to_pylist()
     [{'age': 41, 'sex': 'M'}, {'age': 57, 'sex': None}]
     """
-    return native(pa.table({name: _array(column) for name, column in columns.items()}), kind)
+    return to_native(pa.table({name: _build_array(column) for name, column in columns.items()}), kind)
 
 
-def _array(column: Column) -> pa.Array:
+def _build_array(column: Column) -> pa.Array:
     values = column.values
     if column.categories is None:
-        gone = np.isnan(values) if values.dtype.kind == "f" else np.isnat(values) if values.dtype.kind == "M" else None
-        return pa.array(values, mask=gone)
-    place = pa.array(np.asarray(values, np.int32), mask=np.asarray(values) < 0)
-    return pa.DictionaryArray.from_arrays(place, pa.array(column.categories, pa.string())).cast(pa.string())
+        is_missing = (
+            np.isnan(values) if values.dtype.kind == "f" else np.isnat(values) if values.dtype.kind == "M" else None
+        )
+        return pa.array(values, mask=is_missing)
+    index = pa.array(np.asarray(values, np.int32), mask=np.asarray(values) < 0)
+    return pa.DictionaryArray.from_arrays(index, pa.array(column.categories, pa.string())).cast(pa.string())
 
 
-def native(table: pa.Table, kind: str | None) -> Any:
-    """An Arrow table as a frame of the given library."""
+def to_native(table: pa.Table, kind: str | None) -> Any:
+    """Convert an Arrow table to a frame of a library."""
     if kind is None:
         kind = next(k for k in KINDS if find_spec(k))
     if kind not in KINDS:
@@ -46,7 +48,7 @@ def native(table: pa.Table, kind: str | None) -> Any:
     if kind == "pyarrow":
         return table
     if not find_spec(kind):
-        raise EngineError(f"{kind} is not installed; install it with: pip install 'shoal[{kind}]'")
+        raise EngineError(f"{kind} is not installed. Install it with: pip install 'shoal[{kind}]'")
     if kind == "polars":
         import polars
 
@@ -54,30 +56,30 @@ def native(table: pa.Table, kind: str | None) -> Any:
     return table.to_pandas(date_as_object=False)
 
 
-def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column without its dictionary, which may hold values that no record has."""
+def decode_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column without its dictionary, which may contain values that no record has."""
     return column.cast(_value_type(column.type)) if pa.types.is_dictionary(column.type) else column
 
 
 def drop_unused(data: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
-    """A frame without what its records do not have: unused categories, and whatever was attached to the source as metadata."""
+    """Return a frame without unused categories and without the metadata of the source."""
     frame = data.to_native()
     if isinstance(frame, pa.Table):
-        frame = pa.table([_used(column) for column in frame.columns], names=frame.column_names)
+        frame = pa.table([_drop_unused_values(column) for column in frame.columns], names=frame.column_names)
     elif nw.get_native_namespace(data).__name__ == "polars":
         import polars
 
-        frame = polars.DataFrame({column.name: _used_in_polars(column) for column in frame.get_columns()})
+        frame = polars.DataFrame({column.name: _drop_unused_in_polars(column) for column in frame.get_columns()})
     else:
         frame = frame.set_axis(list(frame.columns), axis=1).reset_index(drop=True)
         frame.attrs = {}
-        for place, name in enumerate(frame.columns):
-            frame.isetitem(place, _used_in_pandas(frame[name]))
+        for index, name in enumerate(frame.columns):
+            frame.isetitem(index, _drop_unused_in_pandas(frame[name]))
     return nw.from_native(frame, eager_only=True)
 
 
-def _used(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column whose dictionary holds the values of its records alone, in their order."""
+def _drop_unused_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column whose dictionary contains only the values of its records, in the same order."""
     if not pa.types.is_dictionary(column.type):
         return column
     try:
@@ -87,62 +89,62 @@ def _used(column: pa.ChunkedArray) -> pa.ChunkedArray:
         indices = pa.array(np.searchsorted(present, codes), mask=codes < 0).cast(column.type.index_type)
         values = whole.dictionary.take(pa.array(present))
         return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, values, ordered=column.type.ordered)])
-    except (
-        pa.ArrowNotImplementedError
-    ):  # values that Arrow cannot unify cannot be counted either, which is refused later
+    except pa.ArrowNotImplementedError:  # Arrow cannot unify these values; counting them raises an error later
         return column
 
 
-def _used_in_polars(column: Any) -> Any:
+def _drop_unused_in_polars(column: Any) -> Any:
     import polars
 
     if isinstance(column.dtype, polars.Enum):
         present = set(column.unique().cast(polars.String))
         return column.cast(polars.String).cast(polars.Enum([c for c in column.dtype.categories if c in present]))
     if isinstance(column.dtype, polars.Categorical):  # all columns of one `Categories` share its values
-        fresh = polars.Categorical(polars.Categories.random()) if hasattr(polars, "Categories") else polars.Categorical
-        return column.cast(polars.String).cast(fresh)
+        unshared = (
+            polars.Categorical(polars.Categories.random()) if hasattr(polars, "Categories") else polars.Categorical
+        )
+        return column.cast(polars.String).cast(unshared)
     return column
 
 
-def _used_in_pandas(column: Any) -> Any:
+def _drop_unused_in_pandas(column: Any) -> Any:
     import pandas
 
     if isinstance(column.dtype, pandas.CategoricalDtype):
         column = column.cat.remove_unused_categories()
         return column.cat.rename_categories(column.cat.categories.rename(None))
     if isinstance(column.dtype, pandas.ArrowDtype) and pa.types.is_dictionary(column.dtype.pyarrow_dtype):
-        used = _used(column.array.__arrow_array__())
+        used = _drop_unused_values(column.array.__arrow_array__())
         return pandas.Series(pandas.arrays.ArrowExtensionArray(used), name=column.name)
     return column
 
 
 def open_frame(data: Any) -> nw.DataFrame[Any]:
-    """A user's frame behind one face; anything else is an error that says what is accepted."""
-    names = _names(data)
+    """Wrap a user's frame in the interface of narwhals; raise an error for any other object."""
+    names = _column_names(data)
     if names is not None:
         refuse_duplicate_names(names)
-        odd = [n for n in names if not isinstance(n, str)]
-        if odd:
-            raise DataError(f"column names must be text, not {list_some(odd)}; rename them")
+        not_text = [n for n in names if not isinstance(n, str)]
+        if not_text:
+            raise DataError(f"column names must be text, not {list_some(not_text)}. Rename these columns.")
     try:
         frame = nw.from_native(data)
     except TypeError as error:
         raise DataError(
-            f"cannot read a table from {type(data).__name__}; pass a pandas, polars or pyarrow frame, "
-            "or the path of a CSV or Parquet file"
+            f"cannot read a table from an object of type {type(data).__name__}. Pass a pandas, polars or pyarrow frame, "
+            "or the path of a CSV or Parquet file."
         ) from error
     return frame.collect() if isinstance(frame, nw.LazyFrame) else frame
 
 
 def refuse_duplicate_names(names: Sequence[Any]) -> None:
-    """An error where a column name occurs more than once."""
-    twice = [n for n, count in Counter(names).items() if count > 1]
-    if twice:
-        raise DataError(f"column names occur more than once: {list_some(twice)}; rename or drop them")
+    """Raise an error where a column name occurs more than once."""
+    duplicates = [n for n, count in Counter(names).items() if count > 1]
+    if duplicates:
+        raise DataError(f"column names occur more than once: {list_some(duplicates)}. Rename or drop these columns.")
 
 
-def _names(data: Any) -> list[Any] | None:
+def _column_names(data: Any) -> list[Any] | None:
     if isinstance(data, pa.Table):
         return list(data.column_names)
     if type(data).__module__.startswith("pandas") and hasattr(data, "columns"):
@@ -151,17 +153,17 @@ def _names(data: Any) -> list[Any] | None:
 
 
 def to_arrow(series: nw.Series[Any]) -> pa.ChunkedArray:
-    """A column as Arrow; a column of Python objects of several kinds, or of a kind of its library's own, as text."""
+    """Convert a column to Arrow. Python objects of several types, and types that only the frame library has, become text."""
     try:
-        array = _arrow_or_text(series)
+        array = _convert_or_format(series)
     except UnicodeEncodeError:
         raise DataError(
-            f"column {series.name!r} holds text that is not valid Unicode (a lone surrogate); correct it"
+            f"column {series.name!r} holds text that is not valid Unicode (a lone surrogate). Correct this text."
         ) from None
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
 
 
-def _arrow_or_text(series: nw.Series[Any]) -> pa.Array | pa.ChunkedArray:
+def _convert_or_format(series: nw.Series[Any]) -> pa.Array | pa.ChunkedArray:
     try:
         objects = series.dtype == nw.Object
         array = _array_of_objects(series.to_list()) if objects else series.to_arrow()
@@ -170,15 +172,15 @@ def _arrow_or_text(series: nw.Series[Any]) -> pa.Array | pa.ChunkedArray:
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         array = None
     if array is None or _is_foreign(array.type):
-        return pa.array(_texts(series.to_list(), series.name), pa.string())
+        return pa.array(_format_objects(series.to_list(), series.name), pa.string())
     return array
 
 
 def _is_foreign(kind: pa.DataType) -> bool:
-    """Whether Arrow can hold values of a kind but not work with them: of a library's own, or categories that are tuples."""
+    """Whether Arrow can store values of a type but not process them: extension types, and categories that are tuples."""
     value = _value_type(kind)
-    listed = pa.types.is_dictionary(kind) and (pa.types.is_nested(value) or pa.types.is_string_view(value))
-    return listed or isinstance(value, pa.BaseExtensionType)
+    nested = pa.types.is_dictionary(kind) and (pa.types.is_nested(value) or pa.types.is_string_view(value))
+    return nested or isinstance(value, pa.BaseExtensionType)
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
@@ -186,7 +188,7 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _array_of_objects(values: list[Any]) -> pa.Array | None:
-    """Python objects as Arrow holds them; None for kinds that Arrow would turn into one another, moments into days."""
+    """Convert Python objects to Arrow; None for mixed types that Arrow would convert, such as timestamps to dates."""
     values = [None if _is_missing(value) else value for value in values]
     kinds = {type(value) for value in values if value is not None}
     numbers = all(issubclass(kind, NUMBERS) and kind is not bool for kind in kinds)
@@ -194,20 +196,20 @@ def _array_of_objects(values: list[Any]) -> pa.Array | None:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a value stands for none: None, NaN of any type, NaT, NA."""
+    """Whether a value is missing: None, NaN of any type, NaT, NA."""
     try:
         return value is None or bool(value != value)
-    except ValueError:  # an array, which has no truth value of its own
+    except ValueError:  # an array, which has no truth value
         return False
-    except (TypeError, ArithmeticError):  # pandas.NA, and a signaling NaN of decimals
+    except (TypeError, ArithmeticError):  # pandas.NA, and the signaling NaN of Decimal
         return True
 
 
-def _texts(values: list[Any], column: str) -> list[str | None]:
+def _format_objects(values: list[Any], column: str) -> list[str | None]:
     try:
         return [None if _is_missing(value) else str(value) for value in values]
-    except Exception as error:  # whatever the objects of a user raise
+    except Exception as error:  # objects of a user may raise any exception
         raise DataError(
-            f"column {column!r} holds objects that cannot be written as text ({type(error).__name__}); turn it into text or "
-            "numbers"
+            f"column {column!r} holds objects that cannot be written as text ({type(error).__name__}). Convert the column to "
+            "text or numbers."
         ) from None

@@ -1,7 +1,7 @@
-"""The seam between the methods and wherever the data live.
+"""The interface between the methods and the engines that hold the data.
 
-Above this room nobody knows a frame library. What crosses the seam is small: dictionaries of distinct values,
-counted cells of integer codes, and a plan that says which group each cell goes to and what is written for it.
+Code outside this package uses no frame library. It exchanges small objects with an engine: dictionaries of distinct values,
+counted cells of integer codes, and a plan with the group of every cell and the published values of every group.
 """
 
 from __future__ import annotations
@@ -24,26 +24,29 @@ Format = Literal["csv", "parquet"]
 
 
 def format_of(path: Path) -> Format:
-    """The format that a file's name tells."""
+    """Return the format of a file by its suffix."""
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
         return "parquet"
     if suffix in (".csv", ".tsv", ".txt", ".gz"):
         return "csv"
-    raise DataError(f"cannot tell the format of {path.name!r}; use a file that ends in .csv or .parquet")
+    raise DataError(
+        f"cannot tell the format of {path.name!r} by its suffix. Use a file that ends in .csv, .tsv, .txt, .gz, .parquet or "
+        ".pq."
+    )
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of what a file holds."""
+    """Return the SHA-256 digest of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a column is to be understood: its kind, and the texts that stand for a missing value.
+    """How the values of a column are read: their kind, and the texts that mean a missing value.
 
-    Spaces around such a text do not count, unless the reading is ``exact``. With ``normalized``, values whose texts agree after
+    Spaces around these texts are ignored, except with ``exact``. With ``normalized``, values whose texts are equal after
     `Normalizer` are one value.
     """
 
@@ -53,14 +56,12 @@ class Reading:
     normalized: bool = False
 
 
-AS_PUBLISHED = Reading(
-    "text", ("",), exact=True
-)  # as a stranger sees a published column: only what is empty is missing
+AS_PUBLISHED = Reading("text", ("",), exact=True)  # a published column: only empty values are missing
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column made in memory: numbers, dates (datetime64[D]), or codes into ``categories`` (-1 is missing)."""
+    """A column built in memory: numbers, dates (datetime64[D]), or codes into ``categories`` (-1 is missing)."""
 
     values: NDArray[Any]
     categories: tuple[str, ...] | None = None
@@ -68,7 +69,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Schema:
-    """The names of the columns in their order, and the number of records."""
+    """The column names in order, and the number of records."""
 
     names: tuple[str, ...]
     rows: int
@@ -76,7 +77,7 @@ class Schema:
 
 @dataclass(frozen=True)
 class Distinct:
-    """The distinct values of a column in ascending order, how often each occurs, and how many are missing.
+    """The distinct values of a column in ascending order, the count of each, and the number of missing values.
 
     ``values`` are float64 for numbers and dates (seconds since 1970-01-01), texts otherwise.
     """
@@ -88,7 +89,7 @@ class Distinct:
 
 @dataclass(frozen=True)
 class Dictionary:
-    """The code of every distinct value, in the order of ``distinct.values``, and of a missing one."""
+    """The code of every distinct value, in the order of ``distinct.values``, and the code of a missing value."""
 
     reading: Reading
     distinct: Distinct
@@ -98,10 +99,10 @@ class Dictionary:
 
 @dataclass(frozen=True)
 class Counts:
-    """Distinct combinations of codes, sorted, each with the counts of its confidential values.
+    """Distinct combinations of quasi-identifier codes, sorted, each with the counts of its sensitive values.
 
-    Combination ``u`` owns the cells ``start[u]:start[u + 1]``. ``row`` gives the cell of every record where the
-    engine can address records, and belongs to the engine that made it; ``partition`` is the part of the table that was counted.
+    Combination ``u`` owns the cells ``start[u]:start[u + 1]``. ``row`` is the cell of every record, for engines that address
+    records by position; only the engine that counted uses it. ``partition`` is the number of the counted partition.
     """
 
     quasi: Int32Array
@@ -114,12 +115,12 @@ class Counts:
 
 @dataclass(frozen=True)
 class Partitioning:
-    """A first coarse cut of a table into parts, which are worked on one after another, as a tree over codes.
+    """A coarse split of a table into partitions that are searched one after another, as a tree over codes.
 
     Node n sends codes up to ``at[n]`` of the column with the number ``column[n]`` to the node ``left[n]``, others to
-    ``right[n]``; where ``column[n]`` is -1 it is the part ``partition[n]``. Without a cut the whole table is the only part.
-    ``folder`` is a place for what is learned of each part, so that it need not be held until the last; it is there as long
-    as ``owner`` is.
+    ``right[n]``. Where ``column[n]`` is -1, node n is the partition ``partition[n]``. Without a split the whole table is the
+    only partition. ``folder`` takes the recoding of each partition, which then need not be held in memory; it exists as long
+    as ``owner`` does.
     """
 
     column: Int32Array
@@ -132,31 +133,31 @@ class Partitioning:
 
     @classmethod
     def whole(cls) -> Partitioning:
-        """No cut."""
-        return cls.listed(1)
+        """The whole table as one partition."""
+        return cls.without_tree(1)
 
     @classmethod
-    def listed(cls, parts: int) -> Partitioning:
-        """Parts without a word on where they lie."""
-        nowhere = np.full(parts, -1, np.int32)
-        return cls(nowhere, nowhere, nowhere, nowhere, np.arange(parts, dtype=np.int32))
+    def without_tree(cls, partitions: int) -> Partitioning:
+        """A number of partitions, without the tree that assigns codes to them."""
+        none = np.full(partitions, -1, np.int32)
+        return cls(none, none, none, none, np.arange(partitions, dtype=np.int32))
 
     @property
     def partitions(self) -> int:
-        """The number of parts."""
+        """The number of partitions."""
         return int(self.partition.max()) + 1
 
 
 @dataclass(frozen=True)
 class KeptColumn:
-    """A released column that is the source's own, untouched."""
+    """A released column with the unchanged values of the source."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class GroupColumn:
-    """A released column that is written per group: ``values[index[group]]``, where -1 is missing."""
+    """A released column with one value per group: ``values[index[group]]``, where index -1 is missing."""
 
     name: str
     values: NDArray[Any]
@@ -165,9 +166,10 @@ class GroupColumn:
 
 @dataclass(frozen=True)
 class KeyedOrder:
-    """The order in which equal records are dealt to groups: by a keyed hash of the cell and of these columns.
+    """The order in which the records of a divided cell are assigned to groups: by a keyed hash of the cell and of ``columns``.
 
-    ``columns`` are those that are released as they are, and the policy's ``key``; ``cells`` has the hash of every counted cell.
+    ``columns`` are the columns that are released unchanged, and the policy's ``key``. ``cells`` is the hash of every counted
+    cell.
     """
 
     hash: KeyedHash
@@ -177,11 +179,11 @@ class KeyedOrder:
 
 @dataclass(frozen=True)
 class Plan:
-    """Where every counted cell goes: entry ``p`` sends ``count[p]`` records of cell ``cell[p]`` to ``group[p]``.
+    """The group of every counted cell: entry ``p`` sends ``count[p]`` records of cell ``cell[p]`` to ``group[p]``.
 
-    Entries are sorted by cell; group -1 is left out of the release. A cell with several entries is divided among them
-    in the order that ``keyed_order`` gives its records, so that the result does not follow the order of the source and nobody
-    without the secret can repeat it; where no cell is divided there is none.
+    Entries are sorted by cell; records of group -1 are suppressed. A cell with several entries is divided among their groups
+    in the order that ``keyed_order`` gives its records. The result is then independent of the order of the source, and cannot
+    be repeated without the secret seed. ``keyed_order`` is None where no cell is divided.
     """
 
     counts: Counts
@@ -193,76 +195,76 @@ class Plan:
 
     @property
     def order(self) -> KeyedOrder:
-        """The order of the records of a cell that is divided."""
+        """The order of the records of divided cells."""
         if self.keyed_order is None:
-            raise ValueError("a plan that divides cells needs the order in which their records are dealt to groups")
+            raise ValueError("A plan that divides cells needs a keyed_order, which assigns their records to groups.")
         return self.keyed_order
 
 
 class Engine(Protocol):
-    """What every home of data must offer; see ``memory.py`` for the plainest one."""
+    """The operations that every engine must implement; ``memory.py`` is the simplest implementation."""
 
     @property
     def format(self) -> Format:
-        """The format in which the data are written unless another is asked for."""
+        """The default format for writing the data."""
         ...
 
     def schema(self) -> Schema:
-        """Names and number of records."""
+        """Return the column names and the number of records."""
         ...
 
     def distinct(self, column: str, reading: Reading) -> Distinct:
-        """The distinct values of one column."""
+        """Return the distinct values of one column."""
         ...
 
     def prepare(self, readings: Mapping[str, Reading]) -> None:
-        """Get ready to answer `distinct` for several columns, all at once."""
+        """Compute the distinct values of several columns in advance, for later calls of `distinct`."""
         ...
 
     def encode(self, dictionaries: Mapping[str, Dictionary], *, carry: Sequence[str] | None = None) -> Engine:
-        """The same data with codes beside the named columns.
+        """Return the same data with codes for the named columns.
 
-        ``carry`` names the other columns that `apply` will ask for; without it nothing is to be applied.
+        ``carry`` names the other columns that `apply` needs. Without it, the result can be counted but not released.
         """
         ...
 
-    def partition(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Partitioning:
-        """The parts to count one by one, where the cells of the whole table are more than may be held at once.
+    def partition(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, least: int = 1) -> Partitioning:
+        """Split the table into partitions where it has more cells than the memory limit allows at once.
 
-        Every part has at least ``least`` records.
+        Every partition has at least ``least`` records.
         """
         ...
 
-    def count(self, quasi: Sequence[str], secret: Sequence[str] = (), *, part: int | None = None) -> Counts:
-        """Counted cells over columns that were encoded, of all records or of one part of the division."""
+    def count(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, partition: int | None = None) -> Counts:
+        """Count the cells of encoded columns, over all records or over one partition."""
         ...
 
-    def batches(self, columns: Sequence[str], *, part: int | None = None) -> Iterator[Mapping[str, Any]]:
-        """The columns as they stand, some records at a time, as Arrow arrays by name."""
+    def batches(self, columns: Sequence[str], *, size: int | None = None) -> Iterator[Mapping[str, Any]]:
+        """Yield the unchanged columns as Arrow arrays by name, at most ``size`` records at a time."""
         ...
 
     def apply(self, plans: Iterable[Plan]) -> Engine:
-        """The released data; there is one plan for every part, and each is carried out before the next is asked for."""
+        """Return the released data. There is one plan per partition; each is applied before the next is requested."""
         ...
 
     def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
-        """Write the data, in an order that depends on the content of the rows alone.
+        """Write the data in an order that depends only on the content of the rows.
 
-        What stands at ``path`` is a file, or a folder of files where the data came as one. Returns the number of cells that
-        are written with an apostrophe before them, which only CSV needs: texts that a spreadsheet program would run as
-        formulas (`text.escape_formula`). Without ``escape_formulas`` these are written as they are, but for those that
-        begin with an apostrophe themselves. Opening a CSV file removes the apostrophes.
+        ``path`` becomes a file, or a folder of files where the source was a folder. In CSV files, texts that a spreadsheet
+        program would run as formulas get an apostrophe in front (`formulas.escape_formula`). Without ``escape_formulas``, only
+        formulas that already begin with an apostrophe get another one. Opening a CSV file removes the added apostrophes.
+        Returns the number of cells that got an apostrophe.
         """
         ...
 
     def reopen(self, path: Path) -> Engine:
-        """A file or folder that was written, opened as these data were."""
+        """Open a file or folder that this engine wrote, with the same kind of engine."""
         ...
 
     def fingerprint(self) -> str:
-        """A digest of the rows as a multiset: the same for every order, engine and file format."""
+        """Return a digest of the rows as a multiset: the same for every row order, engine and file format."""
         ...
 
     def frame(self) -> Any:
-        """The data as the user's kind of frame."""
+        """Return the data as the user's kind of frame."""
         ...

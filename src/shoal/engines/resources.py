@@ -1,4 +1,4 @@
-"""What a run may use: which engine, how much memory, where it may put what does not fit."""
+"""Resource limits of a run: the engine, the memory, and the folder for temporary files."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from shoal.errors import PolicyError, list_choices
 
 EngineName = Literal["memory", "duckdb"]
 ENGINES: tuple[EngineName, ...] = ("memory", "duckdb")
-DATABASES = (".duckdb", ".ddb", ".db")  # what DuckDB keeps its own tables in
+DATABASES = (".duckdb", ".ddb", ".db")  # suffixes of DuckDB database files
 
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
-LEAST = 200 * 10**6  # bytes below which no table can be sorted and written
-SHARE = 0.6  # of the machine's memory, where nothing is said
-CELL = 180  # bytes that a search holds for each counted combination, at its peak
+LEAST = 200 * 10**6  # bytes; sorting and writing a table needs at least this much memory
+SHARE = 0.6  # of the machine's memory, the default limit
+CELL = 180  # peak bytes that a search needs for each counted combination
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Resources:
 
     @property
     def budget(self) -> int:
-        """The memory that may be used, in bytes."""
+        """The memory limit in bytes."""
         return self.memory or int(SHARE * machine_memory())
 
     @property
     def most(self) -> int:
-        """How many counted combinations may be held at once: half of the memory is theirs, half the engine's."""
+        """The largest number of counted combinations in memory: they get half of the memory, the engine the other half."""
         return self.combinations or max(self.budget // 2 // CELL, 1)
 
 
@@ -47,14 +47,14 @@ def resources_of(
     combinations: int | None = None,
     temp: str | Path | None = None,
 ) -> Resources:
-    """Limits as users give them.
+    """Validate the limits that a user gives.
 
     Parameters
     ----------
-    engine : ``memory`` or ``duckdb``; by what the data are unless said
-    memory : at most so much, as ``"4GB"``, ``"500MiB"`` or bytes; goes with ``duckdb``
-    combinations : at most so many distinct combinations are held at once; more are worked on in parts
-    temp : a folder for what does not fit into memory; the system's unless said
+    engine : ``memory`` or ``duckdb`` (default: chosen by the kind and size of the data)
+    memory : the memory limit, as ``"4GB"``, ``"500MiB"`` or a number of bytes; only for ``duckdb``
+    combinations : the largest number of distinct combinations in memory; a table with more is searched in partitions
+    temp : a folder for temporary files (default: the system's temporary folder)
 
     Examples
     --------
@@ -64,30 +64,33 @@ def resources_of(
     if engine is not None and engine not in ENGINES:
         raise PolicyError(f"unknown engine {engine!r}; {list_choices(engine, ENGINES)}")
     if combinations is not None and (type(combinations) is not int or combinations < 1):
-        raise PolicyError(f"combinations must be a whole number of at least 1, not {combinations!r}")
+        raise PolicyError(f"combinations must be a whole number of at least 1, not {combinations!r}.")
     for name, value in (("memory", memory), ("combinations", combinations)):
         if value is not None and engine == "memory":
-            raise PolicyError(f"{name} is a limit of the engine 'duckdb'; the engine 'memory' holds the whole table")
-    size = None if memory is None else _bytes(memory)
+            raise PolicyError(
+                f"{name} is a limit of the engine 'duckdb'; the engine 'memory' holds the whole table in memory. Use "
+                f"engine='duckdb', or remove {name}."
+            )
+    size = None if memory is None else _parse_size(memory)
     return Resources(engine, size, combinations, None if temp is None else Path(temp))
 
 
-def _bytes(given: str | int) -> int:
-    size = given if type(given) is int else 0
-    if isinstance(given, str):
-        found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([a-z]*)", given.strip().lower())
-        unit = UNITS.get(found[2] or "b") if found else None
-        if found is None or unit is None:
-            raise PolicyError(f"memory is a size such as '4GB' or '500MB', not {given!r}")
-        size = int(float(found[1]) * unit)
+def _parse_size(memory: str | int) -> int:
+    size = memory if type(memory) is int else 0
+    if isinstance(memory, str):
+        match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([a-z]*)", memory.strip().lower())
+        unit = UNITS.get(match[2] or "b") if match else None
+        if match is None or unit is None:
+            raise PolicyError(f"memory is a size such as '4GB' or '500MB', not {memory!r}.")
+        size = int(float(match[1]) * unit)
     if size < LEAST:
-        raise PolicyError(f"memory must be at least {LEAST // 10**6}MB, not {given!r}")
+        raise PolicyError(f"memory must be at least {LEAST // 10**6}MB, not {memory!r}.")
     return size
 
 
 def machine_memory() -> int:
-    """The memory of this machine, or of the container it runs in."""
-    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Return the memory of this machine or of its container, in bytes."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")
     text = limit.read_text().strip() if limit.is_file() else ""
-    return min(found, int(text)) if text.isdigit() else found
+    return min(physical, int(text)) if text.isdigit() else physical

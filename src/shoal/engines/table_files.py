@@ -1,4 +1,4 @@
-"""CSV and Parquet files: columns of text stay text, so ZIP 01234 stays 01234."""
+"""CSV and Parquet files. Text columns are read as text, so the ZIP code 01234 stays 01234."""
 
 from __future__ import annotations
 
@@ -17,77 +17,77 @@ import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
-from shoal.engines.column_values import texts
+from shoal.engines.column_values import format_values
 from shoal.engines.csv_formulas import escape_formulas as escape_array
 from shoal.engines.csv_formulas import is_text, restore_formulas
-from shoal.engines.frames import plain, refuse_duplicate_names
+from shoal.engines.frames import decode_dictionary, refuse_duplicate_names
 from shoal.engines.protocol import Format, format_of
 from shoal.errors import DataError, EngineError
 from shoal.formats.formulas import APOSTROPHE, escape_formula, restore_formula
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-VIEWS = {
+VIEWS = {  # Arrow can neither sort nor write views
     pa.string_view(): pa.large_string(),
     pa.binary_view(): pa.large_binary(),
-}  # which Arrow can neither sort nor write
-LOOK = 1 << 20  # bytes in which the header is looked for
+}
+HEADER_BYTES = 1 << 20  # the header must end within
 BOM = b"\xef\xbb\xbf"
 CSV = pc_csv.WriteOptions(quoting_style="needed")
 
 
 def read_table(path: Path) -> pa.Table:
-    """The file as an Arrow table, texts as dictionaries."""
+    """Read a file as an Arrow table, with texts as dictionaries."""
     if not path.exists():
-        raise DataError(f"there is no file {str(path)!r}")
+        raise DataError(f"there is no file {str(path)!r}. Check the path.")
     if path.is_dir():
-        raise DataError(f"{str(path)!r} is a folder, which the engine 'memory' does not read; use engine='duckdb'")
-    path = path.absolute()  # Arrow takes a name such as 's3:x' for an address on the network
-    with reading(path):
+        raise DataError(f"{str(path)!r} is a folder, and the engine 'memory' reads only files. Use engine='duckdb'.")
+    path = path.absolute()  # Arrow reads a name such as 's3:x' as a network address
+    with explain_read_errors(path):
         return _read_parquet(path) if format_of(path) == "parquet" else _read_csv(path)
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """What goes wrong while a file is read, as an error that names it and quotes nothing from it."""
+def explain_read_errors(path: Path) -> Iterator[None]:
+    """Turn errors in reading a file into errors that name the file and quote no data."""
     try:
         yield
     except (pa.ArrowException, UnicodeDecodeError, csv.Error) as error:
         if "UTF" in str(error) or isinstance(error, UnicodeDecodeError):
-            raise DataError(f"cannot read {path.name!r}: its text is not UTF-8; save it in that encoding") from None
-        raise DataError(f"cannot read {path.name!r}: {_harmless(str(error))}") from None
+            raise DataError(f"cannot read {path.name!r}: its text is not UTF-8. Save the file in UTF-8.") from None
+        raise DataError(f"cannot read {path.name!r}: {_remove_quoted_data(str(error))}") from None
     except OSError as error:
-        raise DataError(f"cannot read {path.name!r}: {error.strerror or _harmless(str(error))}") from None
+        raise DataError(f"cannot read {path.name!r}: {error.strerror or _remove_quoted_data(str(error))}") from None
 
 
-def _harmless(text: str) -> str:
-    """A parser's message without what it quotes from the file."""
+def _remove_quoted_data(text: str) -> str:
+    """Remove the data that a parser's message quotes from the file."""
     first = next(iter(text.splitlines()), "").replace("CSV parse error: ", "")
     return re.split(r"(?<=got \d)|(?<=got \d\d)|: (?=[^:]*$)", first)[0]
 
 
 def parquet_schema(path: Path) -> pa.Schema:
-    """The columns of a Parquet file."""
-    with reading(path):
+    """Return the schema of a Parquet file; raise an error for duplicate column names."""
+    with explain_read_errors(path):
         schema = pq.read_schema(path)
     refuse_duplicate_names(schema.names)
     return schema
 
 
 def size_in_memory(path: Path) -> int:
-    """About how many bytes a file takes up once it is read."""
+    """Estimate the bytes of memory that the data of a file need."""
     if format_of(path) == "csv":
         return path.stat().st_size
-    with reading(path):
-        found = pq.read_metadata(path.absolute())
-    return sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
+    with explain_read_errors(path):
+        metadata = pq.read_metadata(path.absolute())
+    return sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
 
 
-def texts_of(path: Path, *, own: bool = False) -> list[str]:
-    """The columns of text of a Parquet file, which can be read as dictionaries.
+def dictionary_columns(path: Path, *, own: bool = False) -> list[str]:
+    """Return the text columns of a Parquet file that can be read as dictionaries.
 
-    DuckDB writes dictionaries of its ENUM columns in which values occur twice, of which Arrow makes wrong ones; so files of
-    DuckDB that are not our ``own`` are read value by value.
+    DuckDB writes dictionaries of ENUM columns in which values occur twice; Arrow reads these wrongly. Files that DuckDB wrote
+    are therefore read value by value, except Shoal's ``own`` files.
     """
     schema = parquet_schema(path)
     if not own and "duckdb" in (pq.read_metadata(path).created_by or "").lower():
@@ -96,103 +96,105 @@ def texts_of(path: Path, *, own: bool = False) -> list[str]:
 
 
 def _read_parquet(path: Path) -> pa.Table:
-    return pq.read_table(path, read_dictionary=texts_of(path), partitioning=None)
+    return pq.read_table(path, read_dictionary=dictionary_columns(path), partitioning=None)
 
 
 def _read_csv(path: Path) -> pa.Table:
-    form = _Form.of(path)
-    if form.empty:
-        return pa.table({name: pa.array([], pa.string()).dictionary_encode() for name in form.names})
-    table = pc_csv.read_csv(path, **form.options(TEXT))
-    form.refuse_wrong()
+    layout = _CsvFormat.of(path)
+    if layout.is_empty:
+        return pa.table({name: pa.array([], pa.string()).dictionary_encode() for name in layout.names})
+    table = pc_csv.read_csv(path, **layout.options(TEXT))
+    layout.refuse_invalid_rows()
     if len(table):
-        form.refuse_open_quote([column[-1].as_py() for column in table.columns], len(table))
+        layout.refuse_open_quote([column[-1].as_py() for column in table.columns], len(table))
     for column in table.columns:
         for chunk in column.chunks:
-            chunk.dictionary.validate(full=True)  # text that is not UTF-8 is found here, not later
-    return pa.table([_restore(column) for column in table.columns], names=form.names)
+            chunk.dictionary.validate(full=True)  # detects text that is not UTF-8
+    return pa.table([_restore_column(column) for column in table.columns], names=layout.names)
 
 
-def _restore(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column without the apostrophes before formulas."""
+def _restore_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column without the apostrophes before formulas."""
     chunks, changed = [], 0
     for chunk in column.chunks:
         values, count = restore_formulas(chunk.dictionary)
-        chunks.append(values.take(chunk.indices).dictionary_encode() if count else chunk)  # two texts may be one now
+        chunks.append(
+            values.take(chunk.indices).dictionary_encode() if count else chunk
+        )  # two texts may have become equal
         changed += count
     return pa.chunked_array(chunks, column.type) if changed else column
 
 
 def csv_to_parquet(path: Path, target: Path) -> None:
-    """A CSV file as a Parquet file of texts, some rows at a time; it is read as `read_table` reads it."""
-    with reading(path):
-        form = _Form.of(path)
-        schema = pa.schema([(name, pa.string()) for name in form.names])
-        with writing(target), pq.ParquetWriter(target, schema) as writer:
-            if form.empty:
+    """Convert a CSV file to a Parquet file of texts, in batches; the values are those of `read_table`."""
+    with explain_read_errors(path):
+        layout = _CsvFormat.of(path)
+        schema = pa.schema([(name, pa.string()) for name in layout.names])
+        with explain_write_errors(target), pq.ParquetWriter(target, schema) as writer:
+            if layout.is_empty:
                 return
             rows, last = 0, None
-            with pc_csv.open_csv(path, **form.options(pa.string())) as stream:
+            with pc_csv.open_csv(path, **layout.options(pa.string())) as stream:
                 for batch in stream:
                     batch.validate(full=True)
                     restored = [restore_formulas(column)[0] for column in batch.columns]
                     writer.write_batch(pa.record_batch(restored, schema=schema))
                     rows += batch.num_rows
                     last = batch.slice(batch.num_rows - 1) if batch.num_rows else last
-            form.refuse_wrong()
+            layout.refuse_invalid_rows()
             if last is not None:
-                form.refuse_open_quote([column[0].as_py() for column in last.columns], rows)
+                layout.refuse_open_quote([column[0].as_py() for column in last.columns], rows)
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """What goes wrong while a file is written, as an error that names it."""
+def explain_write_errors(path: Path) -> Iterator[None]:
+    """Turn errors in writing a file into errors that name the file and quote no data."""
     try:
         yield
     except OSError as error:
-        raise EngineError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # its text quotes the value
+        raise EngineError(f"cannot write {str(path)!r}: {error.strerror or error}.") from error
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the original message quotes the value
         raise DataError(
-            f"cannot write {path.name!r}: a column holds values that {format_of(path)} cannot hold, such as moments far beyond "
-            "the year 9999; turn the column into text, or leave it out"
+            f"cannot write {path.name!r}: a column holds values that {format_of(path)} cannot store, such as timestamps far "
+            "beyond the year 9999. Convert the column to text, or drop it."
         ) from None
 
 
 @dataclass(frozen=True)
-class _Form:
-    """How a CSV file is written: its delimiter, its header, whether that is all; and rows that do not fit."""
+class _CsvFormat:
+    """The layout of a CSV file: its delimiter and header, whether it has no rows, and its rows of a wrong length."""
 
     path: Path
     delimiter: str
     header: list[str]
-    empty: bool
-    wrong: list[pc_csv.InvalidRow]
+    is_empty: bool
+    invalid_rows: list[pc_csv.InvalidRow]
 
     @classmethod
-    def of(cls, path: Path) -> _Form:
-        found = cls(path, *_header(path), [])
-        refuse_duplicate_names(found.names)
-        return found
+    def of(cls, path: Path) -> _CsvFormat:
+        layout = cls(path, *_read_header(path), [])
+        refuse_duplicate_names(layout.names)
+        return layout
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns."""
+        """The column names."""
         return list(map(restore_formula, self.header))
 
-    def options(self, kind: pa.DataType, **reading: Any) -> dict[str, Any]:
-        """For Arrow's readers; rows of another length are skipped and remembered."""
+    def options(self, kind: pa.DataType, **read_options: Any) -> dict[str, Any]:
+        """Return options for Arrow's readers; rows of a wrong length are skipped and added to ``invalid_rows``."""
 
-        def note(row: pc_csv.InvalidRow) -> str:
-            self.wrong.append(row)
+        def skip_row(row: pc_csv.InvalidRow) -> str:
+            self.invalid_rows.append(row)
             return "skip"
 
         return {
-            "read_options": pc_csv.ReadOptions(**reading),
+            "read_options": pc_csv.ReadOptions(**read_options),
             "parse_options": pc_csv.ParseOptions(
                 delimiter=self.delimiter,
                 newlines_in_values=True,
-                ignore_empty_lines=len(self.header) > 1,  # in a single column an empty line is a missing value
-                invalid_row_handler=note,
+                ignore_empty_lines=len(self.header) > 1,  # with a single column, an empty line is a missing value
+                invalid_row_handler=skip_row,
             ),
             "convert_options": pc_csv.ConvertOptions(
                 column_types=dict.fromkeys(self.header, kind),
@@ -202,93 +204,95 @@ class _Form:
             ),
         }
 
-    def refuse_wrong(self) -> None:
-        """An error for the first row that has more or fewer columns than the header."""
-        if not self.wrong:
+    def refuse_invalid_rows(self) -> None:
+        """Raise an error for the first row that has more or fewer columns than the header."""
+        if not self.invalid_rows:
             return
-        self.wrong.clear()
-        with pc_csv.open_csv(self.path, **self.options(pa.string(), use_threads=False)) as stream:  # numbers the rows
-            while not self.wrong and stream.read_next_batch():
+        self.invalid_rows.clear()
+        with pc_csv.open_csv(
+            self.path, **self.options(pa.string(), use_threads=False)
+        ) as stream:  # one thread numbers the rows
+            while not self.invalid_rows and stream.read_next_batch():
                 pass
-        first = self.wrong[0]
+        first = self.invalid_rows[0]
         raise DataError(
-            f"cannot read {self.path.name!r}: row {first.number} has {first.actual_columns} columns where the header has "
-            f"{first.expected_columns}; mend the row, or quote the fields that hold {self.delimiter!r}"
+            f"cannot read {self.path.name!r}: row {first.number} has {first.actual_columns} columns, and the header "
+            f"has {first.expected_columns}. Correct the row, or quote the fields that contain {self.delimiter!r}."
         )
 
     def refuse_open_quote(self, last: Sequence[str | None], rows: int) -> None:
-        """A quote that is never closed swallows all rows behind it into one field, which might then be released."""
+        """Raise an error for a quote without an end, which makes all later rows part of one field that might be released."""
         if not any(value and "\n" in value for value in last):
             return
         quotes = 0
         with pa.input_stream(str(self.path)) as stream:
-            while part := stream.read(1 << 22):
-                quotes += part.count(b'"')
+            while block := stream.read(1 << 22):
+                quotes += block.count(b'"')
         if quotes % 2:
             raise DataError(
-                f"cannot read {self.path.name!r}: a quote that is opened in row {rows + 1} or before is never closed; mend it"
+                f"cannot read {self.path.name!r}: a quote that is opened in row {rows + 1} or before is never closed. Close it."
             )
 
 
-def _header(path: Path) -> tuple[str, list[str], bool]:
-    """The delimiter (comma, semicolon or tab, whichever the header has most of), the names, and whether that is all."""
+def _read_header(path: Path) -> tuple[str, list[str], bool]:
+    """Return the delimiter (the most frequent of comma, semicolon and tab), the names, and whether the file has no rows."""
     with pa.input_stream(str(path)) as stream:
-        first = stream.read(LOOK).removeprefix(BOM)
+        first = stream.read(HEADER_BYTES).removeprefix(BOM)
     text = codecs.getincrementaldecoder("utf-8")().decode(first).lstrip("\r\n")
     if not text.strip():
-        raise DataError(f"{path.name!r} is empty: there is not even a header line")
-    bare = re.sub(r'"[^"]*"', "", text).split("\n", 1)[0]
-    delimiter = max(",;\t", key=bare.count)
+        raise DataError(f"{path.name!r} is empty. A table needs at least a header line.")
+    unquoted = re.sub(r'"[^"]*"', "", text).split("\n", 1)[0]
+    delimiter = max(",;\t", key=unquoted.count)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     names = next(rows)
-    more = len(first) >= LOOK or any(row or len(names) == 1 for row in rows)
-    return delimiter, names, not more
+    has_rows = len(first) >= HEADER_BYTES or any(row or len(names) == 1 for row in rows)
+    return delimiter, names, not has_rows
 
 
 def write_table(table: pa.Table, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
     """Write an Arrow table: Parquet with its own types, CSV with the text of every value.
 
-    Returns how many cells, those of the header included, are written with an apostrophe before them; see `Engine.write`.
+    Returns the number of cells, including the header, that got an apostrophe; see `Engine.write`.
     """
     if format == "parquet":
-        with writing(path):
-            pq.write_table(pa.table(list(map(storable, table.columns)), names=table.column_names), path)
+        with explain_write_errors(path):
+            pq.write_table(pa.table(list(map(make_storable, table.columns)), names=table.column_names), path)
         return 0
-    names, changed = header_texts(table.column_names, escape_formulas=escape_formulas)
+    names, changed = format_header(table.column_names, escape_formulas=escape_formulas)
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
-        listed = [csv_texts(chunk, name, escape_formulas=escape_formulas) for chunk in column.chunks]
-        columns.append(pa.chunked_array([chunk for chunk, _ in listed], pa.large_string()))
-        changed += sum(count for _, count in listed)
-    with writing(path):
+        formatted = [format_csv_values(chunk, name, escape_formulas=escape_formulas) for chunk in column.chunks]
+        columns.append(pa.chunked_array([chunk for chunk, _ in formatted], pa.large_string()))
+        changed += sum(count for _, count in formatted)
+    with explain_write_errors(path):
         pc_csv.write_csv(pa.table(columns, names=names), path, CSV)
     return changed
 
 
-def csv_texts(array: pa.Array, column: str, *, escape_formulas: bool) -> tuple[pa.Array, int]:
-    """The texts of a column's values as they stand in a CSV file, and how many have an apostrophe before them."""
-    found = texts(array, column)
-    return escape_array(found, signs=escape_formulas) if is_text(array.type) else (found, 0)
+def format_csv_values(array: pa.Array, column: str, *, escape_formulas: bool) -> tuple[pa.Array, int]:
+    """Return the texts of a column for a CSV file, and the number of texts that got an apostrophe."""
+    texts = format_values(array, column)
+    return escape_array(texts, signs=escape_formulas) if is_text(array.type) else (texts, 0)
 
 
-def header_texts(names: Sequence[str], *, escape_formulas: bool) -> tuple[list[str], int]:
-    """The names of columns as they stand in a CSV file, and how many have an apostrophe before them."""
-    found = [escape_formula(name) if escape_formulas or name.startswith(APOSTROPHE) else name for name in names]
-    return found, sum(written != name for written, name in zip(found, names, strict=True))
+def format_header(names: Sequence[str], *, escape_formulas: bool) -> tuple[list[str], int]:
+    """Return the column names for a CSV file, and the number of names that got an apostrophe."""
+    header = [escape_formula(name) if escape_formulas or name.startswith(APOSTROPHE) else name for name in names]
+    return header, sum(text != name for text, name in zip(header, names, strict=True))
 
 
-def storable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column as Parquet can hold it, without the values of a dictionary that no released record has."""
-    column = plain(column)
+def make_storable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert a column to a type that Parquet can store, without unused values of a dictionary."""
+    column = decode_dictionary(column)
     return column.cast(VIEWS[column.type]) if column.type in VIEWS else column
 
 
 def normalize(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column as it is released: values of one text have one form, so that no form can tell the order of the rows.
+    """Return a column as it is released. Values of equal text get one representation, so it reveals no order of the rows.
 
-    Zero has no sign, and a missing value is null: NaN and empty texts are.
+    Zero has no sign. NaN and empty texts become null.
     """
-    column = storable(column)
+    column = make_storable(column)
     if pa.types.is_floating(column.type):
         numbers = column.to_numpy()
         return pa.chunked_array([pa.array(numbers + numbers.dtype.type(0), column.type, from_pandas=True)])

@@ -168,7 +168,7 @@ class NewRecords:
             yield part
 
     def _place(self, number: int) -> NewPartition:
-        counts = self.located.engine.count(*self.columns, part=number)
+        counts = self.located.engine.count(*self.columns, partition=number)
         later = LaterData(counts.quasi, self.located.positions)
         placed = self.prior.recoding.place(later)
         records = np.zeros(len(placed.group), np.int64)

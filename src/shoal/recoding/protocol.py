@@ -156,7 +156,7 @@ def apply(recoding: Recoding, data: Any, *, nearest: bool) -> Any:
 
     def plans() -> Iterator[Plan]:
         for part in range(engine.partition(columns).partitions):
-            counts = engine.count(columns, part=part)
+            counts = engine.count(columns, partition=part)
             placed = recoding.place(LaterData(counts.quasi, located.positions))
             if not nearest:
                 _refuse_outside(counts, placed.outside)

@@ -1,4 +1,4 @@
-"""DuckDB behind the same methods: tables larger than memory."""
+"""The DuckDB engine, for tables larger than memory."""
 
 from shoal.engines.duckdb.engine import DuckEngine
 

@@ -1,10 +1,10 @@
-"""The engine for tables larger than memory: DuckDB counts, joins and sorts; dictionaries, cells and groups come and go.
+"""The engine for tables larger than memory. DuckDB counts, joins and sorts the records; Python gets dictionaries and cells.
 
-What happens where. `distinct` groups one column; its values are settled here, as those of a table in memory are. `encode`
-makes a table of codes for every column and, where something is to be released, puts aside what the release needs: for
-each record its *key*, all codes packed into a word (or several), and the columns that are carried along. `count` groups the
-keys. `apply` joins the keys with their groups, sorts the records by what is published of them and writes them to a file,
-which is then read by strangers: the same engine, opened on that file.
+`distinct` groups one column in DuckDB and converts the distinct values in Python, as the engine in memory does. `encode`
+creates a table of codes for every column. For a release, `partition` or `count` then stages, for each record, its *key* (all
+codes packed into 64-bit words) and the columns that are carried along. `count` groups the keys. `apply` joins the keys with
+their groups, sorts the records by their published values and writes them to a file. The audit opens this file with the same
+engine.
 """
 
 from __future__ import annotations
@@ -26,183 +26,203 @@ from shoal import kernels, threads
 from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines import column_values, fingerprint, table_files
 from shoal.engines.duckdb.output import ReleaseWriter, StagedTable
-from shoal.engines.duckdb.partitions import Keys, part_of, partition_table, scatter, scattered
+from shoal.engines.duckdb.partitions import (
+    Keys,
+    partition_expression,
+    partition_table,
+    scan_partition,
+    write_partitions,
+)
 from shoal.engines.duckdb.session import Session
-from shoal.engines.duckdb.sources import BATCH, CHANGED, Source, name, normalized, scan, source_of, text
+from shoal.engines.duckdb.sources import (
+    BATCH,
+    CHANGED,
+    Source,
+    normalize_column,
+    open_source,
+    quote_name,
+    quote_text,
+    scan_files,
+)
 from shoal.engines.protocol import Counts, Dictionary, Distinct, Format, Partitioning, Plan, Reading, Schema, digest_of
 from shoal.engines.resources import Resources
 from shoal.errors import DataError, EngineError, PolicyError, list_choices
 
-DIGITS = 38  # that DuckDB's decimals have
+DIGITS = 38  # the largest precision of DuckDB's decimals
 
 
 @dataclass(frozen=True)
 class _Coding:
-    """The codes of a column: a table of raw values and codes, and how many codes there may be."""
+    """The codes of a column: the name of a table of raw values and codes, and the number of codes."""
 
     table: str
     size: int
 
 
 @dataclass(frozen=True)
-class _Counted:
-    """Counted cells in a table; range i of their first codes goes up to ``ends[i]``, the last to the end."""
+class _CellTable:
+    """A table of counted cells, in ranges of the key ``first``; range i ends at ``ends[i]``, the last range is open."""
 
     table: str
     keys: Keys
     first: str
     ends: tuple[int | None, ...]
 
-    def where(self, part: int) -> str:
-        """The cells of a range, in SQL."""
-        low, high = self.ends[part - 1] if part else None, self.ends[part]
+    def where(self, partition: int) -> str:
+        """Return the SQL condition for the cells of a range."""
+        low, high = self.ends[partition - 1] if partition else None, self.ends[partition]
         limits = [] if low is None else [f"{self.first} > {low}"]
         return " AND ".join([*limits, *([] if high is None else [f"{self.first} <= {high}"])]) or "true"
 
 
 @dataclass(frozen=True)
 class DuckEngine:
-    """A table that DuckDB reads from Parquet files, with the codes of the columns that were encoded."""
+    """A table that DuckDB reads from Parquet files, with the codes of the encoded columns."""
 
     session: Session
     source: Source
     codings: Mapping[str, _Coding] = field(default_factory=dict)
     carry: tuple[str, ...] | None = None
-    _seen: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(cls, data: Any, resources: Resources) -> DuckEngine:
-        """Files, folders of files, a connection, a table or a relation."""
-        home = Session(resources)
+        """Open a frame, a file, a folder of files, a connection or a relation."""
+        session = Session(resources)
         try:
-            return cls(home, source_of(data, home))
+            return cls(session, open_source(data, session))
         except BaseException:
-            home.close()
+            session.close()
             raise
 
     @property
     def format(self) -> Format:
-        """As the data came."""
+        """The format of the source."""
         return self.source.format
 
     def schema(self) -> Schema:
-        """Names and number of records."""
+        """Return the column names and the number of records."""
         return Schema(self.source.names, self.source.rows)
 
     def distinct(self, column: str, reading: Reading) -> Distinct:
-        """The distinct values of one column."""
-        return self._settled(column, reading)[0]
+        """Return the distinct values of one column."""
+        return self._read_column(column, reading)[0]
 
     def prepare(self, readings: Mapping[str, Reading]) -> None:
-        """Every column is a scan of its own."""
+        """Do nothing: every column needs its own scan."""
 
-    def _settled(self, column: str, reading: Reading) -> tuple[Distinct, Int32Array]:
-        """The distinct values, and the place of every raw one's among them, in the order of the table of raw values."""
-        if (column, reading) not in self._seen:
-            found = self.session.arrow(f"SELECT raw, records FROM {self._raw(column)} ORDER BY id")
-            raw = self.source.typed(column, found["raw"].combine_chunks())
+    def _read_column(self, column: str, reading: Reading) -> tuple[Distinct, Int32Array]:
+        """Return the distinct values, and the index of every raw value among them, in the order of the table of raw values."""
+        if (column, reading) not in self._cache:
+            table = self.session.fetch_arrow(f"SELECT raw, records FROM {self._raw_table(column)} ORDER BY id")
+            raw = self.source.restore_type(column, table["raw"].combine_chunks())
             raw = raw.chunk(0) if isinstance(raw, pa.ChunkedArray) else raw
-            records = found["records"].to_numpy()
+            records = table["records"].to_numpy()
             self.source.refuse_miscounted(int(records.sum()))
             present = raw.is_valid().to_numpy(zero_copy_only=False)
-            kept, target = column_values.unify_values(raw.filter(pa.array(present)), column, reading)
-            place = np.full(len(raw), -1, np.int32)
-            place[present] = target
-            tally = np.bincount(place + 1, records, minlength=len(kept) + 1).astype(np.int64)
-            self._seen[column, reading] = Distinct(kept, tally[1:], int(tally[0])), place
-        found_before: tuple[Distinct, Int32Array] = self._seen[column, reading]
-        return found_before
+            values, target = column_values.unify_values(raw.filter(pa.array(present)), column, reading)
+            index = np.full(len(raw), -1, np.int32)
+            index[present] = target
+            tally = np.bincount(index + 1, records, minlength=len(values) + 1).astype(np.int64)
+            self._cache[column, reading] = Distinct(values, tally[1:], int(tally[0])), index
+        cached: tuple[Distinct, Int32Array] = self._cache[column, reading]
+        return cached
 
-    def _raw(self, column: str) -> str:
-        """The table of a column's raw values, numbered, with the records of each."""
+    def _raw_table(self, column: str) -> str:
+        """Return the name of the table of a column's raw values, with a number and the record count of each."""
         if column not in self.source.names:
             raise PolicyError(f"column {column!r} is not in the table; {list_choices(column, list(self.source.names))}")
-        if ("raw", column) not in self._seen:
-            table, raw = self.session.fresh("raw"), name(column)
-            self._refuse_strange(column)
-            self._read(
+        if ("raw", column) not in self._cache:
+            table, raw = self.session.new_name("raw"), quote_name(column)
+            self._refuse_unsupported_type(column)
+            self._run_on_source(
                 f"CREATE TEMP TABLE {table} AS SELECT row_number() OVER () AS id, * FROM "
                 f"(SELECT {raw} AS raw, count(*) AS records FROM {self.source.sql} GROUP BY 1)"
             )
-            self._seen["raw", column] = table
-        return str(self._seen["raw", column])
+            self._cache["raw", column] = table
+        return str(self._cache["raw", column])
 
-    def _refuse_strange(self, column: str) -> None:
-        """An error for a column that DuckDB cannot group, or cannot hold as it is."""
+    def _refuse_unsupported_type(self, column: str) -> None:
+        """Raise an error for a column that DuckDB cannot group, or cannot store without a loss."""
         kind = self.source.types[column]
         if pa.types.is_nested(kind):
             raise DataError(
-                f"column {column!r} holds {kind} values, which cannot be grouped; turn it into text or numbers, or leave it "
-                "out of the policy"
+                f"column {column!r} holds {kind} values, which cannot be grouped. Convert the column to text or numbers, or "
+                "leave it out of the policy."
             )
         if (pa.types.is_decimal(kind) and kind.precision > DIGITS) or pa.types.is_duration(kind):
             raise DataError(
-                f"column {column!r} holds {kind} values, which DuckDB does not hold as they are; turn it into text or numbers, "
-                "or leave it out of the policy"
+                f"column {column!r} holds {kind} values, which DuckDB cannot store unchanged. Convert the column to text or "
+                "numbers, or leave it out of the policy."
             )
 
     def encode(self, dictionaries: Mapping[str, Dictionary], *, carry: Sequence[str] | None = None) -> DuckEngine:
-        """The same data with codes beside the named columns."""
+        """Return the same data with codes for the named columns."""
         codings = dict(self.codings)
         for column, dictionary in dictionaries.items():
-            _, place = self._settled(column, dictionary.reading)
+            _, index = self._read_column(column, dictionary.reading)
             target = np.append(dictionary.codes, np.int32(dictionary.missing)).astype(np.int32)
-            code = target[place]
-            numbered = self.session.put("numbered", pa.table({"id": np.arange(1, len(code) + 1), "code": code}))
-            table = self.session.fresh("codes")
+            code = target[index]
+            numbered = self.session.create_table(
+                "numbered", pa.table({"id": np.arange(1, len(code) + 1), "code": code})
+            )
+            table = self.session.new_name("codes")
             self.session.run(
-                f"CREATE TEMP TABLE {table} AS SELECT raw, code FROM {self._raw(column)} JOIN {numbered} USING (id)"
+                f"CREATE TEMP TABLE {table} AS SELECT raw, code FROM {self._raw_table(column)} JOIN {numbered} USING (id)"
             )
             self.session.drop(numbered)
             codings[column] = _Coding(table, int(target.max(initial=0)) + 1)
-        return replace(self, codings=codings, carry=None if carry is None else tuple(dict.fromkeys(carry)), _seen={})
+        return replace(self, codings=codings, carry=None if carry is None else tuple(dict.fromkeys(carry)), _cache={})
 
-    def partition(self, quasi: Sequence[str], secret: Sequence[str] = (), *, least: int = 1) -> Partitioning:
-        """One part, unless there are more cells than may be held at once.
+    def partition(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, least: int = 1) -> Partitioning:
+        """Split the table into partitions where it has more cells than the memory limit allows at once.
 
-        Where nothing is to be released, parts are ranges of the keys.
+        Without ``carry`` in `encode`, partitions are ranges of the keys.
         """
         if self.carry is not None:
-            return self._staged(quasi, secret, least).parts
-        return Partitioning.listed(len(self._counted(quasi, secret).ends))
+            return self._stage_table(quasi, sensitive, least).partitioning
+        return Partitioning.without_tree(len(self._count_cells(quasi, sensitive).ends))
 
-    def count(self, quasi: Sequence[str], secret: Sequence[str] = (), *, part: int | None = None) -> Counts:
-        """Counted cells over columns that were encoded, sorted by their codes."""
+    def count(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, partition: int | None = None) -> Counts:
+        """Count the cells of encoded columns, sorted by their codes."""
         if self.carry is None:
-            counted = self._counted(quasi, secret)
-            where = "true" if part is None else counted.where(part)
-            found = self.session.arrow(f"SELECT * FROM {counted.table} WHERE {where}")
-            return _counts(counted.keys, found, len(quasi), part or 0)[1]
-        staged = self._staged(quasi, secret)
-        if part is None and staged.parts.partitions > 1:
-            raise EngineError("the table is too large to be counted whole; count its parts")
-        query = f"SELECT {staged.keys.words}, count(*) AS n FROM {self._part(staged, part or 0)} GROUP BY ALL"
-        words, counts = _counts(staged.keys, self.session.arrow(query), len(quasi), part or 0)
-        self._seen["counted"] = counts, staged, words  # a plan is made for what was counted last
+            cells = self._count_cells(quasi, sensitive)
+            where = "true" if partition is None else cells.where(partition)
+            table = self.session.fetch_arrow(f"SELECT * FROM {cells.table} WHERE {where}")
+            return _build_counts(cells.keys, table, len(quasi), partition or 0)[1]
+        staged = self._stage_table(quasi, sensitive)
+        if partition is None and staged.partitioning.partitions > 1:
+            raise EngineError("the table is too large to be counted at once. Count its partitions one by one.")
+        number = partition or 0
+        query = (
+            f"SELECT {staged.keys.name_list}, count(*) AS n FROM {self._partition_records(staged, number)} GROUP BY ALL"
+        )
+        words, counts = _build_counts(staged.keys, self.session.fetch_arrow(query), len(quasi), number)
+        self._cache["counted"] = counts, staged, words  # a plan is for the last counts
         return counts
 
-    def _counted(self, quasi: Sequence[str], secret: Sequence[str]) -> _Counted:
-        """Cells that stay in DuckDB, to be fetched in ranges of their keys; those of one combination are together."""
-        wanted = ("cells", tuple(quasi), tuple(secret))
-        if wanted not in self._seen:
-            keys, table = self._keys((*quasi, *secret)), self.session.fresh("counted")
-            query = f"SELECT {keys.words}, count(*) AS n FROM ({self._encoded(keys)}) GROUP BY ALL"
-            self._read(f"CREATE TEMP TABLE {table} AS {query}")
-            first = f"k0 // {math.prod(keys.groups[0][len(quasi) :])}"
-            cells, records = self.session.rows(f"SELECT count(*), coalesce(sum(n), 0)::BIGINT FROM {table}")[0]
+    def _count_cells(self, quasi: Sequence[str], sensitive: Sequence[str]) -> _CellTable:
+        """Count the cells in a table of DuckDB, to be fetched in ranges of keys; a combination is in only one range."""
+        cache_key = ("cells", tuple(quasi), tuple(sensitive))
+        if cache_key not in self._cache:
+            keys, table = self._keys((*quasi, *sensitive)), self.session.new_name("counted")
+            query = f"SELECT {keys.name_list}, count(*) AS n FROM ({self._encode_query(keys)}) GROUP BY ALL"
+            self._run_on_source(f"CREATE TEMP TABLE {table} AS {query}")
+            first = f"k0 // {math.prod(keys.word_sizes[0][len(quasi) :])}"
+            cells, records = self.session.fetch_rows(f"SELECT count(*), coalesce(sum(n), 0)::BIGINT FROM {table}")[0]
             self.source.refuse_miscounted(records)
             most = self.session.resources.most
             ends = [None]
             if cells > most:
                 shares = [i / -(-cells // most) for i in range(1, -(-cells // most))]
-                cuts = self.session.rows(f"SELECT quantile_disc({first}, {shares}) FROM {table}")[0][0]
+                cuts = self.session.fetch_rows(f"SELECT quantile_disc({first}, {shares}) FROM {table}")[0][0]
                 ends = [*sorted(set(cuts)), None]
-            self._seen[wanted] = _Counted(table, keys, first, tuple(ends))
-        found: _Counted = self._seen[wanted]
-        return found
+            self._cache[cache_key] = _CellTable(table, keys, first, tuple(ends))
+        cached: _CellTable = self._cache[cache_key]
+        return cached
 
-    def _read(self, sql: str) -> None:
-        """Carry out a statement that reads the source; if it fails because that has changed, the error says so."""
+    def _run_on_source(self, sql: str) -> None:
+        """Execute a statement that reads the source; if it fails, first report a changed source."""
         try:
             self.session.run(sql)
         except EngineError:
@@ -212,69 +232,72 @@ class DuckEngine:
     def _keys(self, columns: Sequence[str]) -> Keys:
         return Keys.of(columns, [self.codings[c].size for c in columns])
 
-    def _encoded(self, keys: Keys, carry: Sequence[str] = ()) -> str:
-        """Every record with its key; a value that has no code makes it NULL."""
+    def _encode_query(self, keys: Keys, carry: Sequence[str] = ()) -> str:
+        """Return the query for every record with its key, which is NULL for a value without a code."""
         joins, codes = [], {}
         for number, column in enumerate(keys.columns):
-            raw = name(column)
+            raw = quote_name(column)
             joins.append(
                 f"LEFT JOIN {self.codings[column].table} t{number} ON s.{raw} IS NOT DISTINCT FROM t{number}.raw"
             )
             codes[column] = f"t{number}.code"
-        carried = [f"{normalized(c, self.source.types[c])} AS c{i}" for i, c in enumerate(carry)]
-        return f"SELECT {', '.join([*keys.packed(codes), *carried])} FROM {self.source.sql} s {' '.join(joins)}"
+        carried = [f"{normalize_column(c, self.source.types[c])} AS c{i}" for i, c in enumerate(carry)]
+        return f"SELECT {', '.join([*keys.pack(codes), *carried])} FROM {self.source.sql} s {' '.join(joins)}"
 
-    def _staged(self, quasi: Sequence[str], secret: Sequence[str], least: int = 1) -> StagedTable:
-        """Put aside what the release needs, once."""
-        wanted = (tuple(quasi), tuple(secret))
+    def _stage_table(self, quasi: Sequence[str], sensitive: Sequence[str], least: int = 1) -> StagedTable:
+        """Write the keys and the carried columns of all records to temporary files, once."""
+        cache_key = (tuple(quasi), tuple(sensitive))
         if self.carry is None:
-            raise EngineError("this table was encoded to be counted, not to be released")
-        if wanted not in self._seen:
-            keys, carry = self._keys((*quasi, *secret)), self.carry
+            raise EngineError("this table was encoded only to be counted. To release it, encode it with carry.")
+        if cache_key not in self._cache:
+            keys, carry = self._keys((*quasi, *sensitive)), self.carry
             for column in carry:
-                self._refuse_strange(column)
-            file = self.session.place("staged").with_suffix(".parquet")
-            self._read(
-                f"COPY ({self._encoded(keys, carry)}) TO {text(str(file))} (FORMAT parquet, COMPRESSION lz4_raw)"
+                self._refuse_unsupported_type(column)
+            file = self.session.new_path("staged").with_suffix(".parquet")
+            self._run_on_source(
+                f"COPY ({self._encode_query(keys, carry)}) TO {quote_text(str(file))} (FORMAT parquet, COMPRESSION lz4_raw)"
             )
             self.source.refuse_changed()
-            sql = scan([file])
-            self.source.refuse_miscounted(self.session.rows(f"SELECT count(*) FROM {sql}")[0][0])
-            parts = partition_table(self.session, keys, sql, len(quasi), least)
-            if parts.partitions > 1:
-                assert parts.folder is not None  # noqa: S101
-                scatter(self.session, f"SELECT *, {part_of(keys, parts)} AS part FROM {sql}", parts.folder)
+            sql = scan_files([file])
+            self.source.refuse_miscounted(self.session.fetch_rows(f"SELECT count(*) FROM {sql}")[0][0])
+            partitioning = partition_table(self.session, keys, sql, len(quasi), least)
+            if partitioning.partitions > 1:
+                assert partitioning.folder is not None  # noqa: S101
+                query = f"SELECT *, {partition_expression(keys, partitioning)} AS part FROM {sql}"
+                write_partitions(self.session, query, partitioning.folder)
                 file.unlink()
-            self._seen[wanted] = StagedTable(keys, carry, sql, parts)
-        found: StagedTable = self._seen[wanted]
-        return found
+            self._cache[cache_key] = StagedTable(keys, carry, sql, partitioning)
+        cached: StagedTable = self._cache[cache_key]
+        return cached
 
-    def _part(self, staged: StagedTable, part: int) -> str:
-        if staged.parts.partitions == 1:
+    def _partition_records(self, staged: StagedTable, partition: int) -> str:
+        if staged.partitioning.partitions == 1:
             return staged.sql
-        assert staged.parts.folder is not None  # noqa: S101
-        return scattered(staged.parts.folder, part)
+        assert staged.partitioning.folder is not None  # noqa: S101
+        return scan_partition(staged.partitioning.folder, partition)
 
-    def batches(self, columns: Sequence[str], *, part: int | None = None) -> Iterator[Mapping[str, Any]]:
-        """The columns as they stand, some records at a time, as Arrow arrays by name."""
-        return self.source.batches(columns, part or BATCH)
+    def batches(self, columns: Sequence[str], *, size: int | None = None) -> Iterator[Mapping[str, Any]]:
+        """Yield the unchanged columns as Arrow arrays by name, at most ``size`` records at a time."""
+        return self.source.batches(columns, size or BATCH)
 
     def apply(self, plans: Iterable[Plan]) -> DuckEngine:
-        """The released data, in files of their own; what is published is sorted by what stands in it."""
-        release = ReleaseWriter(self.session, self.source)
+        """Return the released data, in new files; the rows are sorted by their published values."""
+        writer = ReleaseWriter(self.session, self.source)
         for plan in plans:
-            counts, staged, words = self._seen["counted"]
+            counts, staged, words = self._cache["counted"]
             if plan.counts is not counts:
-                raise EngineError("a plan must be made for the cells that were counted last")
-            release.place(plan, staged, self._part(staged, counts.partition), words)
+                raise EngineError(
+                    "the plan is not for the cells that were counted last. Apply a plan before the next count."
+                )
+            writer.assign_groups(plan, staged, self._partition_records(staged, counts.partition), words)
         self.source.refuse_changed()
-        return DuckEngine(self.session, release.written())
+        return DuckEngine(self.session, writer.write())
 
     def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
-        """Put the files where they are wanted; a CSV file is written from them, in their order."""
+        """Copy the Parquet files to ``path``, or write their rows in the same order to a CSV file."""
         if format == "csv":
             return self._write_csv(path, escape_formulas)
-        with table_files.writing(path):
+        with table_files.explain_write_errors(path):
             if self.source.root is None:
                 shutil.copyfile(self.source.files[0], path)
                 return 0
@@ -286,35 +309,40 @@ class DuckEngine:
 
     def _write_csv(self, path: Path, escape_formulas: bool) -> int:
         columns = list(self.source.names)
-        header, changed = table_files.header_texts(columns, escape_formulas=escape_formulas)
+        header, changed = table_files.format_header(columns, escape_formulas=escape_formulas)
         schema = pa.schema([(name, pa.large_string()) for name in header])
-        with table_files.writing(path), pc_csv.CSVWriter(path, schema, write_options=table_files.CSV) as writer:
+        with (
+            table_files.explain_write_errors(path),
+            pc_csv.CSVWriter(path, schema, write_options=table_files.CSV) as writer,
+        ):
             for batch in self.source.batches(columns):
-                listed = [table_files.csv_texts(a, c, escape_formulas=escape_formulas) for c, a in batch.items()]
-                writer.write_batch(pa.record_batch([texts for texts, _ in listed], schema=schema))
-                changed += sum(count for _, count in listed)
+                formatted = [
+                    table_files.format_csv_values(a, c, escape_formulas=escape_formulas) for c, a in batch.items()
+                ]
+                writer.write_batch(pa.record_batch([texts for texts, _ in formatted], schema=schema))
+                changed += sum(count for _, count in formatted)
         return changed
 
     def reopen(self, path: Path) -> DuckEngine:
-        """A file or folder that was written, in the same home; these very data, where it has the very same bytes."""
-        source = source_of(path, self.session)
-        same = sorted(map(digest_of, source.files)) == self._seen.get("digests")
+        """Open a file or folder that this engine wrote, in the same session; return self where the bytes are the same."""
+        source = open_source(path, self.session)
+        same = sorted(map(digest_of, source.files)) == self._cache.get("digests")
         return self if same else DuckEngine(self.session, source)
 
     def fingerprint(self) -> str:
-        """A digest of the rows as a multiset."""
-        if "fingerprint" not in self._seen:
+        """Return a digest of the rows as a multiset."""
+        if "fingerprint" not in self._cache:
             columns = list(self.source.names)
-            self._seen["digests"] = sorted(map(digest_of, self.source.files)) if self.source.own else None
-            self._seen["fingerprint"] = fingerprint.fingerprint(columns, self._hashes(columns))
-        return str(self._seen["fingerprint"])
+            self._cache["digests"] = sorted(map(digest_of, self.source.files)) if self.source.own else None
+            self._cache["fingerprint"] = fingerprint.digest_rows(columns, self._hash_batches(columns))
+        return str(self._cache["fingerprint"])
 
-    def _hashes(self, columns: Sequence[str]) -> Iterator[UInt64Array]:
-        """The hashes of all rows, some at a time, on all cores."""
+    def _hash_batches(self, columns: Sequence[str]) -> Iterator[UInt64Array]:
+        """Yield the hashes of all rows in batches, computed on all cores."""
 
         def hashes(batch: Mapping[str, Any]) -> UInt64Array:
             arrays = {column: pa.chunked_array([array]) for column, array in batch.items()}
-            return fingerprint.row_hashes(arrays, len(next(iter(batch.values()))) if batch else 0)
+            return fingerprint.hash_rows(arrays, len(next(iter(batch.values()))) if batch else 0)
 
         batches = self.source.batches(columns)
         with threads.workers() as workers:
@@ -322,39 +350,39 @@ class DuckEngine:
                 yield from workers.each(hashes, some)
 
     def frame(self) -> Any:
-        """A DuckDB relation over the files."""
-        self.session.last(self.source.files)
-        session = self.session.connection.cursor()
+        """Return a DuckDB relation over the files."""
+        self.session.keep_until_exit(self.source.files)
+        cursor = self.session.connection.cursor()
         zones = {kind.tz for kind in self.source.types.values() if pa.types.is_timestamp(kind) and kind.tz}
         if len(zones) == 1:
-            with suppress(self.session.duckdb.Error):  # DuckDB has no zones that are an offset: it shows these in UTC
-                session.execute(f"SET TimeZone = {text(zones.pop())}")
-        return session.sql(f"SELECT * FROM {self.source.sql}")
+            with suppress(self.session.duckdb.Error):  # DuckDB has no offsets as time zones, and shows these in UTC
+                cursor.execute(f"SET TimeZone = {quote_text(zones.pop())}")
+        return cursor.sql(f"SELECT * FROM {self.source.sql}")
 
 
-def _counts(keys: Keys, found: pa.Table, quasi: int, part: int) -> tuple[list[Int64Array], Counts]:
-    """Counted keys in their order, and as cells."""
-    words = [found[word].to_numpy() for word in keys.names]
-    if any(found[word].null_count for word in keys.names):
+def _build_counts(keys: Keys, table: pa.Table, quasi: int, partition: int) -> tuple[list[Int64Array], Counts]:
+    """Return the sorted keys, and the counted cells in the same order."""
+    words = [table[word].to_numpy() for word in keys.names]
+    if any(table[word].null_count for word in keys.names):
         raise DataError(CHANGED)
-    weight = found["n"].to_numpy()
+    size = table["n"].to_numpy()
     if len(words) == 1:
-        key, weight = kernels.order.sort_pairs(words[0].view(np.uint64), weight)
+        key, size = kernels.order.sort_pairs(words[0].view(np.uint64), size)
         words = [key.view(np.int64)]
     else:
         order = np.lexsort(words[::-1])
-        words, weight = [word[order] for word in words], weight[order]
-    listed = zip(words, keys.groups, strict=True)
-    codes = [kernels.order.unpack(word.view(np.uint64), np.array(sizes, np.uint64)) for word, sizes in listed]
+        words, size = [word[order] for word in words], size[order]
+    pairs = zip(words, keys.word_sizes, strict=True)
+    codes = [kernels.order.unpack(word.view(np.uint64), np.array(sizes, np.uint64)) for word, sizes in pairs]
     cell = codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1)
     if cell.shape[1] == quasi:
-        return words, Counts(cell, np.arange(len(cell) + 1, dtype=np.int64), cell[:, quasi:], weight, partition=part)
-    fresh = np.ones(len(cell), bool)
+        return words, Counts(cell, np.arange(len(cell) + 1, dtype=np.int64), cell[:, quasi:], size, partition=partition)
+    is_first = np.ones(len(cell), bool)
     if len(words) == 1:  # the codes of the quasi-identifiers come first in the word
-        above = words[0] // math.prod(keys.groups[0][quasi:])
-        fresh[1:] = above[1:] != above[:-1]
+        above = words[0] // math.prod(keys.word_sizes[0][quasi:])
+        is_first[1:] = above[1:] != above[:-1]
     else:
-        fresh[1:] = (cell[1:, :quasi] != cell[:-1, :quasi]).any(axis=1)
-    start: Int64Array = np.append(np.flatnonzero(fresh), len(cell)).astype(np.int64)
-    secret = np.ascontiguousarray(cell[:, quasi:])
-    return words, Counts(cell[start[:-1], :quasi], start, secret, weight, partition=part)
+        is_first[1:] = (cell[1:, :quasi] != cell[:-1, :quasi]).any(axis=1)
+    start: Int64Array = np.append(np.flatnonzero(is_first), len(cell)).astype(np.int64)
+    sensitive = np.ascontiguousarray(cell[:, quasi:])
+    return words, Counts(cell[start[:-1], :quasi], start, sensitive, size, partition=partition)

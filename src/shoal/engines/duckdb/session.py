@@ -1,4 +1,4 @@
-"""The place where the DuckDB engine works: a connection with limits, and a folder that is gone when the work is done."""
+"""A DuckDB session: a connection with resource limits, and a temporary folder that is removed at the end."""
 
 from __future__ import annotations
 
@@ -21,20 +21,22 @@ if TYPE_CHECKING:
     import duckdb
 
 
-THREAD = 150 * 10**6  # bytes that one thread of DuckDB needs to sort and to write
+THREAD_MEMORY = 150 * 10**6  # bytes that one thread of DuckDB needs to sort and write
 OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-_lasting: list[Session] = []  # homes whose tables were handed out: they stay until the program ends
+_kept_sessions: list[
+    Session
+] = []  # the user holds relations of these sessions, so they stay open until the program ends
 
 
 class Session:
-    """A connection of its own, so that nothing of the user's is touched, and a folder (mode 700) for what is put aside.
+    """A DuckDB connection that is separate from the user's connections, and a folder (mode 700) for temporary files.
 
-    The folder holds raw data. It is removed when nobody needs it any more, at the latest when the program ends; see
-    `WorkFolder` for programs that are killed.
+    The folder holds raw data. It is removed with the session, at the latest when the program ends; see `WorkFolder` for
+    programs that are killed.
     """
 
     def __init__(self, resources: Resources) -> None:
-        self.duckdb = _duckdb()
+        self.duckdb = _import_duckdb()
         self.resources = resources
         parent = (resources.temp or Path(tempfile.gettempdir())).absolute()
         self.connection: duckdb.DuckDBPyConnection = self.duckdb.connect(config=OFFLINE)
@@ -43,70 +45,70 @@ class Session:
             work = WorkFolder(parent)
         except OSError as error:
             raise EngineError(
-                f"cannot work in {str(parent)!r}: {error.strerror or error}; name a folder with temp"
+                f"cannot work in {str(parent)!r}: {error.strerror or error}. Set temp to a folder that can be written to."
             ) from None
         self.folder = work.path
         self.close = weakref.finalize(self, _close, self.connection, work, os.getpid())
         self._numbers = itertools.count()
         spill = str(self.folder / "spill").replace("'", "''")
         memory = max(resources.budget // 2, 10**8)
-        self.threads = max(min(CORES, memory // THREAD), 1)
+        self.threads = max(min(CORES, memory // THREAD_MEMORY), 1)
         self.run(f"SET memory_limit = '{memory}B'; SET temp_directory = '{spill}'; SET threads = {self.threads}")
         self.run("SET preserve_insertion_order = false; SET TimeZone = 'UTC'; SET enable_progress_bar = false")
 
-    def fresh(self, word: str) -> str:
-        """A name that no table here has."""
-        return f"{word}_{next(self._numbers)}"
+    def new_name(self, prefix: str) -> str:
+        """Return a name that no table of this session has."""
+        return f"{prefix}_{next(self._numbers)}"
 
-    def place(self, name: str) -> Path:
-        """A path in the folder that nothing has."""
-        return self.folder / self.fresh(name)
+    def new_path(self, prefix: str) -> Path:
+        """Return an unused path in the temporary folder."""
+        return self.folder / self.new_name(prefix)
 
     def run(self, sql: str) -> None:
-        """Carry out a statement."""
+        """Execute a statement."""
         with explain_error():
             self.connection.execute(sql)
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """The few rows that a query gives."""
+    def fetch_rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a small query result."""
         with explain_error():
             return self.connection.execute(sql).fetchall()
 
-    def arrow(self, sql: str) -> Any:
-        """What a query gives, as an Arrow table."""
+    def fetch_arrow(self, sql: str) -> Any:
+        """Return a query result as an Arrow table."""
         with explain_error():
             return self.connection.sql(sql).to_arrow_table()
 
-    def put(self, word: str, table: Any) -> str:
-        """A table made of an Arrow table; its name."""
-        name = self.fresh(word)
+    def create_table(self, prefix: str, table: Any) -> str:
+        """Create a temporary table from an Arrow table, and return its name."""
+        name = self.new_name(prefix)
         with explain_error():
             self.connection.register("given", table)
             self.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM given")
             self.connection.unregister("given")
         return name
 
-    def function(self, word: str, pairs: Callable[[UInt64Array, UInt64Array], UInt64Array]) -> str:
-        """A function in SQL on pairs of whole numbers of 64 bits; its name."""
+    def create_function(self, prefix: str, function: Callable[[UInt64Array, UInt64Array], UInt64Array]) -> str:
+        """Create an SQL function of two 64-bit integers, and return its name."""
         import pyarrow as pa
 
-        def of_arrays(first: Any, second: Any) -> Any:
-            return pa.array(pairs(first.to_numpy(), second.to_numpy()), pa.uint64())
+        def apply_to_arrow(first: Any, second: Any) -> Any:
+            return pa.array(function(first.to_numpy(), second.to_numpy()), pa.uint64())
 
-        name = self.fresh(word)
+        name = self.new_name(prefix)
         with explain_error():
-            make: Any = self.connection.create_function
-            make(name, of_arrays, ["UBIGINT", "UBIGINT"], "UBIGINT", type="arrow")
+            create: Any = self.connection.create_function
+            create(name, apply_to_arrow, ["UBIGINT", "UBIGINT"], "UBIGINT", type="arrow")
         return name
 
     def drop(self, *names: str) -> None:
-        """Forget tables."""
+        """Drop tables."""
         for name in names:
             self.run(f"DROP TABLE IF EXISTS {name}")
 
-    def last(self, kept: Sequence[Path]) -> None:
-        """Stay until the program ends with these files: somebody was handed a table that is made of them."""
-        _lasting.append(self)
+    def keep_until_exit(self, kept: Sequence[Path]) -> None:
+        """Keep the session open until the program ends, with these files only: the user holds a relation over them."""
+        _kept_sessions.append(self)
         for file in self.folder.rglob("*.parquet"):
             if file not in kept:
                 file.unlink()
@@ -114,8 +116,8 @@ class Session:
 
 @contextmanager
 def explain_error() -> Iterator[None]:
-    """DuckDB's errors as ours, without what they quote from the data."""
-    duckdb = _duckdb()
+    """Turn DuckDB's errors into Shoal's errors, without the data that they quote."""
+    duckdb = _import_duckdb()
     try:
         yield
     except duckdb.InterruptException:
@@ -123,55 +125,55 @@ def explain_error() -> Iterator[None]:
     except duckdb.Error as error:
         if os.environ.get("SHOAL_DEBUG"):
             raise
-        raise _ours(error, duckdb) from None
+        raise _translate_error(error, duckdb) from None
     except RuntimeError as error:
         if "interrupt" in str(error).lower():
             raise KeyboardInterrupt from None
         raise
 
 
-def _ours(error: Exception, duckdb: Any) -> EngineError:
+def _translate_error(error: Exception, duckdb: Any) -> EngineError:
     text = str(error)
     if "No space left" in text or "max_temp_directory_size" in text or "failed to offload" in text:
         return EngineError(
-            "the disk is full: DuckDB cannot put aside what does not fit into memory; make room, or name another folder with "
-            "temp"
+            "the disk is full: DuckDB cannot write its temporary files. Free disk space, or set temp to a folder on another "
+            "disk."
         )
     if isinstance(error, duckdb.OutOfMemoryException):
         return OutOfMemory(
-            "the memory limit is too small for this table; raise memory, or lower combinations so that it is worked on in "
-            "smaller parts"
+            "the memory limit is too small for this table. Raise memory, or lower combinations, so that the table is searched "
+            "in smaller partitions."
         )
-    said = next((words for name, words in FAULTS.items() if isinstance(error, getattr(duckdb, name))), None)
-    return EngineError(said or f"DuckDB could not do it: {type(error).__name__}; {HELP}")
+    message = next((words for name, words in ERROR_TEXTS.items() if isinstance(error, getattr(duckdb, name))), None)
+    return EngineError(message or f"DuckDB failed with {type(error).__name__}. {HELP}")
 
 
 class OutOfMemory(EngineError):
-    """The memory is too small for what was asked."""
+    """The memory limit is too small for a query."""
 
 
-FAULTS = {  # what went wrong, without DuckDB's own text, which quotes the data
-    "CatalogException": "a table that the data come from is not there any more; open it anew",
-    "ConnectionException": "the database is closed, or open elsewhere with other settings; pass that connection",
-    "PermissionException": "the connection may not write files, which Shoal needs; pass the path of the data instead",
-    "IOException": "DuckDB cannot read or write a file; is it there, whole, and of the kind that its name says?",
-    "ConversionException": "a value does not fit the type that the relation gives its column; mend the query",
-    "OutOfRangeException": "a number is too large for the type that the relation gives its column; mend the query",
-    "InvalidInputException": "DuckDB cannot compute a column of the relation; mend the query",
+ERROR_TEXTS = {  # these replace DuckDB's messages, which quote the data
+    "CatalogException": "a table that the data come from no longer exists. Open the data again.",
+    "ConnectionException": "the database is closed, or open elsewhere with other settings. Pass the open connection.",
+    "PermissionException": "the connection may not write files, which Shoal needs. Pass the path of the data instead.",
+    "IOException": "DuckDB cannot read or write a file. Check that it exists, is complete and has the format of its suffix.",
+    "ConversionException": "a value cannot be converted to the type of its column in the relation. Correct the query.",
+    "OutOfRangeException": "a number is too large for the type of its column in the relation. Correct the query.",
+    "InvalidInputException": "DuckDB cannot compute a column of the relation. Correct the query.",
 }
-HELP = "set SHOAL_DEBUG=1 to see all, and report it"
+HELP = "Set SHOAL_DEBUG=1 to see DuckDB's message, which may quote data, and report the error."
 
 
-def _duckdb() -> Any:
+def _import_duckdb() -> Any:
     try:
         import duckdb
     except ImportError:
-        raise EngineError("duckdb is not installed; install it with: pip install 'shoal[duckdb]'") from None
+        raise EngineError("duckdb is not installed. Install it with: pip install 'shoal[duckdb]'") from None
     return duckdb
 
 
 def _close(connection: Any, work: WorkFolder, owner: int) -> None:
-    if os.getpid() != owner:  # a child that was forked
+    if os.getpid() != owner:  # a forked child process
         return
     with suppress(Exception, KeyboardInterrupt):
         connection.close()

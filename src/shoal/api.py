@@ -83,7 +83,7 @@ def anonymize(
     if recoding is not None:
         _refuse_beside_recoding({"method": method, "seed": seed, "secret": secret, **parameters})
         given = None if policy is None else policy_of(policy)
-        return release_new_records(open_data(data, resources), recoding, given, nearest=nearest, tell=progress)
+        return release_new_records(open_data(data, resources), recoding, given, nearest=nearest, progress=progress)
     if nearest:
         raise PolicyError("'nearest' goes with 'recoding', the file of an earlier release")
     if policy is None:

@@ -86,12 +86,12 @@ def _labels(released: Engine, name: str, policy: Policy) -> tuple[list[str | Non
 
 
 def count_labels(
-    codes: Codes, decision: Grouping, written: tuple[tuple[str, GroupColumn], ...]
+    codes: Codes, grouping: Grouping, columns: tuple[tuple[str, GroupColumn], ...]
 ) -> list[PublishedColumn]:
     """The labels of every attribute, with the records that bear them."""
-    size = decision.size()
+    size = grouping.size()
     found = []
-    for j, (_, column) in enumerate(written):
+    for j, (_, column) in enumerate(columns):
         labels: list[str | None] = [*column.values, None]  # the last serves index -1
         records = np.bincount(column.index % len(labels), size, minlength=len(labels)).astype(np.int64)
         borne = np.flatnonzero(records)

@@ -85,8 +85,8 @@ def anonymize(
     resources = resources_of(engine, memory, combinations, temp)
     if recoding is not None:
         _refuse_beside_recoding({"method": method, "seed": seed, "secret": secret, **parameters})
-        checked = None if policy is None else parse_policy(policy)
-        return release_new_records(open_data(data, resources), recoding, checked, nearest=nearest, tell=progress)
+        given = None if policy is None else parse_policy(policy)
+        return release_new_records(open_data(data, resources), recoding, given, nearest=nearest, progress=progress)
     if nearest:
         raise PolicyError(
             "'nearest' can only be used with 'recoding', the recoding.json of an earlier release. Give 'recoding' too, or "

@@ -991,7 +991,7 @@ def test_a_part_of_a_recoding_must_be_its_own(tmp_path: Path) -> None:
     shoal.anonymize(frame, policy, engine="duckdb", combinations=60).save(tmp_path / "out")
     owner = tmp_path / "out.owner"
     shutil.copy(owner / "recoding-0.json", owner / "recoding-1.json")
-    with pytest.raises(shoal.DataError, match=r"recoding-1\.json.*another's"):
+    with pytest.raises(shoal.DataError, match=r"recoding-1\.json.*belongs to another recoding"):
         load_recoding(owner / "recoding.json")
 
 

@@ -289,7 +289,9 @@ def test_the_policy_in_the_folder_decides_which_columns_are_kept(owner: Callable
     folder = owner("boxes")
     file = folder / "recoding.json"
     rewrite(file, set_("kept", ["ill", "name"]))
-    with pytest.raises(shoal.DataError, match=r"recoding\.json.*column 'name' is kept in the recoding, but not in the"):
+    with pytest.raises(
+        shoal.DataError, match=r"recoding\.json.*column 'name' is released unchanged in the recoding, but not"
+    ):
         shoal.load_recoding(file)
     (folder / "policy.yaml").unlink()
     assert "name" in shoal.load_recoding(file).apply(FRAME)  # as documented: no other file limits the released columns

@@ -101,7 +101,7 @@ def test_methods_without_cuts_name_those_that_have_them(method: str) -> None:
 
 def test_wrong_ends_are_named() -> None:
     frame, policy = ages(20, 25, 40, 47)
-    with pytest.raises(shoal.PolicyError, match=r"unknown ends 'loose'; choose from 'tight', 'cut'"):
+    with pytest.raises(shoal.PolicyError, match=r"unknown value 'loose' for 'ends'; choose from 'tight', 'cut'"):
         shoal.anonymize(frame, policy, ends="loose")
     with pytest.raises(shoal.PolicyError, match="exclude each other"):
         shoal.anonymize(frame, policy, ends="cut", improve=True)
@@ -206,7 +206,7 @@ def test_a_set_is_true_of_later_records_or_they_lie_outside(method: str, tmp_pat
     if label == "*":
         return
     later = pd.DataFrame({"work": ["Clerk", "Baker"]})
-    with pytest.raises(shoal.DataError, match="1 records lie outside"):
+    with pytest.raises(shoal.DataError, match="1 record is outside"):
         release.recoding.apply(later)
     release.save(tmp_path / "out")
     nearest = shoal.anonymize(later, recoding=tmp_path / "out.owner" / "recoding.json", nearest=True)

@@ -120,7 +120,7 @@ def test_what_would_leave_the_ends_is_turned_back_around_the_mean(
 def test_rounding_keeps_the_mean_and_the_ends(value: float, places: int) -> None:
     scale = Scale("x", 1.0, places, -50.0, 50.0)
     chance = (np.arange(1000) + 0.5) / 1000
-    found = scale.rounded(np.full(1000, value), chance)
+    found = scale.round(np.full(1000, value), chance)
     assert found.mean() == pytest.approx(value, abs=2e-3 * 10.0**-places)
     assert ((found >= -50) & (found <= 50)).all()
     assert (np.abs(found - value) <= 10.0**-places + 1e-9).all()
@@ -197,7 +197,7 @@ def test_it_is_kept_as_json_and_draws_the_same(tmp_path: Path) -> None:
 def test_it_cannot_be_applied_to_later_data() -> None:
     frame = pd.DataFrame({"a": [1, 2, 3]})
     synthesis = learned(frame, [0, 0, 0], {"a": "numeric"})
-    with pytest.raises(shoal.DataError, match=r"cannot be applied to later data.*anonymize the later table by itself"):
+    with pytest.raises(shoal.DataError, match=r"cannot be applied to later data.*Anonymize the later table on its own"):
         synthesis.apply(frame)
 
 

@@ -95,7 +95,7 @@ def test_tables_with_other_columns_are_not_put_together() -> None:
     mine = ledger_of([("3", "f", "flu", "9")])
     policy = POLICY.model_copy(update={"quasi": {"age": POLICY.quasi["age"]}})
     view = AuditedTable.of(open_data(table([("3", "f", "flu", "9")])), policy)
-    with pytest.raises(shoal.DataError, match="column 'sex' is published in one"):
+    with pytest.raises(shoal.DataError, match="column 'sex' is published in only one"):
         mine.union(Ledger.of(view.groups, view.labels, "other"))
 
 

@@ -399,7 +399,7 @@ def test_an_earlier_release_is_not_overwritten_unless_asked(release: shoal.Relea
     folder = release.save(tmp_path / "release")
     shutil.rmtree(tmp_path / ({"release", "release.owner"} - {which}).pop())
     before = snapshot(tmp_path)
-    with pytest.raises(shoal.EngineError, match=f"{which}' is already there"):
+    with pytest.raises(shoal.EngineError, match=f"{which}' already exists"):
         release.save(folder)
     assert snapshot(tmp_path) == before
 
@@ -461,7 +461,7 @@ def test_a_parent_that_is_a_file_is_an_error(release: shoal.Release, tmp_path: P
 def test_a_frame_changed_after_its_check_is_refused(tmp_path: Path) -> None:
     release = shoal.anonymize(FRAME, POLICY)
     release.frame.loc[0, "age"] = "20"
-    with pytest.raises(shoal.RequirementNotMet, match="not the table that was checked") as caught:
+    with pytest.raises(shoal.RequirementNotMet, match="differs from the audited table") as caught:
         release.save(tmp_path / "release")
     assert caught.value.certificate.holds is False
     assert not list(tmp_path.iterdir())
@@ -470,7 +470,7 @@ def test_a_frame_changed_after_its_check_is_refused(tmp_path: Path) -> None:
 def test_a_confidential_value_changed_after_its_check_is_refused(tmp_path: Path) -> None:
     release = shoal.anonymize(FRAME, POLICY)
     release.frame.loc[0, "ward"] = 99
-    with pytest.raises(shoal.RequirementNotMet, match="not the table that was checked"):
+    with pytest.raises(shoal.RequirementNotMet, match="differs from the audited table"):
         release.save(tmp_path / "release")
     assert not list(tmp_path.iterdir())
 
@@ -486,7 +486,7 @@ def test_a_table_written_otherwise_is_refused(
         write(MemoryEngine(self.data.head(len(self.data) - 1)), path, format)
 
     monkeypatch.setattr(MemoryEngine, "write", lossy)
-    with pytest.raises(shoal.RequirementNotMet, match="not the table that was checked"):
+    with pytest.raises(shoal.RequirementNotMet, match="differs from the audited table"):
         release.save(tmp_path / "release", format=format)
     assert not list(tmp_path.iterdir())
 
@@ -655,7 +655,7 @@ def test_a_process_killed_at_any_moment_leaves_whole_folders(tmp_path: Path) -> 
 
 def release_again(folder: Path) -> None:
     """The next run in the same place removes what a killed one left, and puts back the release that it had moved."""
-    with pytest.raises(shoal.EngineError, match="already there"):
+    with pytest.raises(shoal.EngineError, match="already exists"):
         small(["p", "q", "r", "s"]).save(folder)
     assert whole(folder) and {p.name for p in folder.parent.iterdir()} == {folder.name, owner_of(folder).name}
 
@@ -794,7 +794,7 @@ def test_a_method_that_opens_values_leaves_its_path(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ask", [shoal.Release.plot_path, shoal.Release.explain])
 def test_a_method_without_a_path_says_so(release: shoal.Release, ask: Callable[[shoal.Release], Any]) -> None:
     assert release.path is None
-    with pytest.raises(shoal.PolicyError, match=r"mondrian leaves no path; .* step by step, as tds and bottom-up do"):
+    with pytest.raises(shoal.PolicyError, match=r"mondrian records no search path\. .* step by step: tds or bottom-up"):
         ask(release)
 
 

@@ -104,7 +104,7 @@ def test_an_end_of_a_range_cannot_have_the_name_of_an_identifier() -> None:
     frame = pd.DataFrame({"age": [1, 2, 3, 4], "age_lo": ["a", "b", "c", "d"]})
     for role in ("identifiers", "key"):
         policy = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(2)], **{role: "age_lo"})
-        with pytest.raises(shoal.PolicyError, match="'age_lo' would stand beside another of that name"):
+        with pytest.raises(shoal.PolicyError, match="'age_lo' would have the name of another column"):
             shoal.anonymize(frame, policy, write="lo-hi")
         assert shoal.anonymize(frame, policy).certificate.publishable
 

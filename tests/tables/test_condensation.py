@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal import cli, kernels
-from shoal.pipeline.run import Applied
+from shoal.pipeline.run import RecodedTable
 from shoal.requirements import PersonalizedK, TableDistribution, lower_requirements
 from shoal.requirements.groups import Groups
 from shoal.tables import Condensation
@@ -31,7 +31,7 @@ class Watched(Condensation):
 
     counted: pd.DataFrame
 
-    def apply_groups(self, *given: Any) -> Applied:
+    def apply_groups(self, *given: Any) -> RecodedTable:
         made = super().apply_groups(*given)
         self.counted = made.counted.frame()
         return made
@@ -422,7 +422,7 @@ def test_a_table_that_changed_on_its_way_is_not_released(tmp_path: Path, monkeyp
     release = shoal.anonymize(people(), policy_of(), method="condensation", seed=1)
     other = shoal.anonymize(people(), policy_of(), method="condensation", seed=2)
     monkeypatch.setattr(type(release.engine), "write", lambda _, path, form: _write(other, path, form))
-    with pytest.raises(shoal.RequirementNotMet, match="not the table that was checked"):
+    with pytest.raises(shoal.RequirementNotMet, match="differs from the audited table"):
         release.save(tmp_path / "release")
     assert not (tmp_path / "release").exists()
 

@@ -328,9 +328,9 @@ def test_huge_and_tiny_numbers_are_told_apart(values: list[float]) -> None:
         ({"weights": {"agee": 1}}, "did you mean 'age'"),
         ({"weights": {"age": -1}}, "at least 0"),
         ({"weights": {"age": "much"}}, "must be a number"),
-        ({"weights": [1]}, "weights are numbers by the names of columns"),
+        ({"weights": [1]}, "weights must be numbers by column name"),
         ({"optimal": "yes"}, "optimal must be true or false"),
-        ({"write": "average"}, "unknown way of writing"),
+        ({"write": "average"}, "unknown value 'average' for 'write'"),
         ({"weight": {}}, "mdav has no parameter 'weight'"),
     ],
 )

@@ -11,12 +11,13 @@ from shoal import kernels
 from shoal.arrays import Int64Array
 from shoal.encoding.codes import Codes, encode_table
 from shoal.encoding.equivalence_classes import PublishedTable, read_published_groups, read_published_table
-from shoal.engines import AS_PUBLISHED, Engine, GroupColumn, open_data
+from shoal.engines import AS_PUBLISHED, Engine, open_data
 from shoal.errors import DataError
 from shoal.formats.column_pairs import pair_names
 from shoal.formats.labels import format_ends
 from shoal.measures import THRESHOLD, Measures, PublishedColumn, PublishedGroups, SensitiveFigures, compute_measures
 from shoal.policy import Policy
+from shoal.recoding import Columns
 from shoal.recoding.grouping import Grouping
 from shoal.requirements.groups import Groups
 
@@ -90,19 +91,17 @@ def _read_labels(released: Engine, name: str, policy: Policy) -> tuple[list[str 
     return labels, groups.size
 
 
-def count_labels(
-    codes: Codes, decision: Grouping, written: tuple[tuple[str, GroupColumn], ...]
-) -> list[PublishedColumn]:
+def count_labels(codes: Codes, grouping: Grouping, columns: Columns) -> list[PublishedColumn]:
     """The labels of every attribute, with the number of records of each."""
-    size = decision.size()
-    columns = []
-    for j, (_, column) in enumerate(written):
+    size = grouping.size()
+    published = []
+    for j, (_, column) in enumerate(columns):
         labels: list[str | None] = [*column.values, None]  # the last label has index -1
         records = np.bincount(column.index % len(labels), size, minlength=len(labels)).astype(np.int64)
         occurring = np.flatnonzero(records)
-        columns.append(
+        published.append(
             PublishedColumn(
                 codes.attributes[j], [labels[i] for i in occurring], records[occurring], count_codes(codes, j)
             )
         )
-    return columns
+    return published

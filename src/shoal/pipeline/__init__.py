@@ -1,1 +1,1 @@
-"""From data to a release: the base class of methods, one run, incremental releases, and what several methods share."""
+"""From data to a release: the base class of methods, the run, incremental releases, and code that several methods share."""

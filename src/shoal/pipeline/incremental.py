@@ -1,7 +1,8 @@
-"""Next month's rows: new records under last month's recoding, tested together with all that was released before.
+"""Incremental releases: new records get the recoding of an earlier release and are tested together with all earlier releases.
 
-Earlier records have left and cannot be called back, so only new ones can be left out: those whose group, old and new records
-together, fails a requirement, and those that fail for want of these, until nothing changes.
+Released records cannot be withdrawn, so only new records can be suppressed. New records of a group are suppressed if the group
+of earlier and new records fails a requirement. Suppression can make other groups fail, so the test is repeated until no group
+with new records fails.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from numpy.typing import NDArray
 from shoal.arrays import BoolArray, Int32Array
 from shoal.encoding.codes import EncodedColumn, encode_column
 from shoal.engines import Counts, Dictionary, Engine, GroupColumn, Plan, open_data
-from shoal.errors import DataError, PolicyError, RequirementNotMet
+from shoal.errors import DataError, PolicyError, RequirementNotMet, count_noun
 from shoal.formats.numbers import format_number, parse_number
 from shoal.measures import compute_measures
 from shoal.policy import Policy
 from shoal.progress import Progress, silent
 from shoal.recoding import (
     Columns,
+    EncodedLaterData,
     LaterData,
-    LocatedData,
     Placement,
     Recoding,
     Synthesis,
-    locate_later_data,
+    encode_later_data,
     read_recoding,
     refuse_other_policy,
 )
@@ -40,15 +41,12 @@ from shoal.requirements import Requirement, certify, describe
 from shoal.requirements.groups import Groups
 from shoal.secret import LEDGER, load_seed, new_seed
 
-UNTRUE = (
-    "{} records have labels that are not true of them: no box of the recoding held these records, so that they got the labels "
-    "of the nearest one."
-)
+UNTRUE = "{} labels that are not true: no box of the recoding contains {}, so the labels of the nearest box were used."
 
 
 @dataclass(frozen=True)
 class PriorReleases:
-    """What earlier releases left with the owner: the policy, the recoding, the ledger of what left, and the secret."""
+    """The files of an owner folder: policy, recoding, the ledger of all releases so far, and the secret seed."""
 
     policy: Policy
     recoding: Recoding
@@ -57,296 +55,303 @@ class PriorReleases:
 
     @classmethod
     def load(cls, path: Path, policy: Policy | None) -> PriorReleases:
-        """Read an owner's folder by the file of its recoding; a policy that is given goes before the one there."""
+        """Read an owner folder, by its path or by the path of its recoding; ``policy`` replaces the policy in the folder."""
         path = path / "recoding.json" if path.is_dir() else path
         if not path.is_file():
             raise DataError(
-                f"there is no recoding {str(path)!r}; it is in the owner's folder of a release, as recoding.json"
+                f"the recoding {str(path)!r} does not exist. Use 'recoding.json' in the owner folder of a saved release."
             )
         recoding = read_recoding(path)
         if isinstance(recoding, Synthesis):
-            recoding.apply(path)  # says why not
+            recoding.apply(path)  # raises the error
         policy = policy or Policy.load(path.with_name("policy.yaml"))
         refuse_other_policy(policy, recoding)
-        folder = path.parent  # without its ledger nothing but the secret is lost, and no new record is divided by it
+        folder = path.parent  # no record is assigned by the seed here, so a new seed serves as well
         seed = load_seed(folder) if (folder / LEDGER).is_file() else new_seed()
         return cls(policy, recoding, Ledger.load(path).check_policy(policy), seed)
 
 
 @dataclass(frozen=True)
 class NewPartition:
-    """Some of the new records: their cells, the group of each combination (-1: left out), what is written for a group.
+    """A partition of the new records: cells, the group of each combination (-1: suppressed), the columns of the groups.
 
-    ``lost`` counts the records that the recoding leaves out, by the reason; ``outside`` are combinations that no box holds.
+    ``lost`` counts the records that the recoding suppresses, by reason. ``outside`` marks combinations that no box contains.
     """
 
     counts: Counts
     group: Int32Array
-    written: Columns
+    columns: Columns
     lost: dict[str, int]
     outside: BoolArray
 
     @property
-    def untrue(self) -> int:
-        """The records that got the labels of the nearest box, which are not true of them."""
+    def untrue_labels(self) -> int:
+        """The number of records with the labels of the nearest box, because no box contains them."""
         wrong = np.repeat(self.outside & (self.group >= 0), np.diff(self.counts.start))
         return int(self.counts.size[wrong].sum())
 
-    def ledger(self, secrets: Sequence[EncodedColumn], known: Ledger) -> Ledger:
-        """What a stranger will count in these records."""
+    def ledger(self, sensitive: Sequence[EncodedColumn], prior: Ledger) -> Ledger:
+        """The groups of these records by their published values."""
         group = np.repeat(self.group, np.diff(self.counts.start))
         order = np.argsort(group, kind="stable")
         order = order[group[order] >= 0]
         present, start = np.unique(group[order], return_index=True)
         groups = Groups(
-            tuple(w.name for _, w in self.written),
-            tuple(s.name for s in secrets),
-            _stacked([np.where(w.index < 0, len(w.values), w.index)[present] for _, w in self.written], len(present)),
+            tuple(w.name for _, w in self.columns),
+            tuple(s.name for s in sensitive),
+            _stack_columns(
+                [np.where(w.index < 0, len(w.values), w.index)[present] for _, w in self.columns], len(present)
+            ),
             np.append(start, len(order)).astype(np.int64),
             self.counts.sensitive[order],
             self.counts.size[order],
-            tuple(len(s.labels) for s in secrets),
-            tuple(s.labels for s in secrets),
+            tuple(len(s.labels) for s in sensitive),
+            tuple(s.labels for s in sensitive),
         )
-        return Ledger(groups, self._labels(known))
+        return Ledger(groups, self._labels(prior))
 
-    def without(self, gone: set[Labels], known: Ledger) -> NewPartition:
-        """The same records but those of groups with these labels."""
-        if not gone:
+    def suppress_groups(self, failing: set[Labels], prior: Ledger) -> NewPartition:
+        """Suppress the records of groups with these labels."""
+        if not failing:
             return self
-        labels = self._labels(known)
-        columns = {
-            w.name: np.array(labels[w.name], object)[w.index] for _, w in self.written
-        }  # index -1 is the last: None
-        rows = zip(*(columns[name] for name in known.groups.names), strict=True)
-        out = np.array([row in gone for row in rows], bool)
+        labels = self._labels(prior)
+        texts = {w.name: np.array(labels[w.name], object)[w.index] for _, w in self.columns}  # index -1: None, the last
+        rows = zip(*(texts[name] for name in prior.groups.names), strict=True)
+        out = np.array([row in failing for row in rows], bool)
         group = self.group.copy()
         held = np.flatnonzero(group >= 0)
         group[held[out[group[held]]]] = -1
         return replace(self, group=group)
 
-    def _labels(self, known: Ledger) -> dict[str, Labels]:
-        return {w.name: _texts(w, known.labels.get(w.name, ())) for _, w in self.written}
+    def _labels(self, prior: Ledger) -> dict[str, Labels]:
+        return {w.name: _published_texts(w, prior.labels.get(w.name, ())) for _, w in self.columns}
 
 
 @dataclass(frozen=True)
 class NewRecords:
-    """New records with codes, in as many parts as the engine holds at once."""
+    """New records with codes, in partitions that fit in memory."""
 
     prior: PriorReleases
-    located: LocatedData
+    encoded: EncodedLaterData
     sensitive: tuple[EncodedColumn, ...]
     names: tuple[str, ...]
     nearest: bool
     _cached: dict[int, NewPartition] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, engine: Engine, before: PriorReleases, *, nearest: bool) -> NewRecords:
-        """Read the columns that are needed."""
-        coding: dict[str, Dictionary] = {}
-        secrets = tuple(
-            encode_column(engine, c, before.policy.published_reading(c), coding) for c in before.policy.tested_columns
+    def of(cls, engine: Engine, prior: PriorReleases, *, nearest: bool) -> NewRecords:
+        """Read and encode the quasi-identifiers and the columns of the requirements."""
+        dictionaries: dict[str, Dictionary] = {}
+        sensitive = tuple(
+            encode_column(engine, c, prior.policy.published_reading(c), dictionaries)
+            for c in prior.policy.tested_columns
         )
-        return cls(before, locate_later_data(before.recoding, engine, coding), secrets, engine.schema().names, nearest)
+        encoded = encode_later_data(prior.recoding, engine, dictionaries)
+        return cls(prior, encoded, sensitive, engine.schema().names, nearest)
 
     @property
-    def columns(self) -> tuple[list[str], list[str]]:
-        """The quasi-identifiers and the confidential columns that are counted."""
+    def counted_columns(self) -> tuple[list[str], list[str]]:
+        """The quasi-identifiers and the sensitive columns that are counted."""
         return [f.name for f in self.prior.recoding.fields], [s.name for s in self.sensitive]
 
     @cached_property
     def partition_count(self) -> int:
-        """How many parts there are."""
-        return self.located.engine.partition(*self.columns).partitions
+        """The number of partitions."""
+        return self.encoded.engine.partition(*self.counted_columns).partitions
 
     def partitions(self) -> Iterator[NewPartition]:
-        """The parts as the recoding places them; a single one is held, several are counted again."""
+        """The partitions with their groups. A single partition is cached; several are counted again on every call."""
         for number in range(self.partition_count):
-            part = self._cached.get(number) or self._place(number)
+            partition = self._cached.get(number) or self._place(number)
             if self.partition_count == 1:
-                self._cached[number] = part
-            yield part
+                self._cached[number] = partition
+            yield partition
 
     def _place(self, number: int) -> NewPartition:
-        counts = self.located.engine.count(*self.columns, partition=number)
-        later = LaterData(counts.quasi, self.located.positions)
-        placed = self.prior.recoding.place(later)
-        records = np.zeros(len(placed.group), np.int64)
+        counts = self.encoded.engine.count(*self.counted_columns, partition=number)
+        later = LaterData(counts.quasi, self.encoded.positions)
+        placement = self.prior.recoding.place(later)
+        records = np.zeros(len(placement.group), np.int64)
         np.add.at(records, np.repeat(np.arange(len(records)), np.diff(counts.start)), counts.size)
         nowhere = np.zeros(len(records), bool)
-        unknown, outside = (nowhere, nowhere) if self.nearest else (later.unknown, placed.outside & ~later.unknown)
-        gone = (placed.group < 0) & ~unknown
-        lost = {"unknown": unknown, "outside": outside, "suppressed": gone}
-        group = np.where(unknown | outside, -1, placed.group).astype(np.int32)
-        outside = placed.outside | later.unknown
-        counted = {why: int(records[which].sum()) for why, which in lost.items()}
-        return NewPartition(counts, group, placed.written, counted, outside)
+        unknown, outside = (nowhere, nowhere) if self.nearest else (later.unknown, placement.outside & ~later.unknown)
+        suppressed = (placement.group < 0) & ~unknown
+        reasons = {"unknown": unknown, "outside": outside, "suppressed": suppressed}
+        group = np.where(unknown | outside, -1, placement.group).astype(np.int32)
+        outside = placement.outside | later.unknown
+        lost = {reason: int(records[combinations].sum()) for reason, combinations in reasons.items()}
+        return NewPartition(counts, group, placement.columns, lost, outside)
 
-    def apply(self, gone: set[Labels]) -> tuple[Engine, int]:
-        """The table that leaves, without the groups of these labels, and how many of its records have untrue labels."""
-        output, known = self.prior.recoding.output, self.prior.ledger
+    def apply(self, failing: set[Labels]) -> tuple[Engine, int]:
+        """The released table without the groups that have these labels, and the number of records with untrue labels."""
+        output, ledger = self.prior.recoding.output, self.prior.ledger
         untrue: list[int] = []
 
         def plans() -> Iterator[Plan]:
-            for part in self.partitions():
-                kept = part.without(gone, known)
-                untrue.append(kept.untrue)
-                where = Placement.whole(kept.counts, kept.group)
-                listed = output.columns(self.names, kept.written)
-                yield Plan(kept.counts, where.cell, where.group, where.count, listed)
+            for partition in self.partitions():
+                kept = partition.suppress_groups(failing, ledger)
+                untrue.append(kept.untrue_labels)
+                cells = Placement.whole(kept.counts, kept.group)
+                columns = output.order_columns(self.names, kept.columns)
+                yield Plan(kept.counts, cells.cell, cells.group, cells.count, columns)
 
-        return self.located.engine.apply(plans()), sum(untrue)
+        return self.encoded.engine.apply(plans()), sum(untrue)
 
 
 def release_new_records(
-    data: Any, recoding: str | Path, policy: Policy | None, *, nearest: bool = False, tell: Progress | None = None
+    data: Any, recoding: str | Path, policy: Policy | None, *, nearest: bool = False, progress: Progress | None = None
 ) -> Release:
-    """Release new records by the recoding of an earlier release; see `shoal.anonymize`."""
-    tell = tell or silent
+    """Release new records with the recoding of an earlier release; see `shoal.anonymize`."""
+    progress = progress or silent
     if not isinstance(nearest, bool):
-        raise PolicyError(f"nearest must be true or false, not {nearest!r}")
-    before = PriorReleases.load(Path(recoding), policy)
-    policy, source = before.policy, open_data(data)
+        raise PolicyError(f"nearest must be true or false, not {nearest!r}.")
+    prior = PriorReleases.load(Path(recoding), policy)
+    policy, source = prior.policy, open_data(data)
     schema = source.schema()
     policy.check_schema(schema, check=True)
-    tell("reading", 0, 1)
-    new = NewRecords.of(source, before, nearest=nearest)
-    tell("reading", 1, 1)
-    gone = _left_out(new, schema.rows)
-    tell("writing", 0, 1)
-    table, untrue = new.apply(gone)
-    tell("writing", 1, 1)
-    tell("checking", 0, 1)
+    progress("reading", 0, 1)
+    new = NewRecords.of(source, prior, nearest=nearest)
+    progress("reading", 1, 1)
+    failing = _failing_labels(new, schema.rows)
+    progress("writing", 0, 1)
+    table, untrue = new.apply(failing)
+    progress("writing", 1, 1)
+    progress("checking", 0, 1)
     suppressed = schema.rows - table.schema().rows
-    view = AuditedTable.of(table, policy, measured=policy)
-    certificate = view.certificate(policy, suppressed=suppressed, earlier=before.ledger)
-    if certificate.fingerprint in before.ledger.releases:
+    audited = AuditedTable.of(table, policy, measures_policy=policy)
+    certificate = audited.certificate(policy, suppressed=suppressed, prior=prior.ledger)
+    if certificate.fingerprint in prior.ledger.releases:
         raise DataError(
-            "these rows were released before: the table is the same as an earlier one of this chain, fingerprint "
-            f"{certificate.fingerprint}; give only the records that are new"
+            "these records were released before: the table has the same fingerprint as an earlier release, "
+            f"{certificate.fingerprint}. Pass only records that are new."
         )
     if not certificate.holds:
-        text = f"the release fails its check together with what was released before; nothing was written\n{certificate}"
-        raise RequirementNotMet(text).reached(certificate)
-    measures = compute_measures([], view.for_measures(suppressed))
+        raise RequirementNotMet(
+            f"the release and the earlier releases together fail the audit, so nothing was written:\n{certificate}"
+        ).reached(certificate)
+    measures = compute_measures([], audited.for_measures(suppressed))
     if nearest:
         measures["untrue_labels"] = float(untrue)
     if untrue:
-        certificate = replace(certificate, notes=(*certificate.notes, UNTRUE.format(untrue)))
-    tell("checking", 1, 1)
+        records = ("1 record has", "it") if untrue == 1 else (f"{untrue} records have", "them")
+        certificate = replace(certificate, notes=(*certificate.notes, UNTRUE.format(*records)))
+    progress("checking", 1, 1)
     return Release(
         policy,
         certificate,
         measures,
-        before.recoding,
+        prior.recoding,
         "recoding",
-        {"kind": before.recoding.kind, "nearest": nearest},
+        {"kind": prior.recoding.kind, "nearest": nearest},
         tuple(n for n in schema.names if n not in policy.quasi and n not in policy.unchanged),
         source.format,
         table,
-        seed=before.seed,
-        prior=before.ledger,
+        seed=prior.seed,
+        prior=prior.ledger,
     )
 
 
-def _left_out(new: NewRecords, records: int) -> set[Labels]:
-    """The labels of groups whose new records must be left out; an error where these are more than the policy allows."""
-    policy, known = new.prior.policy, new.prior.ledger
+def _failing_labels(new: NewRecords, records: int) -> set[Labels]:
+    """The labels of groups whose new records must be suppressed.
+
+    Raises `RequirementNotMet` if more records must be suppressed than the policy allows.
+    """
+    policy, ledger = new.prior.policy, new.prior.ledger
     lost = dict.fromkeys(("unknown", "outside", "suppressed", "failing"), 0)
-    both = known
-    for part in new.partitions():
-        both = both.stack(part.ledger(new.sensitive, known))
-        lost = {why: count + part.lost.get(why, 0) for why, count in lost.items()}
-    fixed = np.arange(len(both.groups.quasi)) < len(known.groups.quasi)
+    both = ledger
+    for partition in new.partitions():
+        both = both.stack(partition.ledger(new.sensitive, ledger))
+        lost = {reason: count + partition.lost.get(reason, 0) for reason, count in lost.items()}
+    fixed = np.arange(len(both.groups.quasi)) < len(ledger.groups.quasi)
     require = on_published_columns(policy.require, both.groups.names)
     kept = select_new_groups(both.groups, require, fixed)
-    _refuse_broken(both.groups.keep(kept), both.groups.keep(fixed), require)
+    _refuse_failing_prior(both.groups.keep(kept), both.groups.keep(fixed), require)
     out = ~kept & ~fixed
     lost["failing"] = int(both.groups.size[out].sum())
     total, allowed = sum(lost.values()), policy.most_suppressed(records)
     if total > allowed or total == records:
-        raise RequirementNotMet(_refusal(new, lost, total, records, allowed))
+        raise RequirementNotMet(_explain_suppression(new, lost, total, records, allowed))
     return set(replace(both, groups=both.groups.keep(out)).rows()) if out.any() else set()
 
 
 def select_new_groups(groups: Groups, requirements: Sequence[Requirement], fixed: BoolArray) -> BoolArray:
-    """Which groups may stay, where those that are ``fixed`` cannot go; groups with the same labels count as one.
+    """Whether each group is kept; ``fixed`` groups (earlier records) are always kept. Equal labels count as one group.
 
-    As `requirements.settle`, a fixed point: no group that can still be left out fails. Fixed ones may.
+    As in `select_passing_groups`, the test is repeated until no group fails, except for groups of fixed records.
     """
     kept = np.ones(len(fixed), bool)
     changed = True
     while changed:
         changed = False
         for requirement in requirements:
-            merged, place = _by(groups.keep(kept), requirement)
-            out = np.flatnonzero(kept)[~requirement.test(merged).ok[place]]
+            merged, number = _merge_groups(groups.keep(kept), requirement)
+            out = np.flatnonzero(kept)[~requirement.test(merged).ok[number]]
             out = out[~fixed[out]]
             kept[out] = False
             changed |= len(out) > 0
     return kept
 
 
-def _by(groups: Groups, requirement: Requirement) -> tuple[Groups, Int32Array]:
-    """The groups that a requirement is about, those with the same labels made one."""
+def _merge_groups(groups: Groups, requirement: Requirement) -> tuple[Groups, Int32Array]:
+    """The groups on the columns of a requirement, with equal labels merged, and the merged group of every group."""
     on = requirement.on
     return groups.merge_equal() if on is None or tuple(on) == groups.names else groups.project(on)
 
 
-def _refuse_broken(groups: Groups, earlier: Groups, requirements: Sequence[Requirement]) -> None:
-    """An error where groups fail that hold earlier records alone."""
+def _refuse_failing_prior(groups: Groups, prior: Groups, requirements: Sequence[Requirement]) -> None:
+    """Raise `RequirementNotMet` if groups fail that hold only earlier records."""
     for requirement in requirements:
-        merged, _ = _by(groups, requirement)
+        merged, _ = _merge_groups(groups, requirement)
         verdict = requirement.test(merged)
         if verdict.ok.all():
             continue
-        alone = bool(requirement.test(_by(earlier, requirement)[0]).ok.all())
-        why = (
-            "The new records shift what the whole tables tell; release fewer of them, relax the requirement, or learn a "
-            "recoding anew"
-            if alone
-            else "It did not hold for what was released before; use the policy of that release"
+        held_before = bool(requirement.test(_merge_groups(prior, requirement)[0]).ok.all())
+        reason = (
+            "The new records change the distribution of the whole table. Release fewer of them, relax the requirement, or "
+            "anonymize all records together with a new recoding."
+            if held_before
+            else "The earlier releases did not meet this requirement. Use the policy of the earlier release."
         )
         failing = ~verdict.ok
+        size = count_noun(int(merged.size[failing].sum()), "record")
         raise RequirementNotMet(
-            f"{describe(requirement)} fails for {int(failing.sum())} groups with {int(merged.size[failing].sum())} records "
-            f"that were released before and cannot be called back. {why}"
+            f"{describe(requirement)} fails for {count_noun(int(failing.sum()), 'group')} with {size} of earlier releases, "
+            f"which cannot be withdrawn. {reason}"
         ).reached(
             certify(groups.merge_equal()[0], requirements, fingerprint="", label=lambda *_: None, evidence="union")
         )
 
 
-def _refusal(new: NewRecords, lost: dict[str, int], total: int, records: int, allowed: int) -> str:
-    """Why too many new records would be left out, and what can be done."""
-    unseen = next(((name, values[0]) for name, values in new.located.unseen.items()), ("", ""))
+def _explain_suppression(new: NewRecords, lost: dict[str, int], total: int, records: int, allowed: int) -> str:
+    """The error text if too many new records must be suppressed: the reasons with their counts, and the remedies."""
+    unseen = next(((name, values[0]) for name, values in new.encoded.unseen.items()), ("", ""))
     wanted = "; ".join(describe(r) for r in new.prior.policy.require)
     reasons = {
-        "unknown": f"hold a value that the recoding has never seen, as column {unseen[0]!r} does: {unseen[1]!r}",
-        "outside": "lie outside every box of the recoding",
-        "suppressed": "fall where records were suppressed before",
-        "failing": f"stand in groups that fail {wanted}, even together with what was released before",
+        "unknown": f"with a value that is not in the recoding, such as {unseen[1]!r} in column {unseen[0]!r}",
+        "outside": "outside every box of the recoding",
+        "suppressed": "that the recoding suppresses",
+        "failing": f"in groups that fail {wanted}, even together with the earlier releases",
     }
-    listed = ", ".join(f"{lost[why]} {text}" for why, text in reasons.items() if lost[why])
-    anew = "learn a recoding anew on all of them"
-    last = f"{anew}, or ask for the nearest box" if lost["unknown"] or lost["outside"] else f"or {anew}"
-    head = (
-        f"none of {records} new records could be released"
-        if total == records
-        else f"{total} of {records} new records would have to be left out, and the policy allows {allowed}"
-    )
-    return f"{head}: {listed}; raise 'suppress', wait for more records, {last}"
+    listed = ", ".join(f"{lost[reason]} {text}" for reason, text in reasons.items() if lost[reason])
+    remedies = ["Raise 'suppress'", "wait for more records"]
+    if lost["unknown"] or lost["outside"]:
+        remedies.append("use the nearest box (nearest=True, --nearest)")
+    head = f"{total} of {records} new records would have to be suppressed, and the policy allows {allowed}"
+    if total == records:
+        head = "the new record cannot be released" if records == 1 else f"none of {records} new records can be released"
+    return f"{head}: {listed}. {', '.join(remedies)}, or anonymize all records together with a new recoding."
 
 
-def _texts(column: GroupColumn, known: Labels) -> Labels:
-    """What a stranger reads where each value of a column is written, None behind them.
+def _published_texts(column: GroupColumn, prior: Labels) -> Labels:
+    """The published text of each value of a column, then None for missing.
 
-    A number has the text that it had in the releases before, however that was written.
+    A number has the same text as in earlier releases, whatever the number format there.
     """
     if column.values.dtype == object:
         return (*(str(v) or None for v in column.values), None)
-    before = {parse_number(label): label for label in known if label is not None}
-    return (*(before.get(float(v)) or format_number(v) for v in column.values), None)
+    by_number = {parse_number(label): label for label in prior if label is not None}
+    return (*(by_number.get(float(v)) or format_number(v) for v in column.values), None)
 
 
-def _stacked(columns: Sequence[NDArray[Any]], rows: int) -> Int32Array:
+def _stack_columns(columns: Sequence[NDArray[Any]], rows: int) -> Int32Array:
     return np.stack(columns, axis=1).astype(np.int32) if columns else np.zeros((rows, 0), np.int32)

@@ -1,4 +1,4 @@
-"""The base class of methods: parameters in the constructor, a decision on codes, and hooks for publishing it."""
+"""The base class of methods: parameters in the constructor, `decide` groups cells of codes, hooks publish the groups."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from shoal.arrays import FloatArray
 from shoal.encoding.codes import Codes
 from shoal.engines import Engine
 from shoal.errors import PolicyError, list_choices
-from shoal.pipeline.run import Applied, Labelled, plan_of, run
+from shoal.pipeline.run import LabelledGroups, RecodedTable, plan_of, run
 from shoal.policy import Policy
 from shoal.progress import Progress
-from shoal.recoding import Output, Style, parse_style
+from shoal.recoding import Columns, Output, Style, parse_style
 from shoal.recoding.group_labels import AVERAGES, STYLES, parse_ends
 from shoal.recoding.grouping import Grouping
-from shoal.recoding.publishing import Columns, Publication
+from shoal.recoding.publishing import Publication
 from shoal.release import Release
 from shoal.requirements import describe
 from shoal.requirements.requirement import parse_real_number
 
-LEAST_AVERAGED = 3  # records of a group whose mean or median may be published
+LEAST_AVERAGED = 3  # smallest group whose mean or median may be published
 
 
 class CommonParameters(TypedDict, total=False):
@@ -37,25 +37,25 @@ class CommonParameters(TypedDict, total=False):
 
 
 class Method(ABC):
-    """A method that makes a release. Subclasses decide; applying, checking and measuring are the same for all.
+    """A method that makes a release. Subclasses group the cells; applying, auditing and measuring are the same for all.
 
     Parameters
     ----------
     policy : the policy
     write : how generalized values are written: ``label``, ``lo-hi`` (two columns per number), ``midpoint``, ``set``; or one
-        value for a group: ``mean`` or ``median`` of numbers and dates, the most frequent category
-    ends : where ranges of numbers end: ``tight`` at values of released records, ``cut`` at the cut that was made, as in
-        ``[20, 40)``; the latter for mondrian, tds and bottom-up (default: ``tight``; tds and bottom-up publish the cut where
-        nothing is suppressed)
-    improve : move and swap records between the groups, dissolve and split groups, while the information loss falls
-    max_size : with ``improve``, the most records that a group may grow to; 2k - 1 unless said
+        value per group: ``mean`` or ``median`` of numbers and dates, with the most frequent category
+    ends : ends of published ranges: ``tight`` (smallest and largest released value), or ``cut`` (the boundaries of the
+        search, as in ``[20, 40)``; for mondrian, tds and bottom-up). Default: ``tight``; tds and bottom-up publish the cut
+        if they suppress no record
+    improve : move and swap records between groups, dissolve and split groups, while the information loss falls
+    max_size : with ``improve``, the largest number of records in a group (default: 2k - 1)
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    randomized: ClassVar[bool] = False  # whether its seed is a secret that hides the records
-    cuts: ClassVar[bool] = False  # whether it makes cuts that can be published
-    weights: Mapping[str, float] | str | None = None  # by column, for methods that take them
+    randomized: ClassVar[bool] = False  # whether the privacy of the release depends on the secret seed
+    cuts: ClassVar[bool] = False  # whether ends='cut' is possible
+    weights: Mapping[str, float] | str | None = None  # attribute weights by column, for methods that take them
     write: str | None
     ends: str | None
 
@@ -76,74 +76,78 @@ class Method(ABC):
 
     @abstractmethod
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
-        """From codes and counts to groups; reads no file, prints nothing, applies nothing."""
+        """Group the cells of a table by their codes and counts. Do not read files, print, or apply the groups."""
 
     def release(self, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:
         """Anonymize a table, audit the result from its published values, and measure it.
 
-        ``seed`` is the secret of the release (default: from the operating system). ``progress`` is called with a stage, the
-        work done and the work in all.
+        ``seed`` is the secret seed of the release (default: from the operating system). ``progress`` is called with the
+        stage, the work done and the total work.
 
-        Raises `RequirementNotMet` where no release within the policy's allowance was found.
+        Raises `RequirementNotMet` if the method finds no release that meets the requirements and suppresses no more records
+        than the policy allows.
         """
         return run(self, data, seed=seed, progress=progress)
 
     def check_parameters(self) -> None:
-        """An error for parameters that are wrong, or that exclude each other."""
+        """Raise `PolicyError` for wrong parameters and for parameters that exclude each other."""
         self.style()
         self._refuse_ends()
         if not isinstance(self.improve, bool):
-            raise PolicyError(f"improve must be true or false, not {self.improve!r}")
+            raise PolicyError(f"improve must be true or false, not {self.improve!r}.")
         if self.max_size is not None and not self.improve:
-            raise PolicyError("max_size needs improve=True")
+            raise PolicyError("max_size has an effect only with improve=True. Set improve=True or remove max_size.")
 
     def attribute_weights(self, codes: Codes) -> FloatArray:
-        """How much each attribute counts, in the search and in the information loss."""
+        """The weight of each attribute in the search and in the information loss."""
         return parse_weights(codes, self.weights)
 
     def extra_columns(self) -> tuple[str, ...]:
-        """Columns that the method looks at beside the quasi-identifiers and what the requirements name."""
+        """Columns that the method reads beside the quasi-identifiers and the columns of the requirements."""
         return ()
 
     def refuse_non_monotone(self) -> None:
-        """An error for requirements that a union of groups may fail: groups that come to look alike are one."""
+        """Raise `PolicyError` for requirements that a union of passing groups may fail.
+
+        Groups that get the same published values are one group.
+        """
         for requirement in self.full_policy().require:
             if not requirement.monotone:
                 raise PolicyError(
-                    f"{self.name} cannot promise {describe(requirement)}: a union of groups that pass it may fail; "
-                    "use another method"
+                    f"{self.name} cannot guarantee {describe(requirement)}: a union of passing groups may fail this "
+                    "requirement. Use another method."
                 )
 
     def full_policy(self) -> Policy:
-        """The policy with all that must hold, where the method promises more than it asks."""
+        """The policy, with the requirements that the method adds."""
         return self.policy
 
     def parameters(self) -> dict[str, Any]:
         """The parameters of this method, by name."""
         return {name: getattr(self, name) for name in constructor_parameters(type(self)) if name != "policy"}
 
-    def label_groups(self, codes: Codes, decision: Grouping) -> Columns:
-        """The columns by which the audited table shows its groups: the published labels."""
-        return self.write_labels(codes, decision, self.style())
+    def label_groups(self, codes: Codes, grouping: Grouping) -> Columns:
+        """The columns that identify the groups in the audited table: the published labels."""
+        return self.write_labels(codes, grouping, self.style())
 
     def apply_groups(
-        self, codes: Codes, engine: Engine, found: Labelled, output: Output, rng: np.random.Generator
-    ) -> Applied:
+        self, codes: Codes, engine: Engine, labelled: LabelledGroups, output: Output, rng: np.random.Generator
+    ) -> RecodedTable:
         """Apply the groups in the engine. Only methods that publish synthetic records use ``rng``."""
-        columns = output.columns(engine.schema().names, found.written)
-        table = engine.apply([plan_of(codes, found.decision.placement, columns, self.policy)])
-        recoding = self.publication(self.style()).recoding(codes, found.decision, found.written, output)
-        return Applied(recoding, table)
+        columns = output.order_columns(engine.schema().names, labelled.columns)
+        table = engine.apply([plan_of(codes, labelled.grouping.placement, columns, self.policy)])
+        recoding = self.publication(self.style()).build_recoding(codes, labelled.grouping, labelled.columns, output)
+        return RecodedTable(recoding, table)
 
-    def write_labels(self, codes: Codes, decision: Grouping, style: Style) -> Columns:
-        """What is published for every group."""
-        if decision.attribute_cuts and style in AVERAGES:
-            cuts = [s for s in STYLES if s not in AVERAGES]
+    def write_labels(self, codes: Codes, grouping: Grouping, style: Style) -> Columns:
+        """The published columns of every group, in a style."""
+        if grouping.attribute_cuts and style in AVERAGES:
+            styles = [s for s in STYLES if s not in AVERAGES]
             raise PolicyError(
-                f"{self.name} publishes the same cut everywhere, so no group has a {style} of its own; "
-                f"{list_choices(style, cuts)}, or take another method"
+                f"{self.name} publishes the same cut in the whole table, so no group has a {style} of its own. "
+                f"For 'write', {list_choices(style, styles)}, or use another method."
             )
-        return self.publication(style).write(codes, decision)
+        return self.publication(style).write(codes, grouping)
 
     def style(self) -> Style:
         """How generalized values are written."""
@@ -157,11 +161,11 @@ class Method(ABC):
         return style
 
     def notes(self) -> tuple[str, ...]:
-        """What the owner should know about how the method was run."""
+        """Notes for the owner about the run of the method."""
         return ()
 
     def publication(self, style: Style) -> Publication:
-        """How groups are published in a style."""
+        """The rules by which groups are published in a style."""
         return Publication(self.policy, style, None if self.ends is None else parse_ends(self.ends))
 
     def _refuse_ends(self) -> None:
@@ -169,17 +173,17 @@ class Method(ABC):
             return
         if not self.cuts:
             raise PolicyError(
-                f"{self.name} makes no cuts, so ends='cut' cannot be published. Use ends='tight', or one of the methods "
+                f"{self.name} makes no cuts, so ends='cut' is not possible. Use ends='tight', or one of the methods "
                 "'mondrian', 'tds' and 'bottom-up'."
             )
         if self.improve:
             raise PolicyError(
-                "ends='cut' and improve=True exclude each other: records that change groups leave the cuts. Give one of them."
+                "ends='cut' and improve=True exclude each other: with improve=True records cross the cuts. Use one of them."
             )
 
 
 def constructor_parameters(method: type[Method]) -> dict[str, inspect.Parameter]:
-    """The parameters that a method takes, those of its bases included, in the order they are written."""
+    """The constructor parameters of a method and its base classes, in the order of definition."""
     found: dict[str, inspect.Parameter] = {}
     for kind in reversed(method.__mro__):
         if "__init__" in vars(kind) and kind is not object:
@@ -189,42 +193,42 @@ def constructor_parameters(method: type[Method]) -> dict[str, inspect.Parameter]
 
 
 def make_method(method: type[Method], policy: Policy, parameters: Mapping[str, Any]) -> Method:
-    """A method with parameters by name; unknown ones are an error that lists the known."""
-    known = [n for n in constructor_parameters(method) if n != "policy"]
+    """Create a method from parameters by name; `PolicyError` lists the allowed names if one is unknown."""
+    allowed = [n for n in constructor_parameters(method) if n != "policy"]
     for name in parameters:
-        if name not in known:
-            raise PolicyError(f"{method.name} has no parameter {name!r}; {list_choices(name, known)}")
+        if name not in allowed:
+            raise PolicyError(f"{method.name} has no parameter {name!r}; {list_choices(name, allowed)}")
     return method(policy, **parameters)
 
 
 def parse_weights(codes: Codes, given: Mapping[str, float] | str | None) -> FloatArray:
-    """How much each attribute counts, by the names of columns; those that are not named count 1.
+    """The weight of each attribute, from weights by column name; the default weight is 1, and 0 is allowed.
 
-    A command line gives them as text, ``age=2,zip=0.5`` or ``age:2,zip:0.5``. Zero is allowed.
+    The command line passes text: ``age=2,zip=0.5`` or ``age:2,zip:0.5``.
     """
     names = [a.name for a in codes.attributes]
     weights = np.ones(len(names))
     if isinstance(given, str):
-        given = _weights_in(given)
+        given = _split_weights(given)
     if given is not None and not isinstance(given, Mapping):
-        raise PolicyError(f"weights are numbers by the names of columns, such as {{{names[0]!r}: 2}}, not {given!r}")
+        raise PolicyError(f"weights must be numbers by column name, such as {{{names[0]!r}: 2}}, not {given!r}.")
     for name, value in (given or {}).items():
         if name not in names:
             raise PolicyError(f"weights name {name!r}, which is no quasi-identifier; {list_choices(name, names)}")
         weight = parse_real_number(value, f"the weight of {name!r}")
         if weight < 0:
-            raise PolicyError(f"the weight of {name!r} must be at least 0, not {value!r}")
+            raise PolicyError(f"the weight of {name!r} must be at least 0, not {value!r}.")
         weights[names.index(name)] = weight
     return weights
 
 
-def _weights_in(text: str) -> dict[str, Any]:
-    """Weights out of ``name=weight`` or ``name:weight`` pairs with commas between them."""
+def _split_weights(text: str) -> dict[str, Any]:
+    """Weights by column name, from ``name=weight`` or ``name:weight`` pairs separated by commas."""
     found: dict[str, Any] = {}
     for part in filter(str.strip, text.split(",")):
         at = max(part.rfind("="), part.rfind(":"))
         name = part[: max(at, 0)].strip()
         if not name or name in found:
-            raise PolicyError(f"weights take NAME=NUMBER once for a column, with commas between, not {text!r}")
+            raise PolicyError(f"weights must be NAME=NUMBER, once per column, separated by commas, not {text!r}.")
         found[name] = part[at + 1 :].strip()
     return found

@@ -27,10 +27,10 @@ from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.local_search import improve_groups
 from shoal.policy import Policy
 from shoal.progress import Progress, silent
-from shoal.recoding import Output, Placement, Recoding
+from shoal.recoding import Columns, Output, Placement, Recoding
 from shoal.recoding.group_labels import AVERAGES
 from shoal.recoding.grouping import Grouping, groups_as_published
-from shoal.recoding.publishing import Columns, start_partitioned
+from shoal.recoding.publishing import start_partitioned
 from shoal.recoding.search_path import SearchPath
 from shoal.release import AuditedTable, Release
 from shoal.requirements import (
@@ -51,11 +51,11 @@ REMEDY = "Allow more memory, or more combinations at once."
 
 
 @dataclass(frozen=True)
-class Applied:
-    """Groups that an engine has applied: the recoding, and the table in which the groups are counted.
+class RecodedTable:
+    """The result of applying groups in an engine: the recoding, and the table in which the groups are counted.
 
-    That table is the released one, except for synthetic records: then ``synthetic`` is released, and in the counted table the
-    number of the group stands in the place of the quasi-identifiers.
+    The counted table is the released table, except for synthetic records: then ``synthetic`` is released, and the counted
+    table has group numbers instead of quasi-identifiers.
     """
 
     recoding: Recoding
@@ -69,20 +69,23 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledGroups:
     """The groups of a table, and the columns that are published for them."""
 
-    decision: Grouping
-    written: Columns
+    grouping: Grouping
+    columns: Columns
 
 
 @dataclass(frozen=True)
 class Result:
-    """A finished search: the applied groups, and what the owner's measures are made of."""
+    """A finished search: the recoded table, and the input of the owner's measures.
 
-    applied: Applied
+    ``isolated_ends`` counts records; see `Publication.count_isolated_ends`.
+    """
+
+    recoded: RecodedTable
     labels: list[PublishedColumn]
-    isolated: int | None
+    isolated_ends: int | None
     figures: dict[str, float]
     path: SearchPath | None = None
     codes: Codes | None = None
@@ -93,29 +96,29 @@ def run(method: Method, data: Any, *, seed: int | None = None, progress: Progres
     method.check_parameters()
     secret = new_seed() if seed is None else parse_seed(seed)
     engine = open_data(data)
-    job = Run(method, secret, progress or silent)
+    steps = Run(method, secret, progress or silent)
     schema = engine.schema()
     method.policy.check_schema(schema)
-    table = job.encode(engine)
-    result = job.search(table) if table.partitioning.partitions == 1 else job.search_partitions(table)
-    job.report("checking", 0, 1)
-    suppressed = schema.rows - result.applied.counted.schema().rows
-    view, certificate = job.audit(result.applied, suppressed, table.partitioning.partitions)
-    measures = job.measure(result, view, certificate)
-    job.report("checking", 1, 1)
+    table = steps.encode(engine)
+    result = steps.search(table) if table.partitioning.partitions == 1 else steps.search_partitions(table)
+    steps.report("checking", 0, 1)
+    suppressed = schema.rows - result.recoded.counted.schema().rows
+    audited, certificate = steps.audit(result.recoded, suppressed, table.partitioning.partitions)
+    measures = steps.measure(result, audited, certificate)
+    steps.report("checking", 1, 1)
     return Release(
         method.policy,
         certificate,
         measures,
-        result.applied.recoding,
+        result.recoded.recoding,
         method.name,
         method.parameters(),
         tuple(n for n in schema.names if n not in method.policy.quasi and n not in method.policy.unchanged),
         engine.format,
-        result.applied.released,
+        result.recoded.released,
         result.path,
         secret,
-        audited=view,
+        audited=audited,
         method_notes=method.notes(),
         remake=partial(run, method, engine) if seed is None else None,
     )
@@ -123,7 +126,7 @@ def run(method: Method, data: Any, *, seed: int | None = None, progress: Progres
 
 @dataclass(frozen=True)
 class Run:
-    """The steps of a run; ``report`` is called with a stage, the work done and the work in all."""
+    """The steps of a run; ``report`` is called with the stage, the work done and the total work."""
 
     method: Method
     secret: int
@@ -136,11 +139,11 @@ class Run:
 
     @property
     def output(self) -> Output:
-        """The columns that are released beside the quasi-identifiers."""
+        """The columns that are released unchanged beside the quasi-identifiers."""
         return Output(self.policy.unchanged, self.policy.missing_texts)
 
     def encode(self, engine: Engine) -> EncodedTable:
-        """Give the table its codes."""
+        """Replace the values of the table by codes."""
         return encode_table(
             engine,
             self.policy,
@@ -151,58 +154,57 @@ class Run:
         )
 
     def search(self, table: EncodedTable) -> Result:
-        """Group the cells of a whole table, and apply the groups."""
+        """Group the cells of the whole table and apply the groups."""
         rng, style = np.random.default_rng(self.secret), self.method.style()
         codes = table.count()
         self.report("reading", 1, 1)
-        found = self.group(codes, rng, self.report)
+        labelled = self.group(codes, rng, self.report)
         self.report("writing", 0, 1)
-        applied = self.method.apply_groups(codes, table.engine, found, self.output, rng)
-        isolated = None
-        if applied.synthetic is None:
-            isolated = self.method.publication(style).isolated(codes, found.decision, found.written)
-        if applied.synthetic or style in (
-            "lo-hi",
-            "midpoint",
-            *AVERAGES,
-        ):  # labels say more of a box than these styles do
-            found = replace(found, written=self.method.write_labels(codes, found.decision, "label"))
-        labels = count_labels(codes, found.decision, found.written)
+        recoded = self.method.apply_groups(codes, table.engine, labelled, self.output, rng)
+        isolated_ends = None
+        if recoded.synthetic is None:
+            publication = self.method.publication(style)
+            isolated_ends = publication.count_isolated_ends(codes, labelled.grouping, labelled.columns)
+        if recoded.synthetic or style in ("lo-hi", "midpoint", *AVERAGES):  # measures need the labels of the boxes
+            labelled = replace(labelled, columns=self.method.write_labels(codes, labelled.grouping, "label"))
+        labels = count_labels(codes, labelled.grouping, labelled.columns)
         self.report("writing", 1, 1)
-        return Result(applied, labels, isolated, dict(found.decision.figures), found.decision.path, codes)
+        return Result(recoded, labels, isolated_ends, dict(labelled.grouping.figures), labelled.grouping.path, codes)
 
     def search_partitions(self, table: EncodedTable) -> Result:
         """Search the partitions of a table one after another, and release them together.
 
-        Every partition meets the requirements on its own. So does the union, for requirements that unions of passing groups
-        meet; others are refused.
+        Every partition meets the requirements on its own. The union meets monotone requirements; the others raise
+        `PolicyError`.
         """
-        method, division, output, names = self.method, table.partitioning, self.output, table.engine.schema().names
+        method, partitioning, output, names = self.method, table.partitioning, self.output, table.engine.schema().names
         self._refuse_partitions()
-        recoding = start_partitioned(table.attributes, division, self.policy, output)
+        recoding = start_partitioned(table.attributes, partitioning, self.policy, output)
         labels: list[list[PublishedColumn]] = []
-        isolated: list[int] = []
+        isolated_ends: list[int] = []
 
         def plans() -> Iterator[Plan]:
-            for number, rng in enumerate(np.random.default_rng(self.secret).spawn(division.partitions)):
-                self.report("parts", number, division.partitions)
+            for number, rng in enumerate(np.random.default_rng(self.secret).spawn(partitioning.partitions)):
+                self.report("parts", number, partitioning.partitions)
                 codes = table.count(number)
                 try:
-                    found = self.group(codes, rng, silent)
+                    labelled = self.group(codes, rng, silent)
                 except RequirementNotMet as error:
-                    where = f"in partition {number + 1} of {division.partitions}"
-                    raise RequirementNotMet(f"{where}: {error} {REMEDY}").reached(error.certificate) from None
+                    where = f"in partition {number + 1} of {partitioning.partitions}"
+                    raise RequirementNotMet(f"{where}, {error} {REMEDY}").reached(error.certificate) from None
                 publication = method.publication(method.style())
-                recoding.put(number, publication.recoding(codes, found.decision, found.written, output))
-                shown = method.write_labels(codes, found.decision, "label")
-                labels.append(count_labels(codes, found.decision, shown))
-                isolated.append(publication.isolated(codes, found.decision, found.written))
-                yield plan_of(codes, found.decision.placement, output.columns(names, found.written), self.policy)
-            self.report("parts", division.partitions, division.partitions)
+                recoding.put(number, publication.build_recoding(codes, labelled.grouping, labelled.columns, output))
+                columns = method.write_labels(codes, labelled.grouping, "label")
+                labels.append(count_labels(codes, labelled.grouping, columns))
+                isolated_ends.append(publication.count_isolated_ends(codes, labelled.grouping, labelled.columns))
+                released = output.order_columns(names, labelled.columns)
+                yield plan_of(codes, labelled.grouping.placement, released, self.policy)
+            self.report("parts", partitioning.partitions, partitioning.partitions)
 
-        applied = Applied(recoding, table.engine.apply(plans()))
+        recoded = RecodedTable(recoding, table.engine.apply(plans()))
         self.report("writing", 1, 1)
-        return Result(applied, [merge_columns(of_column) for of_column in zip(*labels, strict=True)], sum(isolated), {})
+        merged = [merge_columns(of_column) for of_column in zip(*labels, strict=True)]
+        return Result(recoded, merged, sum(isolated_ends), {})
 
     def _refuse_partitions(self) -> None:
         if self.method.randomized:
@@ -214,105 +216,109 @@ class Run:
                     f"that is searched in partitions. {REMEDY}"
                 )
 
-    def group(self, codes: Codes, rng: np.random.Generator, report: Progress) -> Labelled:
+    def group(self, codes: Codes, rng: np.random.Generator, report: Progress) -> LabelledGroups:
         """Group cells by the method, suppress failing groups, then run the optional local search."""
         refuse_unreachable(self.policy.require, codes.raw_groups)
-        decision = self.method.decide(codes, rng=rng, progress=report)
-        found = self._label(codes, decision)
-        _refuse_clash([column.name for _, column in found.written], self.policy)
-        found = self.suppress_failing_groups(codes, found)
-        return self.improve(codes, found, report) if self.method.improve else found
+        grouping = self.method.decide(codes, rng=rng, progress=report)
+        labelled = self._label(codes, grouping)
+        _refuse_duplicate_names([column.name for _, column in labelled.columns], self.policy)
+        labelled = self.suppress_failing_groups(codes, labelled)
+        return self.improve(codes, labelled, report) if self.method.improve else labelled
 
-    def _label(self, codes: Codes, decision: Grouping) -> Labelled:
-        return Labelled(decision, self.method.label_groups(codes, decision))
+    def _label(self, codes: Codes, grouping: Grouping) -> LabelledGroups:
+        return LabelledGroups(grouping, self.method.label_groups(codes, grouping))
 
-    def suppress_failing_groups(self, codes: Codes, found: Labelled) -> Labelled:
-        """Suppress the groups that fail, as far as the policy allows; labels no longer show what is suppressed."""
-        decision, require = found.decision, self.method.full_policy().require
-        groups, place_of = groups_as_published(codes, decision, found.written, self.policy).merge_equal()
-        kept = select_passing_groups(groups, require)[place_of]
-        lost = codes.records - int(decision.size()[kept].sum())
+    def suppress_failing_groups(self, codes: Codes, labelled: LabelledGroups) -> LabelledGroups:
+        """Suppress failing groups, as far as the policy allows; no label shows a value of suppressed records alone."""
+        grouping, require = labelled.grouping, self.method.full_policy().require
+        groups, merged_group = groups_as_published(codes, grouping, labelled.columns, self.policy).merge_equal()
+        kept = select_passing_groups(groups, require)[merged_group]
+        lost = codes.records - int(grouping.size()[kept].sum())
         allowed = self.policy.most_suppressed(codes.records)
         if lost > allowed or not kept.any():
             wanted = "; ".join(describe(r) for r in require)
             reached = certify(groups, require, fingerprint="", label=lambda *_: None)
+            none = "" if kept.any() else "no group passes, so "
             raise RequirementNotMet(
-                f"{self.method.name} cannot meet {wanted}: {lost} of {codes.records} records would have to be suppressed, "
-                f"and the policy allows {allowed}. Relax the requirement or raise 'suppress'."
+                f"{self.method.name} cannot meet {wanted}: {none}{lost} of {codes.records} records would have to be "
+                f"suppressed, and the policy allows {allowed}. Relax the requirement or raise 'suppress'."
             ).reached(reached)
-        return found if kept.all() else self._label(codes, decision.keep_groups(kept))
+        return labelled if kept.all() else self._label(codes, grouping.keep_groups(kept))
 
-    def improve(self, codes: Codes, found: Labelled, report: Progress) -> Labelled:
-        """Move records between groups while the information loss falls; nothing moves where a group fails on its own."""
-        decision = found.decision
-        place, number, weights = decision.placement, codes.records, self.method.attribute_weights(codes)
-        layout = compute_distribution(groups_as_published(codes, decision, found.written, self.policy))
+    def improve(self, codes: Codes, labelled: LabelledGroups, report: Progress) -> LabelledGroups:
+        """Move records between groups while the information loss falls.
+
+        No record moves where a group passes only when merged with identically labelled ones.
+        """
+        grouping = labelled.grouping
+        placement, number, weights = grouping.placement, codes.records, self.method.attribute_weights(codes)
+        layout = compute_distribution(groups_as_published(codes, grouping, labelled.columns, self.policy))
         records = ClusteringInput.of(
             codes, self.method.full_policy(), weights / (weights.max(initial=0.0) or 1.0), layout=layout
         )
-        given = self.method.max_size
-        most = min(2 * records.k - 1 if given is None else parse_whole_number(given, "max_size", records.k), number)
-        turn = np.argsort(codes.keyed_rank[place.cell], kind="stable")  # ties go to the earlier record in keyed order
-        cell, group = (np.repeat(p[turn], place.count[turn]).astype(np.int32) for p in (place.cell, place.group))
+        max_size = self.method.max_size
+        most = min(
+            2 * records.k - 1 if max_size is None else parse_whole_number(max_size, "max_size", records.k), number
+        )
+        order = np.argsort(codes.keyed_rank[placement.cell], kind="stable")  # ties: the earlier record in keyed order
+        cell, group = (
+            np.repeat(entries[order], placement.count[order]).astype(np.int32)
+            for entries in (placement.cell, placement.group)
+        )
         report("improving", 0, number)
         better = improve_groups(records, cell, group, most, lambda done: report("improving", done, number))
-        decision = replace(decision, figures={**decision.figures, "improved": better.gained})
-        if not better.apart or (better.gained <= 0.0 and not decision.attribute_cuts):
-            return replace(found, decision=decision)
-        return self._label(codes, replace(Grouping.from_records(codes, cell, better.group), figures=decision.figures))
+        grouping = replace(grouping, figures={**grouping.figures, "improved": better.gained})
+        if not better.apart or (better.gained <= 0.0 and not grouping.attribute_cuts):
+            return replace(labelled, grouping=grouping)
+        return self._label(codes, replace(Grouping.from_records(codes, cell, better.group), figures=grouping.figures))
 
-    def audit(self, applied: Applied, suppressed: int, partitions: int) -> tuple[AuditedTable, Certificate]:
-        """Count the released table and test every requirement; an error where one fails."""
+    def audit(self, recoded: RecodedTable, suppressed: int, partitions: int) -> tuple[AuditedTable, Certificate]:
+        """Count the groups of the table and test every requirement; `RequirementNotMet` if one fails."""
         required = self.method.full_policy()
         with ThreadPoolExecutor(1) as pool:  # the fingerprint is computed while the groups are counted
-            fingerprint = pool.submit(applied.released.fingerprint)
-            view = AuditedTable.of(applied.counted, required, measured=self.policy)
-        certificate = view.certificate(
+            fingerprint = pool.submit(recoded.released.fingerprint)
+            audited = AuditedTable.of(recoded.counted, required, measures_policy=self.policy)
+        certificate = audited.certificate(
             required,
             suppressed=suppressed,
-            drawn=applied.synthetic,
-            parts=partitions,
+            synthetic=recoded.synthetic,
+            partitions=partitions,
             fingerprint=fingerprint.result(),
         )
         if not certificate.holds:
-            raise RequirementNotMet(f"the release fails its audit; nothing was written\n{certificate}").reached(
-                certificate
-            )
-        return view, certificate
+            text = f"the release fails its audit, so nothing was written:\n{certificate}"
+            raise RequirementNotMet(text).reached(certificate)
+        return audited, certificate
 
-    def measure(self, result: Result, view: AuditedTable, certificate: Certificate) -> Measures:
+    def measure(self, result: Result, audited: AuditedTable, certificate: Certificate) -> Measures:
         """The measures of the release."""
-        measures = compute_measures(result.labels, view.for_measures(certificate.suppressed))
+        measures = compute_measures(result.labels, audited.for_measures(certificate.suppressed))
         measures |= result.figures
-        if result.isolated is not None:
-            measures["isolated_ends"] = result.isolated / max(certificate.records, 1)
-        if result.applied.synthetic and result.codes is not None:
-            measures |= compare_statistics(result.codes, result.applied.synthetic, self.policy)
+        if result.isolated_ends is not None:
+            measures["isolated_ends"] = result.isolated_ends / max(certificate.records, 1)
+        if result.recoded.synthetic and result.codes is not None:
+            measures |= compare_statistics(result.codes, result.recoded.synthetic, self.policy)
         return measures
 
 
-def plan_of(codes: Codes, place: Placement, columns: Sequence[KeptColumn | GroupColumn], policy: Policy) -> Plan:
-    """What an engine applies. The keyed hash decides which records of a divided cell go to which group."""
-    dealing = None
-    if codes.hash is not None and (np.diff(place.cell) == 0).any():
+def plan_of(codes: Codes, placement: Placement, columns: Sequence[KeptColumn | GroupColumn], policy: Policy) -> Plan:
+    """The plan for an engine. The keyed hash decides which records of a divided cell go to which group."""
+    order = None
+    if codes.hash is not None and (np.diff(placement.cell) == 0).any():
         key = (policy.key,) if policy.key else ()
-        kept = (c.name for c in columns if isinstance(c, KeptColumn))
-        dealing = KeyedOrder(codes.hash, codes.cell_hash, (*kept, *key))
-    return Plan(codes.counts, place.cell, place.group, place.count, tuple(columns), dealing)
+        unchanged = (c.name for c in columns if isinstance(c, KeptColumn))
+        order = KeyedOrder(codes.hash, codes.cell_hash, (*unchanged, *key))
+    return Plan(codes.counts, placement.cell, placement.group, placement.count, tuple(columns), order)
 
 
-def _refuse_clash(written: list[str], policy: Policy) -> None:
+def _refuse_duplicate_names(names: list[str], policy: Policy) -> None:
     for column in policy.quasi:
         clash = next((name for name in pair_names(column) if name in policy.quasi), None)
-        if clash and column not in written:
+        if clash and column not in names:
             raise PolicyError(f"write='lo-hi' would create {clash!r}, which already exists. Rename that column.")
-    others = (
-        *policy.unchanged,
-        *policy.identifiers,
-        policy.key,
-    )  # a name of an identifier would look like one to the check
-    twice = [name for name in written if written.count(name) > 1 or name in others]
+    others = (*policy.unchanged, *policy.identifiers, policy.key)  # the audit takes the name of an identifier for one
+    twice = [name for name in names if names.count(name) > 1 or name in others]
     if twice:
         raise PolicyError(
-            f"the released column {twice[0]!r} would stand beside another of that name, or take its place; rename the column"
+            f"the released column {twice[0]!r} would have the name of another column of the table. Rename that column."
         )

@@ -1,4 +1,4 @@
-"""Recodings: what a method learned, small enough to keep, ready for later data."""
+"""Recodings: the rules by which a release generalized values, stored as JSON and applicable to later data."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from shoal.recoding.group_labels import STYLES, Style, label_boxes, parse_style
 from shoal.recoding.partitioned import Parts, load_recoding, read_recoding, refuse_other_policy
 from shoal.recoding.protocol import (
     Columns,
+    EncodedLaterData,
     LaterData,
-    LocatedData,
+    LaterPlacement,
     Output,
-    PlacedData,
     Placement,
     Recoding,
-    locate_later_data,
+    encode_later_data,
 )
 from shoal.recoding.split_tree import Boxes
 from shoal.recoding.synthesis import Synthesis, expand_placement
@@ -26,21 +26,21 @@ __all__ = [
     "Boxes",
     "Columns",
     "Cut",
+    "EncodedLaterData",
     "Field",
     "FieldCut",
     "LaterData",
-    "LocatedData",
+    "LaterPlacement",
     "Output",
     "Parts",
-    "PlacedData",
     "Placement",
     "Recoding",
     "Style",
     "Synthesis",
+    "encode_later_data",
     "expand_placement",
     "label_boxes",
     "load_recoding",
-    "locate_later_data",
     "parse_style",
     "read_recoding",
     "refuse_other_policy",

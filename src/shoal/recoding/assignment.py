@@ -1,4 +1,4 @@
-"""`Assignment`: cell by cell, which group its records go to, with quotas where equal records are divided."""
+"""`Assignment`: a local recoding that assigns every cell to a group, with quotas where equal records are divided."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shoal.arrays import FloatArray, Int32Array, Int64Array
-from shoal.engines import GroupColumn
 from shoal.formats.checked_json import array, array_to_json, require
 from shoal.recoding.field import Field
 from shoal.recoding.nearest_box import (
@@ -21,15 +20,15 @@ from shoal.recoding.nearest_box import (
     sets_from_dict,
     sets_to_dict,
 )
-from shoal.recoding.protocol import LaterData, Output, PlacedData, apply
-from shoal.recoding.serialization import head_from_dict, head_to_dict, written_from_dict, written_to_dict
+from shoal.recoding.protocol import Columns, LaterData, LaterPlacement, Output, apply
+from shoal.recoding.serialization import columns_from_dict, columns_to_dict, head_from_dict, head_to_dict
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Entry p says that ``count[p]`` records at the positions ``cells[p]`` went to ``group[p]`` (-1: suppressed).
+    """Entry p assigns ``count[p]`` records at the positions ``cells[p]`` to ``group[p]`` (-1: suppressed).
 
-    It holds the raw values of every record, so it never leaves the owner's folder.
+    It holds the raw values of every record, so it must stay in the owner folder.
     """
 
     fields: tuple[Field, ...]
@@ -39,37 +38,39 @@ class Assignment:
     count: Int64Array
     lo: FloatArray
     hi: FloatArray
-    written: tuple[tuple[str, GroupColumn], ...]
+    columns: Columns
     sets: tuple[PublishedSets, ...] = ()
 
     kind: ClassVar[str] = "assignment"
 
     def __post_init__(self) -> None:
-        check_groups(self.fields, self.output, self.lo, self.hi, self.written, self.sets)
+        check_groups(self.fields, self.output, self.lo, self.hi, self.columns, self.sets)
         count = len(self.group)
         fits = self.cells.shape == (count, len(self.fields)) and len(self.count) == count
-        require(fits, "the cells, their groups and their weights differ in length")
+        require(fits, "the arrays 'cells', 'group' and 'weight' differ in length")
         inside = ((self.group >= -1) & (self.group < len(self.lo))).all()
-        require(inside, "a cell is sent to a group that is not there")
+        require(inside, "a cell is assigned to a group that does not exist")
         require((self.count > 0).all(), "a cell has no records")
 
     def apply(self, data: Any, *, nearest: bool = False) -> Any:
-        """Recode later data: each record goes to the first box that holds it.
+        """Recode later data: each record gets the labels of the first box that contains it.
 
-        With ``nearest``, one that no box holds goes to the nearest box, instead of raising `DataError`. Groups may be
-        smaller than the requirement asks: check the result before it leaves.
+        A record outside every box raises `DataError`; with ``nearest`` it gets the labels of the nearest box. Groups may be
+        smaller than the requirement demands: check the result before you publish it.
         """
         return apply(self, data, nearest=nearest)
 
-    def place(self, later: LaterData) -> PlacedData:
-        """The first box that holds each combination; one whose records were all suppressed stays out."""
+    def place(self, later: LaterData) -> LaterPlacement:
+        """The first box that contains each combination; suppressed if all its original records were suppressed."""
         points = points_of(later)
-        group, held = nearest_boxes(self.fields, points, self.lo, self.hi, self.sets)
-        gone = {row.tobytes() for row in self.cells[self.group < 0]} - {
+        group, inside = nearest_boxes(self.fields, points, self.lo, self.hi, self.sets)
+        suppressed = {row.tobytes() for row in self.cells[self.group < 0]} - {
             row.tobytes() for row in self.cells[self.group >= 0]
         }
-        out = np.array([row.tobytes() in gone for row in points], bool) if gone else np.zeros(len(points), bool)
-        return PlacedData(np.where(out, -1, group).astype(np.int32), ~(held | out), self.written)
+        out = np.zeros(len(points), bool)
+        if suppressed:
+            out = np.array([row.tobytes() in suppressed for row in points], bool)
+        return LaterPlacement(np.where(out, -1, group).astype(np.int32), ~(inside | out), self.columns)
 
     def to_json(self) -> str:
         """The recoding as JSON text."""
@@ -81,7 +82,7 @@ class Assignment:
                 "weight": array_to_json(self.count),
                 "lo": array_to_json(self.lo),
                 "hi": array_to_json(self.hi),
-                "written": written_to_dict(self.written),
+                "written": columns_to_dict(self.columns),
                 **sets_to_dict(self.sets),
             },
             ensure_ascii=False,
@@ -89,7 +90,7 @@ class Assignment:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Assignment:
-        """Back from JSON."""
+        """Read a recoding from the content of its JSON file."""
         fields, output = head_from_dict(found)
         group = array(found, "group", np.int32, (None,))
         lo = array(found, "lo", np.float64, (None, len(fields)))
@@ -101,6 +102,6 @@ class Assignment:
             array(found, "weight", np.int64, (len(group),)),
             lo,
             array(found, "hi", np.float64, lo.shape),
-            written_from_dict(found),
+            columns_from_dict(found),
             sets_from_dict(found),
         )

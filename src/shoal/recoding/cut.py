@@ -1,4 +1,4 @@
-"""`Cut`: one node per value of each attribute, the same everywhere in the table."""
+"""`Cut`: a global recoding, one cut per attribute for the whole table."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from shoal.formats.numbers import format_number
 from shoal.kernels.combinations import number_combinations
 from shoal.recoding.field import Field
 from shoal.recoding.group_labels import RangeEnds
-from shoal.recoding.protocol import LaterData, Output, PlacedData, apply
+from shoal.recoding.protocol import Columns, LaterData, LaterPlacement, Output, apply
 from shoal.recoding.serialization import check_head, head_from_dict, head_to_dict
 from shoal.taxonomy import Taxonomy
 
-NUMBERS = ("label", "lo-hi", "midpoint")  # how intervals of numbers are written
-REACH = {"numeric": float(np.finfo(np.float64).max), "date": 9e12}  # a date is written in microseconds, in 64 bits
+NUMBERS = ("label", "lo-hi", "midpoint")  # styles for intervals of numbers
+LARGEST = {"numeric": float(np.finfo(np.float64).max), "date": 9e12}  # dates are microseconds in 64 bits
 
 
 @dataclass(frozen=True)
 class FieldCut:
-    """The cut of one field: interval i goes from ``begin[i]`` up to but not with ``end[i]``, as positions.
+    """The cut of one field: interval i has the positions from ``begin[i]`` (included) to ``end[i]`` (excluded).
 
-    Numbers are cut into half-open intervals, the last of which holds its end where ``closed``; a taxonomy into nodes, whose
-    intervals are of leaf codes. A missing value is published as missing where ``missing`` is None, else by that label. Where
-    an interval is not published as it was cut, its label reaches from ``low[i]`` to ``high[i]``; where labels are sets,
-    ``listed`` has the positions of the values in them. Other values lie outside.
+    Numbers have half-open intervals; the last includes its end if ``closed``. A taxonomy has nodes, as intervals of leaf codes.
+    A missing value is published as missing if ``missing`` is None, else as that label. If the published range differs from
+    the interval, it goes from ``low[i]`` to ``high[i]``. If labels are sets, ``set_positions`` has the positions of their
+    values. All other positions are outside.
     """
 
     begin: FloatArray
@@ -46,27 +46,27 @@ class FieldCut:
     closed: bool = False
     low: FloatArray | None = None
     high: FloatArray | None = None
-    listed: FloatArray | None = None
+    set_positions: FloatArray | None = None
 
     @classmethod
-    def whole(cls) -> FieldCut:
-        """No cut: everything is the root."""
+    def root(cls) -> FieldCut:
+        """The root for all values."""
         return cls(np.array([-np.inf]), np.array([np.inf]), (ROOT,), ROOT)
 
     @classmethod
     def of_ends(
-        cls, field: Field, ends: FloatArray, *, closed: bool = False, shown: RangeEnds | None = None
+        cls, field: Field, ends: FloatArray, *, closed: bool = False, published: RangeEnds | None = None
     ) -> FieldCut:
-        """Numbers or dates, cut at ascending ends; ``shown`` has what is published of each interval, where not all of it."""
+        """Numbers or dates, cut at ascending ends; ``published`` has the published ranges if they differ from the intervals."""
         text = format_date if field.kind == "date" else format_number
         labels = [format_interval(a, b, text) for a, b in pairwise(ends)]
         if closed:
             labels[-1] = format_range(ends[-2], ends[-1], text)
-        if shown is None:
+        if published is None:
             return cls(ends[:-1], ends[1:], tuple(labels), None, closed)
-        seen = shown.low <= shown.high  # the others hold suppressed records alone, and their labels are not published
-        labels = [shown.label(i, text) if seen[i] else old for i, old in enumerate(labels)]
-        return cls(ends[:-1], ends[1:], tuple(labels), None, closed, shown.low, shown.high)
+        released = published.low <= published.high  # the other intervals have only suppressed records and no label
+        labels = [published.label(i, text) if released[i] else old for i, old in enumerate(labels)]
+        return cls(ends[:-1], ends[1:], tuple(labels), None, closed, published.low, published.high)
 
     @classmethod
     def of_nodes(
@@ -76,58 +76,59 @@ class FieldCut:
         *,
         tree: Taxonomy | None = None,
         sets: bool = False,
-        seen: Int32Array | None = None,
+        released: Int32Array | None = None,
     ) -> FieldCut:
-        """Nodes of the field's taxonomy by their ids, in the order of their leaves; with ``sets`` written as these.
+        """Nodes of the field's taxonomy by id, in leaf order.
 
-        ``seen`` are the codes that released records have; sets list no others. ``tree`` has the labels, where they are not
-        those of the field's own tree; then labels reach only as far as released values do.
+        ``sets`` publishes every node as the set of its released values. ``released`` are the codes of released records.
+        ``tree`` has the labels if they differ from the field's own tree; published ranges then end at released values.
         """
         own = field.taxonomy
         assert own is not None  # noqa: S101
         tree = tree or own
         ends = np.array([field.extent(n) for n in nodes], np.float64).reshape(-1, 2)
-        found = cls(ends[:, 0], np.nextafter(ends[:, 1], np.inf), tuple(str(tree.text(n)) for n in nodes))
-        if seen is None or not (sets or tree.label != own.label):
-            return found
-        inside = [seen[(seen >= own.lo[n]) & (seen <= own.hi[n])] for n in nodes]
+        cut = cls(ends[:, 0], np.nextafter(ends[:, 1], np.inf), tuple(str(tree.text(n)) for n in nodes))
+        if released is None or not (sets or tree.label != own.label):
+            return cut
+        inside = [released[(released >= own.lo[n]) & (released <= own.hi[n])] for n in nodes]
         low = np.array([codes[0] if len(codes) else np.inf for codes in inside], np.float64)
         high = np.array([codes[-1] if len(codes) else -np.inf for codes in inside], np.float64)
         if not sets:
-            return replace(found, low=low, high=high)
-        pairs = zip(found.labels, inside, strict=True)
+            return replace(cut, low=low, high=high)
+        pairs = zip(cut.labels, inside, strict=True)
         labels = [str(format_set(own.leaves[c] for c in codes)) if len(codes) else old for old, codes in pairs]
-        return replace(found, labels=tuple(labels), low=low, high=high, listed=np.sort(seen).astype(np.float64))
+        positions = np.sort(released).astype(np.float64)
+        return replace(cut, labels=tuple(labels), low=low, high=high, set_positions=positions)
 
     @property
-    def uncut(self) -> bool:
-        """Whether everything is the root."""
+    def is_root(self) -> bool:
+        """Whether all values have the root."""
         return self.labels == (ROOT,)
 
-    def released(self, place: Int32Array, positions: FloatArray) -> Int32Array:
-        """The interval of each position; where that has no released records, the nearest interval that has some."""
-        seen = np.flatnonzero(self._seen)
-        inside = place < len(self.labels)
-        if len(seen) == len(self.labels) or not len(seen) or self.low is None or self.high is None:
-            return place
-        found = np.where(np.isfinite(positions), positions, -np.inf)
-        before = (np.searchsorted(self.low[seen], found, side="right") - 1).clip(0)
-        behind = np.minimum(before + 1, len(seen) - 1)
-        closer = self.low[seen[behind]] - found < found - self.high[seen[before]]
-        near = seen[np.where(closer, behind, before)]
-        return np.where(inside & ~self._seen[np.where(inside, place, 0)], near, place).astype(np.int32)
+    def nearest_released(self, interval: Int32Array, positions: FloatArray) -> Int32Array:
+        """The interval of each position; if it has no released records, the nearest interval that has some."""
+        released = np.flatnonzero(self._is_released)
+        inside = interval < len(self.labels)
+        if len(released) == len(self.labels) or not len(released) or self.low is None or self.high is None:
+            return interval
+        finite = np.where(np.isfinite(positions), positions, -np.inf)
+        before = (np.searchsorted(self.low[released], finite, side="right") - 1).clip(0)
+        after = np.minimum(before + 1, len(released) - 1)
+        closer = self.low[released[after]] - finite < finite - self.high[released[before]]
+        near = released[np.where(closer, after, before)]
+        return np.where(inside & ~self._is_released[np.where(inside, interval, 0)], near, interval).astype(np.int32)
 
-    def ends(self, part: Int32Array) -> tuple[FloatArray, FloatArray]:
-        """Where the published ranges of intervals begin and end; infinite for the root and for a missing value."""
+    def ends(self, interval: Int32Array) -> tuple[FloatArray, FloatArray]:
+        """The ends of the published ranges of intervals; infinite for the root and for a missing value."""
         begin, end = (self.begin, self.end) if self.low is None or self.high is None else (self.low, self.high)
-        inside = part < len(begin)
-        place = np.where(inside, part, 0)
-        return np.where(inside, begin[place], -np.inf), np.where(inside, end[place], np.inf)
+        inside = interval < len(begin)
+        index = np.where(inside, interval, 0)
+        return np.where(inside, begin[index], -np.inf), np.where(inside, end[index], np.inf)
 
-    def check(self, name: str, *, reach: float) -> None:
-        """`DataError` unless there is a label for each of the intervals, which ascend.
+    def check(self, name: str, *, largest: float) -> None:
+        """Raise `DataError` unless the intervals ascend and each has a label.
 
-        ``name`` is the field's; ``reach`` is the largest number that can be written.
+        ``name`` is the name of the field; ``largest`` is the largest number that can be written.
         """
         ends = [self.begin, self.end, *(e for e in (self.low, self.high) if e is not None)]
         fits = all(len(e) == len(self.labels) for e in ends) and (self.low is None) == (self.high is None)
@@ -137,39 +138,41 @@ class FieldCut:
         require(
             self.missing is None or len(set(self.labels)) == len(self.labels), f"the cut of {name!r} repeats a label"
         )
-        bounded = self.uncut or all((np.abs(e[self._seen]) <= reach).all() for e in ends)
-        require(bounded, f"the cut of {name!r} has an end that cannot be written")
+        bounded = self.is_root or all((np.abs(e[self._is_released]) <= largest).all() for e in ends)
+        require(bounded, f"the cut of {name!r} has an end that is too large")
 
     @property
-    def _seen(self) -> BoolArray:
-        """The intervals that are written; the others hold suppressed records alone."""
+    def _is_released(self) -> BoolArray:
+        """Whether each interval has released records."""
         if self.low is None or self.high is None:
             return np.ones(len(self.begin), bool)
         return np.asarray(self.low <= self.high)
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> FieldCut:
-        """Back from JSON."""
+        """Read the cut of a field from JSON content."""
         names = texts(found, "labels")
         begin, end = (
-            array({key: [open_ if v is None else v for v in member(found, key, list)]}, key, np.float64, (len(names),))
-            for key, open_ in (("begin", "-inf"), ("end", "inf"))
+            array(
+                {key: [infinite if v is None else v for v in member(found, key, list)]}, key, np.float64, (len(names),)
+            )
+            for key, infinite in (("begin", "-inf"), ("end", "inf"))
         )
         missing = None if found.get("missing") is None else member(found, "missing", str)
         low = high = None
         if found.get("shown") is not None:
-            shown = member(found, "shown", list)
-            require(len(shown) == 2, "'shown' must hold two lists")
-            low, high = (array({"shown": ends}, "shown", np.float64, (len(names),)) for ends in shown)
-        listed = array(found, "listed", np.float64, (None,)) if "listed" in found else None
-        return cls(begin, end, names, missing, member(found, "closed", bool), low, high, listed)
+            published = member(found, "shown", list)
+            require(len(published) == 2, "'shown' must hold two lists")
+            low, high = (array({"shown": ends}, "shown", np.float64, (len(names),)) for ends in published)
+        positions = array(found, "listed", np.float64, (None,)) if "listed" in found else None
+        return cls(begin, end, names, missing, member(found, "closed", bool), low, high, positions)
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A cut through every field; ``suppressed`` lists the published combinations that are left out.
+    """A cut of every field; ``suppressed`` has the combinations of labels that are suppressed.
 
-    ``numbers`` says how the intervals of numbers are written: ``label``, ``lo-hi`` or ``midpoint``. Make one with `Cut.of`:
+    ``numbers`` is the style for intervals of numbers: ``label``, ``lo-hi`` or ``midpoint``. Create a cut with `Cut.of`:
 
     >>> from shoal.policy import Policy
     >>> age = Field("age", "numeric", 80.0)
@@ -189,84 +192,91 @@ class Cut:
     def __post_init__(self) -> None:
         check_head(self.fields, self.output)
         require(
-            self.numbers in NUMBERS, f"unknown way of writing {self.numbers!r}; {list_choices(self.numbers, NUMBERS)}"
+            self.numbers in NUMBERS,
+            f"'numbers' has the unknown style {self.numbers!r}; {list_choices(self.numbers, NUMBERS)}",
         )
         require(len(self.cuts) == len(self.fields), "there is not one cut for each field")
         for field, cut in zip(self.fields, self.cuts, strict=True):
-            written = field.taxonomy is None and self.numbers != "label"
-            cut.check(field.name, reach=REACH[field.kind] if written else np.inf)
+            writes_numbers = field.taxonomy is None and self.numbers != "label"
+            cut.check(field.name, largest=LARGEST[field.kind] if writes_numbers else np.inf)
         fits = all(len(row) == len(self.fields) for row in self.suppressed)
         require(fits, "a suppressed combination does not have one label for each field")
 
     @classmethod
     def of(cls, fields: Sequence[Field], given: Mapping[str, Sequence[Any]], output: Output) -> Cut:
-        """A cut from the boundaries of numeric fields and the node labels of the others; ``["*"]`` is the root.
+        """Create a cut from the boundaries of numeric fields and the node labels of the others; ``["*"]`` is the root.
 
-        A field that is not given stays as it is where it has a taxonomy (every leaf), and is an error for numbers.
+        Without an entry, a field with a taxonomy keeps all leaves, and a numeric field raises `PolicyError`.
         """
         cuts = []
         for field in fields:
             if field.taxonomy is not None:
                 leaves = [label for label in field.taxonomy.leaves if label is not None]
-                cuts.append(_nodes(field, list(given.get(field.name, leaves))))
+                cuts.append(_cut_taxonomy(field, list(given.get(field.name, leaves))))
             elif field.name in given:
-                cuts.append(_intervals(field, given[field.name]))
+                cuts.append(_cut_numbers(field, given[field.name]))
             else:
-                raise PolicyError(f"the cut of {field.name!r} is not given; list its boundaries, or ['*']")
+                raise PolicyError(
+                    f"the cut of {field.name!r} is not given. List its boundaries, or ['*'] for the root."
+                )
         return cls(tuple(fields), output, tuple(cuts))
 
     def apply(self, data: Any, *, nearest: bool = False) -> Any:
-        """Recode later data by the same cut.
+        """Recode later data with the same cut.
 
-        A number outside every interval raises `DataError`, or goes to the nearest interval where asked. Groups may be
-        smaller than the requirement asks: check the result before it leaves.
+        A number outside every interval raises `DataError`; with ``nearest`` it gets the label of the nearest interval. Groups
+        may be smaller than the requirement demands: check the result before you publish it.
         """
         return apply(self, data, nearest=nearest)
 
-    def place(self, later: LaterData) -> PlacedData:
-        """Every code to its interval; a group is a combination of intervals that occurs."""
+    def place(self, later: LaterData) -> LaterPlacement:
+        """Place every code in its interval; each combination of intervals in the data is a group."""
         quasi = later.quasi
-        parts, near = np.empty(quasi.shape, np.int32), np.empty(quasi.shape, np.int32)
+        intervals, near = np.empty(quasi.shape, np.int32), np.empty(quasi.shape, np.int32)
         outside = np.zeros(len(quasi), bool)
         for j, (cut, positions) in enumerate(zip(self.cuts, later.positions, strict=True)):
-            place, lost = _intervals_of(cut, positions)
-            parts[:, j], near[:, j] = place[quasi[:, j]], cut.released(place, positions)[quasi[:, j]]
-            outside |= lost[quasi[:, j]]
-        gone = self._gone(parts)
-        parts = np.where(gone[:, None], parts, near)  # no label of suppressed records alone is written
-        gone |= self._gone(parts)
-        group = number_combinations(list(parts.T), len(parts))
+            interval, is_outside = _locate_intervals(cut, positions)
+            intervals[:, j] = interval[quasi[:, j]]
+            near[:, j] = cut.nearest_released(interval, positions)[quasi[:, j]]
+            outside |= is_outside[quasi[:, j]]
+        suppressed = self._are_suppressed(intervals)
+        intervals = np.where(
+            suppressed[:, None], intervals, near
+        )  # a label of suppressed records alone is never published
+        suppressed |= self._are_suppressed(intervals)
+        group = number_combinations(list(intervals.T), len(intervals))
         first = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
         first[group] = np.arange(len(group))
-        group = np.where(gone, -1, group).astype(np.int32)
-        return PlacedData(group, outside & (group >= 0), self.write(parts[first]))
+        group = np.where(suppressed, -1, group).astype(np.int32)
+        return LaterPlacement(group, outside & (group >= 0), self.write(intervals[first]))
 
-    def _gone(self, parts: Int32Array) -> BoolArray:
-        """Which combinations of intervals are suppressed."""
+    def _are_suppressed(self, intervals: Int32Array) -> BoolArray:
+        """Whether each combination of intervals is suppressed."""
         if not self.suppressed:
-            return np.zeros(len(parts), bool)
-        group = number_combinations(list(parts.T), len(parts))
+            return np.zeros(len(intervals), bool)
+        group = number_combinations(list(intervals.T), len(intervals))
         first = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
         first[group] = np.arange(len(group))
-        known = set(self.suppressed)
-        return np.array([row in known for row in self.labels(parts[first])], bool)[group]
+        suppressed = set(self.suppressed)
+        return np.array([row in suppressed for row in self.labels(intervals[first])], bool)[group]
 
-    def write(self, parts: Int32Array, *, numbers: str | None = None) -> tuple[tuple[str, GroupColumn], ...]:
-        """The released columns of groups that lie in the intervals ``parts`` [group, field]; missing is the one behind."""
+    def write(self, intervals: Int32Array, *, numbers: str | None = None) -> Columns:
+        """The published columns of groups in ``intervals`` [group, field]; the number after the last interval is missing."""
         found: list[tuple[str, GroupColumn]] = []
         for j, (field, cut) in enumerate(zip(self.fields, self.cuts, strict=True)):
             style = numbers or self.numbers
             if field.taxonomy is None and style != "label":
-                columns = _numbers(field, cut, parts[:, j], style)
+                columns = _number_columns(field, cut, intervals[:, j], style)
             else:
-                columns = [_written(field.name, cut, parts[:, j])]
+                columns = [_label_column(field.name, cut, intervals[:, j])]
             found += [(field.name, column) for column in columns]
         return tuple(found)
 
-    def labels(self, parts: Int32Array) -> list[tuple[str | None, ...]]:
-        """What is published for groups, as combinations of labels."""
-        columns = [[None if i < 0 else w.values[i] for i in w.index] for _, w in self.write(parts, numbers="label")]
-        return list(zip(*columns, strict=True))
+    def labels(self, intervals: Int32Array) -> list[tuple[str | None, ...]]:
+        """The combinations of labels of groups."""
+        columns = self.write(intervals, numbers="label")
+        texts = [[None if i < 0 else w.values[i] for i in w.index] for _, w in columns]
+        return list(zip(*texts, strict=True))
 
     def to_json(self) -> str:
         """The recoding as JSON text."""
@@ -283,7 +293,7 @@ class Cut:
                         "shown": None
                         if c.low is None or c.high is None
                         else [array_to_json(c.low), array_to_json(c.high)],
-                        **({} if c.listed is None else {"listed": array_to_json(c.listed)}),
+                        **({} if c.set_positions is None else {"listed": array_to_json(c.set_positions)}),
                     }
                     for c in self.cuts
                 ],
@@ -295,88 +305,94 @@ class Cut:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Cut:
-        """Back from JSON."""
+        """Read a recoding from the content of its JSON file."""
         cuts = tuple(FieldCut.from_dict(c) for c in objects(found, "cuts"))
-        gone = [texts_or_null({"suppressed": row}, "suppressed") for row in member(found, "suppressed", list)]
-        return cls(*head_from_dict(found), cuts, tuple(gone), member(found, "numbers", str))
+        suppressed = [texts_or_null({"suppressed": row}, "suppressed") for row in member(found, "suppressed", list)]
+        return cls(*head_from_dict(found), cuts, tuple(suppressed), member(found, "numbers", str))
 
 
-def _intervals(field: Field, given: Sequence[Any]) -> FieldCut:
+def _cut_numbers(field: Field, given: Sequence[Any]) -> FieldCut:
     if list(given) == [ROOT]:
-        return FieldCut.whole()
+        return FieldCut.root()
     try:
         ends = np.array(list(given), np.float64)
     except (TypeError, ValueError):
-        raise PolicyError(f"the cut of {field.name!r} needs numbers as boundaries, or ['*']") from None
+        raise PolicyError(f"the boundaries of {field.name!r} must be numbers, or ['*'] for the root.") from None
     if len(ends) < 2 or not (np.diff(ends) > 0).all():
-        raise PolicyError(f"the cut of {field.name!r} needs at least two boundaries in ascending order, or ['*']")
+        raise PolicyError(
+            f"the cut of {field.name!r} needs at least two boundaries in ascending order, or ['*'] for the root."
+        )
     return FieldCut.of_ends(field, ends)
 
 
-def _nodes(field: Field, labels: list[Any]) -> FieldCut:
+def _cut_taxonomy(field: Field, labels: list[Any]) -> FieldCut:
     tree = field.taxonomy
     assert tree is not None  # noqa: S101
     if labels == [ROOT]:
-        return FieldCut.whole()
-    place = {label: node for node, label in reversed(list(enumerate(tree.label))) if label is not None}
-    unknown = [label for label in labels if label not in place]
+        return FieldCut.root()
+    by_label = {label: node for node, label in reversed(list(enumerate(tree.label))) if label is not None}
+    unknown = [label for label in labels if label not in by_label]
     if unknown:
         raise PolicyError(
-            f"the taxonomy of {field.name!r} has no node {list_some(unknown)}; {list_choices(str(unknown[0]), list(place))}"
+            f"the taxonomy of {field.name!r} has no node {list_some(unknown)}; {list_choices(str(unknown[0]), list(by_label))}"
         )
-    nodes = sorted((place[label] for label in labels), key=lambda n: int(tree.lo[n]))
+    nodes = sorted((by_label[label] for label in labels), key=lambda n: int(tree.lo[n]))
     covered = [code for n in nodes for code in range(tree.lo[n], tree.hi[n] + 1)]
     if covered != list(range(tree.size - (tree.leaves[-1] is None))):
-        raise PolicyError(f"the cut of {field.name!r} must hold exactly one node on every way from the root to a leaf")
+        raise PolicyError(
+            f"the cut of {field.name!r} must have exactly one node on every path from the root to a leaf."
+        )
     return FieldCut.of_nodes(field, nodes)
 
 
-def _intervals_of(cut: FieldCut, positions: FloatArray) -> tuple[Int32Array, BoolArray]:
-    """The interval of every position (the nearest, the earlier on ties), and which positions lie outside all of them.
+def _locate_intervals(cut: FieldCut, positions: FloatArray) -> tuple[Int32Array, BoolArray]:
+    """The interval of every position (outside all: the nearest; ties: the first), and whether it is outside all intervals.
 
-    A missing value has the place behind the last interval; an unknown category lies outside, nearest to the first.
+    A missing value has the number after the last interval. An unknown category is outside, and nearest to the first interval.
     """
     missing, unknown = np.isinf(positions), np.isnan(positions)
-    if not len(cut.begin):  # no value was ever seen
+    if not len(cut.begin):  # the first table had no value
         return np.zeros(len(positions), np.int32), ~missing
-    found = np.where(missing | unknown, 0.0, positions)
+    finite = np.where(missing | unknown, 0.0, positions)
     last = len(cut.begin) - 1
-    before = np.clip(np.searchsorted(cut.begin, found, side="right") - 1, 0, last)
-    behind = np.minimum(before + 1, last)
-    inside = (found >= cut.begin[before]) & (found < cut.end[before])
+    before = np.clip(np.searchsorted(cut.begin, finite, side="right") - 1, 0, last)
+    after = np.minimum(before + 1, last)
+    inside = (finite >= cut.begin[before]) & (finite < cut.end[before])
     if cut.closed:
-        inside |= found == cut.end[last]
+        inside |= finite == cut.end[last]
     if cut.low is not None and cut.high is not None:
-        inside &= (found >= cut.low[before]) & (found <= cut.high[before])
-    if cut.listed is not None:
-        inside &= np.isin(found, cut.listed)
-    closer = ~inside & (np.abs(cut.begin[behind] - found) < np.abs(found - cut.end[before]))
-    place = np.where(closer & (found >= cut.begin[0]), behind, before)
-    place = np.where(missing, len(cut.labels), np.where(unknown, 0, place))
-    return place.astype(np.int32), (~inside | unknown) & ~missing & (not cut.uncut)
+        inside &= (finite >= cut.low[before]) & (finite <= cut.high[before])
+    if cut.set_positions is not None:
+        inside &= np.isin(finite, cut.set_positions)
+    closer = ~inside & (np.abs(cut.begin[after] - finite) < np.abs(finite - cut.end[before]))
+    interval = np.where(closer & (finite >= cut.begin[0]), after, before)
+    interval = np.where(missing, len(cut.labels), np.where(unknown, 0, interval))
+    return interval.astype(np.int32), (~inside | unknown) & ~missing & (not cut.is_root)
 
 
-def _written(name: str, cut: FieldCut, part: Int32Array) -> GroupColumn:
+def _label_column(name: str, cut: FieldCut, interval: Int32Array) -> GroupColumn:
     if cut.missing is None:
         return GroupColumn(
             name,
             np.array(cut.labels, dtype=object),
-            np.where(part == len(cut.labels), -1, part).astype(np.int32),
+            np.where(interval == len(cut.labels), -1, interval).astype(np.int32),
         )
     labels = list(dict.fromkeys((*cut.labels, cut.missing)))
     return GroupColumn(
         name,
         np.array(labels, dtype=object),
-        np.where(part == len(cut.labels), labels.index(cut.missing), part).astype(np.int32),
+        np.where(interval == len(cut.labels), labels.index(cut.missing), interval).astype(np.int32),
     )
 
 
-def _numbers(field: Field, cut: FieldCut, part: Int32Array, style: str) -> list[GroupColumn]:
-    """Numeric columns; the root and a missing value have no ends and no middle."""
+def _number_columns(field: Field, cut: FieldCut, interval: Int32Array, style: str) -> list[GroupColumn]:
+    """Columns of ends or midpoints; missing for the root and for a missing value."""
     begin, end = (cut.begin, cut.end) if cut.low is None or cut.high is None else (cut.low, cut.high)
-    seen = begin <= end  # others hold suppressed records alone and are not written
-    begin, end = (np.zeros(0), np.zeros(0)) if cut.uncut else (np.where(seen, begin, 0.0), np.where(seen, end, 0.0))
-    index = np.where(part < len(begin), part, -1).astype(np.int32)
+    released = begin <= end  # the other intervals have only suppressed records
+    begin, end = (np.where(released, begin, 0.0), np.where(released, end, 0.0))
+    if cut.is_root:
+        begin, end = np.zeros(0), np.zeros(0)
+    index = np.where(interval < len(begin), interval, -1).astype(np.int32)
     low, high = pair_names(field.name)
     columns = {low: begin, high: end} if style == "lo-hi" else {field.name: begin / 2 + end / 2}
     if field.kind == "date":

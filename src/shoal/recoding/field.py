@@ -1,4 +1,4 @@
-"""Fields: what a recoding remembers of a quasi-identifier, enough to place a value that it has never seen."""
+"""Fields: the quasi-identifiers of a recoding, with the data to find the position of new values."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from shoal.taxonomy import Balanced, Taxonomy, TreeBuilder, parse_tree_builder
 
 @dataclass(frozen=True)
 class Field:
-    """One quasi-identifier as a recoding remembers it: enough to place a value that it has never seen.
+    """A quasi-identifier of a recoding: its kind, its taxonomy, and the rule that extends the taxonomy to new values.
 
-    A place is a value's position (see `codes.Attribute`): a number, or the leaf code in the remembered tree; infinity for
-    missing, NaN for a category that cannot be placed.
+    The position of a value (see `Attribute`) is the number itself, or the leaf code in the taxonomy; infinity for a missing
+    value, NaN for an unknown category.
     """
 
     name: str
@@ -42,34 +42,36 @@ class Field:
         if self.kind == "categorical" or self.tree_builder is not None:
             require(self.taxonomy is not None, f"{where} has no taxonomy")
         else:
-            require(self.taxonomy is None, f"{where} has a taxonomy, but no rule that places its values")
+            require(self.taxonomy is None, f"{where} has a taxonomy, but no rule for new values")
         if self.tree_builder is not None:
             fits = self.kind in KINDS_OF[self.tree_builder.word]
             if isinstance(self.tree_builder, Balanced):
                 fits &= self.tree_builder.numeric == (self.kind == "numeric")
-            require(fits, f"{where} is {self.kind}, which {self.tree_builder.word!r} does not place")
+            require(fits, f"{where} is {self.kind}, which does not fit the rule {self.tree_builder.word!r}")
 
     @classmethod
     def of(cls, attribute: Attribute, policy: Policy) -> Field:
-        """What to remember of an attribute."""
-        maker = policy.quasi[attribute.name].tree_builder
-        return cls(attribute.name, attribute.kind, attribute.span, attribute.taxonomy, maker)
+        """Create the field of an attribute."""
+        builder = policy.quasi[attribute.name].tree_builder
+        return cls(attribute.name, attribute.kind, attribute.span, attribute.taxonomy, builder)
 
     def locate(self, distinct: Distinct) -> FloatArray:
         """The position of each distinct value of later data."""
-        tree, maker = self.taxonomy, self.tree_builder
+        tree, builder = self.taxonomy, self.tree_builder
         if tree is None:
             return np.asarray(distinct.values, np.float64)
-        if maker is None:
+        if builder is None:
             return np.array([tree.code.get(str(v), np.nan) for v in distinct.values], np.float64)
-        paths = [maker.path(v) for v in distinct.values]
-        return np.array([tree.code[p[0]] if p[0] in tree.code else self._between(p) for p in paths], np.float64)
+        paths = [builder.path(v) for v in distinct.values]
+        return np.array(
+            [tree.code[p[0]] if p[0] in tree.code else self._position_between(p) for p in paths], np.float64
+        )
 
-    def _between(self, path: list[str]) -> float:
-        """A value that was never seen stands between its neighbours, inside the node that holds it."""
-        tree, maker = self.taxonomy, self.tree_builder
-        assert tree is not None and maker is not None  # noqa: S101
-        position = bisect_left(self._keys, maker.key(path[0])) - 0.5
+    def _position_between(self, path: list[str]) -> float:
+        """The position of a value without a leaf: between its neighbours, inside its lowest node in the taxonomy."""
+        tree, builder = self.taxonomy, self.tree_builder
+        assert tree is not None and builder is not None  # noqa: S101
+        position = bisect_left(self._keys, builder.key(path[0])) - 0.5
         node = next((self._nodes[label] for label in path if label in self._nodes), 0)
         if node:
             beside = (_slack(int(tree.height[node])) + _slack(int(tree.height[node]) - 1)) / 2
@@ -83,13 +85,13 @@ class Field:
 
     @cached_property
     def _nodes(self) -> dict[str, int]:
-        """The branches by their labels."""
+        """The inner nodes by label."""
         assert self.taxonomy is not None  # noqa: S101
         tree = self.taxonomy
         return {str(tree.label[n]): n for n in np.flatnonzero(tree.height > 0)[::-1].tolist()}
 
     def extent(self, node: int) -> tuple[float, float]:
-        """The positions that a published node holds: a leaf itself alone, the root everything."""
+        """The range of positions of a published node: a leaf has one position, the root has all."""
         tree = self.taxonomy
         assert tree is not None  # noqa: S101
         if node == 0:
@@ -112,22 +114,22 @@ class Field:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Field:
-        """Back from JSON."""
+        """Read a field from JSON content."""
         tree = None
         if "taxonomy" in found:
-            nested, missing, made = (
+            nested, missing, derived = (
                 member(found, key, kind) for key, kind in (("taxonomy", dict), ("missing", bool), ("made", bool))
             )
-            tree = Taxonomy.flat([]) if list(nested.values()) == [[]] else Taxonomy.from_nested(nested, made=made)
+            tree = Taxonomy.flat([]) if list(nested.values()) == [[]] else Taxonomy.from_nested(nested, made=derived)
             tree = tree.with_missing() if missing else tree
         name, kind, span = member(found, "name", str), member(found, "kind", str), member(found, "span", float)
-        maker = parse_tree_builder(member(found, "maker", dict)) if "maker" in found else None
-        field = cls(name, kind, span, tree, maker)
-        if maker is not None:
-            field._keys  # noqa: B018  leaves that the rule cannot read are an error here, not when a new value comes
+        builder = parse_tree_builder(member(found, "maker", dict)) if "maker" in found else None
+        field = cls(name, kind, span, tree, builder)
+        if builder is not None:
+            field._keys  # noqa: B018  report leaves that the rule cannot read now, not at the first new value
         return field
 
 
 def _slack(height: int) -> float:
-    """How far a node reaches beyond its codes: more than the nodes below it, so that a new value can stand in between."""
+    """How far a node extends beyond its codes: more than its children, so that there are positions between for new values."""
     return float(0.5 - 0.5 * 2.0**-height)

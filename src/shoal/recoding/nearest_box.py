@@ -1,4 +1,4 @@
-"""The box nearest to a record, for records that do not fall into one by themselves."""
+"""The box nearest to a record, for records outside every box."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.formats.checked_json import array, array_to_json, member, objects, require
 from shoal.recoding.field import Field
 from shoal.recoding.protocol import Columns, LaterData, Output
-from shoal.recoding.serialization import check_boxes, check_head, check_written
+from shoal.recoding.serialization import check_boxes, check_columns, check_head
 
 
 @dataclass(frozen=True)
 class PublishedSets:
-    """Of a field that is published in sets, the codes that are listed: group g lists ``code[start[g] : start[g + 1]]``."""
+    """The published sets of a field: the set of group g has the codes ``code[start[g] : start[g + 1]]``."""
 
     field: int
     start: Int64Array
     code: Int32Array
 
     def check(self, fields: Sequence[Field], groups: int) -> None:
-        """`DataError` unless every group has a set of codes of the field."""
-        known = 0 <= self.field < len(fields)
-        tree = fields[self.field].taxonomy if known else None
-        require(tree is not None, "sets are listed for a field that has no taxonomy")
+        """Raise `DataError` unless every group has a set of codes of the field."""
+        exists = 0 <= self.field < len(fields)
+        tree = fields[self.field].taxonomy if exists else None
+        require(tree is not None, "a field without a taxonomy has sets")
         start = self.start
         rises = (
             len(start) == groups + 1 and start[0] == 0 and (np.diff(start) > 0).all() and start[-1] == len(self.code)
         )
         codes = tree is not None and ((self.code >= 0) & (self.code < tree.size)).all()
-        require(rises and codes, "the sets that are listed do not fit the groups")
+        require(rises and codes, "the sets do not fit the groups")
 
     def codes_of(self, points: FloatArray, fields: Sequence[Field]) -> Int64Array:
-        """The code of every point; -1 for a value that the tree does not have."""
+        """The code of every point; -1 for a value that is not in the taxonomy."""
         tree = fields[self.field].taxonomy
         assert tree is not None  # noqa: S101
         position = np.where(np.isposinf(points[:, self.field]), tree.size - 1, points[:, self.field])
         whole = np.isfinite(position) & (position == np.floor(position))
         return np.where(whole, np.where(whole, position, 0.0), -1.0).astype(np.int64)
 
-    def lists(self, group: Int32Array, code: Int64Array) -> BoolArray:
-        """Whether the sets of these groups list these codes."""
+    def contain(self, group: Int32Array, code: Int64Array) -> BoolArray:
+        """Whether the sets of these groups contain these codes."""
         size = int(max(self.code.max(initial=0), code.max(initial=0))) + 2
         owner = np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
         return np.isin(group.astype(np.int64) * size + code + 1, owner * size + self.code + 1)
@@ -56,25 +56,25 @@ def check_groups(
     output: Output,
     lo: FloatArray,
     hi: FloatArray,
-    written: Columns,
+    columns: Columns,
     sets: Sequence[PublishedSets],
 ) -> None:
-    """`DataError` unless every group has a box, a value in every published column, and a set where sets are listed."""
+    """Raise `DataError` unless every group has a box, a value in every published column, and a set for fields with sets."""
     check_head(fields, output)
     check_boxes(fields, lo, hi)
-    check_written(fields, output, written, len(lo))
-    for one in sets:
-        one.check(fields, len(lo))
+    check_columns(fields, output, columns, len(lo))
+    for of_field in sets:
+        of_field.check(fields, len(lo))
 
 
 def sets_to_dict(sets: Sequence[PublishedSets]) -> dict[str, Any]:
-    """Sets for JSON; nothing where there are none."""
-    listed = [{"field": s.field, "start": array_to_json(s.start), "code": array_to_json(s.code)} for s in sets]
-    return {"sets": listed} if listed else {}
+    """The sets for JSON; empty if there are none."""
+    entries = [{"field": s.field, "start": array_to_json(s.start), "code": array_to_json(s.code)} for s in sets]
+    return {"sets": entries} if entries else {}
 
 
 def sets_from_dict(found: Mapping[str, Any]) -> tuple[PublishedSets, ...]:
-    """Back from JSON."""
+    """Read the sets from JSON content."""
     return tuple(
         PublishedSets(
             member(entry, "field", int),
@@ -96,37 +96,37 @@ def points_of(later: LaterData) -> FloatArray:
 def nearest_boxes(
     fields: Sequence[Field], points: FloatArray, lo: FloatArray, hi: FloatArray, sets: Sequence[PublishedSets] = ()
 ) -> tuple[Int32Array, BoolArray]:
-    """The group whose box is nearest to each point, the earlier one where several are, and whether its label is true.
+    """The group whose box is nearest to each point (ties: the first group), and whether the box contains the point.
 
-    Where fields are published in sets, a group whose sets list the values comes first. Without any box the group is -1.
+    If fields are published in sets, groups whose sets contain the values come first. Without any box the group is -1.
     """
     if not len(lo):
         return np.full(len(points), -1, np.int32), np.zeros(len(points), bool)
     categorical = np.array([f.taxonomy is not None for f in fields])
     span = np.array([f.span for f in fields], np.float64)
     group, distance = kernels.boxes.nearest(points, categorical, span, lo, hi)
-    held = distance == 0.0
+    inside = distance == 0.0
     if sets:
-        for i in np.flatnonzero(held & ~are_listed(fields, points, group, sets)):
-            other = _first_listing(fields, points[i], lo, hi, sets)
-            group[i], held[i] = (group[i], False) if other < 0 else (other, True)
-    return group, held
+        for i in np.flatnonzero(inside & ~are_in_sets(fields, points, group, sets)):
+            other = _first_containing(fields, points[i], lo, hi, sets)
+            group[i], inside[i] = (group[i], False) if other < 0 else (other, True)
+    return group, inside
 
 
-def are_listed(
+def are_in_sets(
     fields: Sequence[Field], points: FloatArray, group: Int32Array, sets: Sequence[PublishedSets]
 ) -> BoolArray:
-    """Whether the sets of their groups list the values of points."""
+    """Whether the sets of the points' groups contain the values of the points."""
     found = np.ones(len(points), bool)
-    for one in sets:
-        found &= one.lists(group, one.codes_of(points, fields))
+    for of_field in sets:
+        found &= of_field.contain(group, of_field.codes_of(points, fields))
     return found
 
 
-def _first_listing(
+def _first_containing(
     fields: Sequence[Field], point: FloatArray, lo: FloatArray, hi: FloatArray, sets: Sequence[PublishedSets]
 ) -> int:
-    """The first group whose box holds a point and whose sets list its values; -1 if there is none."""
+    """The first group whose box and sets contain a point; -1 if there is none."""
     groups = np.flatnonzero(((lo <= point) & (point <= hi)).all(axis=1)).astype(np.int32)
-    listed = are_listed(fields, np.repeat(point[None], len(groups), axis=0), groups, sets)
-    return int(groups[listed][0]) if listed.any() else -1
+    inside = are_in_sets(fields, np.repeat(point[None], len(groups), axis=0), groups, sets)
+    return int(groups[inside][0]) if inside.any() else -1

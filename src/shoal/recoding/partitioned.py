@@ -1,4 +1,4 @@
-"""`Parts`: a coarse cut of the table, and for each part a recoding of its own, kept in a file of its own."""
+"""`Parts`: a coarse split of the table into partitions, each with its own recoding in its own file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shoal.policy import Policy
 from shoal.recoding.assignment import Assignment
 from shoal.recoding.cut import Cut
 from shoal.recoding.field import Field
-from shoal.recoding.protocol import Columns, LaterData, Output, PlacedData, Recoding, apply, descend_split_tree
+from shoal.recoding.protocol import Columns, LaterData, LaterPlacement, Output, Recoding, apply, descend_split_tree
 from shoal.recoding.serialization import check_head, check_tree, head_from_dict, head_to_dict, tree_from_dict
 from shoal.recoding.split_tree import Boxes
 from shoal.recoding.synthesis import Synthesis
@@ -28,8 +28,10 @@ from shoal.recoding.synthesis import Synthesis
 
 @dataclass(frozen=True)
 class Parts:
-    """Node n sends positions up to ``at[n]`` of field ``field[n]`` left, others right; where ``field[n]`` is -1 it is the
-    part ``partition[n]``, whose recoding is in ``folder``, which is there as long as ``owner`` is.
+    """A tree of splits. Node n sends positions up to ``at[n]`` of field ``field[n]`` left, others right.
+
+    If ``field[n]`` is -1, node n is the leaf of partition ``partition[n]``. The recodings of the partitions are in
+    ``folder``, which exists as long as the object ``owner``.
     """
 
     fields: tuple[Field, ...]
@@ -48,58 +50,58 @@ class Parts:
         check_head(self.fields, self.output)
         leaves = np.sort(self.partition[self.field < 0])
         each = np.array_equal(leaves, np.arange(len(leaves))) and self.partition.max(initial=-1) < len(leaves)
-        require(each, "the tree of cuts does not lead to each part once")
+        require(each, "the split tree does not lead to each partition once")
         tree = self.field, self.at, self.left, self.right, self.partition
         check_tree(len(self.fields), *tree, leaves=len(leaves))
 
     @property
     def partitions(self) -> int:
-        """The number of parts."""
+        """The number of partitions."""
         return int(self.partition.max()) + 1
 
     def files(self) -> tuple[Path, ...]:
-        """The files that hold the recodings of the parts."""
-        return tuple(self.folder / f"recoding-{part}.json" for part in range(self.partitions))
+        """The files with the recodings of the partitions."""
+        return tuple(self.folder / f"recoding-{number}.json" for number in range(self.partitions))
 
-    def put(self, part: int, recoding: Recoding) -> None:
-        """Keep what was learned of a part."""
-        file = self.files()[part]
+    def put(self, number: int, recoding: Recoding) -> None:
+        """Store the recoding of a partition."""
+        file = self.files()[number]
         file.touch(mode=0o600)
         file.write_text(recoding.to_json(), encoding="utf-8")
 
     def apply(self, data: Any, *, nearest: bool = False) -> Any:
-        """Recode later data by the recodings of the parts they fall into; see there."""
+        """Recode each later record with the recoding of its partition; see the ``apply`` of that recoding."""
         return apply(self, data, nearest=nearest)
 
-    def place(self, later: LaterData) -> PlacedData:
-        """Each combination to its part, and on to a group there; the groups are numbered one part behind the other."""
-        part = descend_split_tree(later, self.field, self.at, self.left, self.right, self.partition)
-        group, outside = np.full(len(part), -1, np.int32), np.zeros(len(part), bool)
-        written: list[Columns] = []
+    def place(self, later: LaterData) -> LaterPlacement:
+        """Place each combination in a group of its partition; group numbers continue from partition to partition."""
+        partition = descend_split_tree(later, self.field, self.at, self.left, self.right, self.partition)
+        group, outside = np.full(len(partition), -1, np.int32), np.zeros(len(partition), bool)
+        columns: list[Columns] = []
         total = 0
         for number, file in enumerate(self.files()):
-            mine = np.flatnonzero(part == number)
-            if not len(mine):
+            inside = np.flatnonzero(partition == number)
+            if not len(inside):
                 continue
-            placed = self._load_part(file).place(replace(later, quasi=later.quasi[mine]))
-            group[mine] = np.where(placed.group >= 0, placed.group + total, -1)
-            outside[mine] = placed.outside
-            written.append(placed.written)
-            total += len(placed.written[0][1].index) if placed.written else 0
-        return PlacedData(group, outside, tuple(map(_joined, zip(*written, strict=True))))
+            placement = self._load_partition(file).place(replace(later, quasi=later.quasi[inside]))
+            group[inside] = np.where(placement.group >= 0, placement.group + total, -1)
+            outside[inside] = placement.outside
+            columns.append(placement.columns)
+            total += len(placement.columns[0][1].index) if placement.columns else 0
+        return LaterPlacement(group, outside, tuple(map(_join_columns, zip(*columns, strict=True))))
 
-    def _load_part(self, file: Path) -> Recoding:
-        """The recoding of a part, which must be of the same columns."""
+    def _load_partition(self, file: Path) -> Recoding:
+        """Read the recoding of a partition; `DataError` unless it has the same columns."""
         recoding = read_recoding(file)
         with report_damage(file, "recoding"):
-            plain = isinstance(recoding, (Cut, Boxes, Assignment))
-            require(plain, f"a part cannot be of the kind {recoding.kind!r}; {list_choices('', PLAIN)}")
+            is_plain = isinstance(recoding, (Cut, Boxes, Assignment))
+            require(is_plain, f"a partition cannot have the kind {recoding.kind!r}; {list_choices('', PLAIN)}")
             same = [(f.name, f.kind) for f in recoding.fields] == [(f.name, f.kind) for f in self.fields]
             require(same and recoding.output == self.output, "its columns differ from those of the whole recoding")
         return recoding
 
     def to_json(self) -> str:
-        """The coarse cut as JSON text; the recodings of the parts lie beside it."""
+        """The coarse split as JSON text; the recodings of the partitions are in separate files."""
         arrays: dict[str, NDArray[Any]] = {
             "field": self.field,
             "at": self.at,
@@ -113,22 +115,21 @@ class Parts:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any], folder: Path) -> Parts:
-        """Back from JSON."""
+        """Read the coarse split from the content of its JSON file."""
         fields, output = head_from_dict(found)
-        made = cls(fields, output, *tree_from_dict(found, "part"), folder)
+        recoding = cls(fields, output, *tree_from_dict(found, "part"), folder)
         digests = texts(found, "digests")
-        require(len(digests) == made.partitions, "there is not one digest for each part")
-        for file, digest in zip(made.files(), digests, strict=True):
+        require(len(digests) == recoding.partitions, "there is not one digest for each partition")
+        for file, digest in zip(recoding.files(), digests, strict=True):
             require(
                 file.is_file() and digest_of(file) == digest,
-                f"the file {file.name!r} of a part of the recoding is not there, or is another's; keep the files of an "
-                "owner's folder together",
+                f"the file {file.name!r} of a partition is missing or belongs to another recoding",
             )
-        return made
+        return recoding
 
 
-def _joined(columns: tuple[tuple[str, GroupColumn], ...]) -> tuple[str, GroupColumn]:
-    """One released column out of those of the parts."""
+def _join_columns(columns: Columns) -> tuple[str, GroupColumn]:
+    """Join the columns of the partitions into one released column."""
     shift = np.cumsum([0, *(len(w.values) for _, w in columns)])
     index = [np.where(w.index >= 0, w.index + at, -1) for (_, w), at in zip(columns, shift[:-1], strict=True)]
     values = np.concatenate([w.values for _, w in columns])
@@ -141,15 +142,16 @@ KINDS: dict[str, type[Boxes] | type[Assignment] | type[Cut] | type[Synthesis]] =
 }
 
 
-PLAIN = (Cut.kind, Boxes.kind, Assignment.kind)  # what a part may be
+OTHER_POLICY = "Use the policy in the owner folder, or anonymize all records together with a new recoding."
+PLAIN = (Cut.kind, Boxes.kind, Assignment.kind)  # possible recodings of a partition
 
 
 def load_recoding(path: str | Path) -> Recoding:
-    """A recoding from the JSON file that a release left in the owner's folder.
+    """Load a recoding from its JSON file in the owner folder of a release.
 
-    The content is checked: `DataError` names the file where it is damaged. Where the owner's ``policy.yaml`` is in the
-    same folder, the columns must be those of that policy, so that no identifier is released. Without a policy in the
-    folder, `apply` releases the columns that the file lists under ``kept``: load only files that you trust then.
+    The content is checked: `DataError` names a damaged file. If ``policy.yaml`` is in the same folder, the recoding must have
+    the columns of that policy, so that no identifier is released. Without a policy in the folder, `apply` releases the
+    columns that the file lists under ``kept``: in that case load only files that you trust.
     """
     file = Path(path)
     recoding = read_recoding(file)
@@ -164,33 +166,30 @@ def load_recoding(path: str | Path) -> Recoding:
 
 
 def read_recoding(path: Path) -> Recoding:
-    """A recoding from its file, by what the file says alone; see `load_recoding`."""
+    """Load a recoding from its file, without a policy; see `load_recoding`."""
     with report_damage(path, "recoding"):
         found = read_object(path.read_text(encoding="utf-8"))
         kind, known = found.get("kind"), [*KINDS, Parts.kind]
-        require(kind in known, f"it is of no kind that this version knows; {list_choices(str(kind), known)}")
+        require(kind in known, f"its kind is unknown to this version of Shoal; {list_choices(str(kind), known)}")
         return Parts.from_dict(found, path.parent) if kind == Parts.kind else KINDS[str(kind)].from_dict(found)
 
 
 def refuse_other_policy(policy: Policy, recoding: Recoding) -> None:
-    """An error for a policy under which the recoding was not learned; requirements and the allowance may differ."""
+    """Raise `PolicyError` if policy and recoding have different columns; requirements and 'suppress' may differ."""
     kinds = {f.name: f.kind for f in recoding.fields}
     for name, quasi in policy.quasi.items():
         if name in kinds and quasi.kind != kinds[name]:
             raise PolicyError(
-                f"column {name!r} is {quasi.kind} in the policy and {kinds[name]} in the recoding; use the policy in the "
-                "owner's folder, or learn a recoding anew"
+                f"column {name!r} is {quasi.kind} in the policy and {kinds[name]} in the recoding. {OTHER_POLICY}"
             )
     pairs: dict[str, tuple[Sequence[str], Sequence[str]]] = {
         "column {!r} is a quasi-identifier": (tuple(policy.quasi), tuple(kinds)),
-        "column {!r} is kept": (policy.unchanged, recoding.output.kept),
-        "the text {!r} stands for a missing value": (policy.missing_texts, recoding.output.missing),
+        "column {!r} is released unchanged": (policy.unchanged, recoding.output.unchanged),
+        "the text {!r} means a missing value": (policy.missing_texts, recoding.output.missing),
     }
-    for text, (mine, theirs) in pairs.items():
-        differ = set(mine) ^ set(theirs)
-        for name in (*mine, *theirs):
-            if name in differ:
-                where = "policy, but not in the recoding" if name in mine else "recoding, but not in the policy"
-                raise PolicyError(
-                    f"{text.format(name)} in the {where}; use the policy in the owner's folder, or learn a recoding anew"
-                )
+    for text, (of_policy, of_recoding) in pairs.items():
+        differing = set(of_policy) ^ set(of_recoding)
+        for name in (*of_policy, *of_recoding):
+            if name in differing:
+                where = "policy, but not in the recoding" if name in of_policy else "recoding, but not in the policy"
+                raise PolicyError(f"{text.format(name)} in the {where}. {OTHER_POLICY}")

@@ -1,4 +1,4 @@
-"""`Boxes`: a tree of cuts with a box per leaf. Strict Mondrian learns it; later data fall through the cuts."""
+"""`Boxes`: the recoding of strict Mondrian, a tree of splits with one box per leaf. Later data descend the tree."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ import numpy as np
 
 from shoal import kernels
 from shoal.arrays import FloatArray, Int32Array
-from shoal.engines import GroupColumn
 from shoal.formats.checked_json import array, array_to_json, member
 from shoal.recoding.field import Field
 from shoal.recoding.nearest_box import (
     PublishedSets,
-    are_listed,
+    are_in_sets,
     check_groups,
     nearest_boxes,
     points_of,
     sets_from_dict,
     sets_to_dict,
 )
-from shoal.recoding.protocol import LaterData, Output, PlacedData, apply, descend_split_tree
+from shoal.recoding.protocol import Columns, LaterData, LaterPlacement, Output, apply, descend_split_tree
 from shoal.recoding.serialization import (
     check_tree,
+    columns_from_dict,
+    columns_to_dict,
     head_from_dict,
     head_to_dict,
     tree_from_dict,
-    written_from_dict,
-    written_to_dict,
 )
 
 
 @dataclass(frozen=True)
 class Boxes:
-    """Node n sends positions up to ``at[n]`` of field ``field[n]`` left, others right; where ``field[n]`` is -1 it is
-    the leaf of group ``group[n]`` (-1: suppressed). Box ``g`` holds the positions from ``lo[g]`` to ``hi[g]``, which is
-    what is published for it: a range of numbers, all that lies under a node.
+    """A tree of splits. Node n sends positions up to ``at[n]`` of field ``field[n]`` left, others right.
+
+    If ``field[n]`` is -1, node n is the leaf of group ``group[n]`` (-1: suppressed). Box g contains the positions from
+    ``lo[g]`` to ``hi[g]``, as published: a range of numbers, or all values below a node of a taxonomy.
     """
 
     fields: tuple[Field, ...]
@@ -50,44 +50,43 @@ class Boxes:
     group: Int32Array
     lo: FloatArray
     hi: FloatArray
-    written: tuple[tuple[str, GroupColumn], ...]
+    columns: Columns
     sets: tuple[PublishedSets, ...] = ()
 
     kind: ClassVar[str] = "boxes"
 
     def __post_init__(self) -> None:
-        check_groups(self.fields, self.output, self.lo, self.hi, self.written, self.sets)
+        check_groups(self.fields, self.output, self.lo, self.hi, self.columns, self.sets)
         tree = self.field, self.at, self.left, self.right, self.group
         check_tree(len(self.fields), *tree, leaves=len(self.lo))
 
     def apply(self, data: Any, *, nearest: bool = False) -> Any:
-        """Recode later data by the same cuts.
+        """Recode later data with the same splits.
 
         Parameters
         ----------
         data : a frame or a file with the same columns
-        nearest : give a record that no box holds the label of the nearest box, instead of raising `DataError`
+        nearest : give a record outside every box the labels of the nearest box, instead of raising `DataError`
 
         Guarantee
         ---------
-        A record gets a label that was published before, and one that holds its values unless ``nearest`` is asked for.
-        Records that fall where the first data were suppressed are left out. Groups may be smaller than the requirement
-        asks: check the result before it leaves.
+        Every record gets labels that were published before; without ``nearest`` the labels are true. Records of suppressed
+        boxes are suppressed. Groups may be smaller than the requirement demands: check the result before you publish it.
         """
         return apply(self, data, nearest=nearest)
 
-    def place(self, later: LaterData) -> PlacedData:
-        """Let every combination fall through the cuts."""
+    def place(self, later: LaterData) -> LaterPlacement:
+        """Send every combination down the tree to its group."""
         group = descend_split_tree(later, self.field, self.at, self.left, self.right, self.group)
         points = points_of(later)
         present = group >= 0
         outside = np.zeros(len(group), bool)
         outside[present] = ~kernels.boxes.inside(points[present], group[present], self.lo, self.hi)
-        outside[present] |= ~are_listed(self.fields, points[present], group[present], self.sets)
-        if outside.any():  # another box may hold it
-            group[outside], held = nearest_boxes(self.fields, points[outside], self.lo, self.hi, self.sets)
-            outside[outside] = ~held
-        return PlacedData(group, outside, self.written)
+        outside[present] |= ~are_in_sets(self.fields, points[present], group[present], self.sets)
+        if outside.any():  # another box may contain the point
+            group[outside], inside = nearest_boxes(self.fields, points[outside], self.lo, self.hi, self.sets)
+            outside[outside] = ~inside
+        return LaterPlacement(group, outside, self.columns)
 
     def to_json(self) -> str:
         """The recoding as JSON text."""
@@ -103,7 +102,7 @@ class Boxes:
                 },
                 "lo": array_to_json(self.lo),
                 "hi": array_to_json(self.hi),
-                "written": written_to_dict(self.written),
+                "written": columns_to_dict(self.columns),
                 **sets_to_dict(self.sets),
             },
             ensure_ascii=False,
@@ -111,9 +110,9 @@ class Boxes:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Boxes:
-        """Back from JSON."""
+        """Read a recoding from the content of its JSON file."""
         fields, output = head_from_dict(found)
         tree = tree_from_dict(member(found, "tree", dict), "group")
         lo = array(found, "lo", np.float64, (None, len(fields)))
         hi = array(found, "hi", np.float64, lo.shape)
-        return cls(fields, output, *tree, lo, hi, written_from_dict(found), sets_from_dict(found))
+        return cls(fields, output, *tree, lo, hi, columns_from_dict(found), sets_from_dict(found))

@@ -1,4 +1,4 @@
-"""The audit: a table is counted by its published values alone, and every requirement is tested on its groups."""
+"""The audit: count the groups of a table by its published values alone, and test every requirement on them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from shoal.requirements import Certificate, Requirement, certify
 from shoal.requirements.groups import Groups
 
 MINIMALITY = (
-    "A requirement names a sensitive column: whoever knows the method may learn from the reason why groups were widened "
-    "(minimality attack)."
+    "A requirement names a sensitive column: an attacker who knows the method may infer sensitive values from the fact that "
+    "groups were generalized (minimality attack)."
 )
 
 
 @dataclass(frozen=True)
 class AuditedTable:
-    """A finished table as a stranger sees it: its groups by what stands in it."""
+    """A table as published, with its groups by published values."""
 
     engine: Engine
     groups: Groups
@@ -34,40 +34,46 @@ class AuditedTable:
     sensitive_figures: SensitiveFigures = field(default_factory=SensitiveFigures)
 
     @classmethod
-    def of(cls, engine: Engine, policy: Policy, *, measured: Policy | None = None) -> AuditedTable:
-        """Count a table by a policy; with ``measured`` also the columns that measures look at."""
+    def of(cls, engine: Engine, policy: Policy, *, measures_policy: Policy | None = None) -> AuditedTable:
+        """Count the groups of a table by a policy; with ``measures_policy`` also the columns that the measures need."""
         policy.check_schema(engine.schema(), check=True)
-        if measured is None:
+        if measures_policy is None:
             return cls(engine, *read_published_groups(engine, policy))
-        table = read_published_table(engine, policy, extra=list_measured_columns(engine, measured))
-        groups, confided = count_groups(table, measured, policy.tested_columns)
-        return cls(engine, groups, table.labels, confided)
+        table = read_published_table(engine, policy, extra=list_measured_columns(engine, measures_policy))
+        groups, sensitive_figures = count_groups(table, measures_policy, policy.tested_columns)
+        return cls(engine, groups, table.labels, sensitive_figures)
 
     def certificate(
         self,
         policy: Policy,
         *,
         suppressed: int = 0,
-        drawn: Engine | None = None,
-        parts: int = 1,
-        earlier: Ledger | None = None,
+        synthetic: Engine | None = None,
+        partitions: int = 1,
+        prior: Ledger | None = None,
         fingerprint: str | None = None,
     ) -> Certificate:
-        """Test every requirement; ``fingerprint`` is that of the table that leaves, where it is known.
+        """Test every requirement and return the certificate.
 
-        Where records were drawn anew, ``drawn`` is the table that leaves, and the one counted has in the place of the
-        quasi-identifiers the group that each record was drawn from. With the ledger of ``earlier`` releases, the groups are
-        those of all tables together.
+        Parameters
+        ----------
+        policy : the policy with the requirements
+        suppressed : the number of suppressed records
+        synthetic : the released table if its records are synthetic; the audited table then has the group numbers instead of
+            the quasi-identifiers
+        partitions : the number of partitions that were searched
+        prior : the ledger of earlier releases; the groups of all releases are tested together
+        fingerprint : the fingerprint of the released table, if it is already computed
         """
-        leaving = drawn or self.engine
-        columns = leaving.schema().names
-        fingerprint = fingerprint or leaving.fingerprint()
+        released = synthetic or self.engine
+        columns = released.schema().names
+        fingerprint = fingerprint or released.fingerprint()
         groups, labels = self.groups, self.labels
-        notes = _unlike_spellings(policy, columns, self.labels, earlier)
-        if earlier is not None:
-            union = earlier.union(Ledger.of(groups, labels, fingerprint))
+        notes = _note_spellings(policy, columns, self.labels, prior)
+        if prior is not None:
+            union = prior.union(Ledger.of(groups, labels, fingerprint))
             groups, labels = union.groups, union.labels
-        found = certify(
+        certificate = certify(
             groups,
             on_published_columns(policy.require, groups.names),
             fingerprint=fingerprint,
@@ -75,54 +81,54 @@ class AuditedTable:
             suppressed=suppressed,
             identifiers=tuple(n for n in columns if n in policy.identifiers or n == policy.key),
             unassigned=policy.find_unassigned(columns),
-            evidence="union" if earlier is not None else "table" if drawn is None else "groups",
-            parts=parts,
+            evidence="union" if prior is not None else "table" if synthetic is None else "groups",
+            parts=partitions,
             notes=(*notes, *((MINIMALITY,) if _names_sensitive(policy) else ())),
         )
-        return replace(found, records=self.groups.records)
+        return replace(certificate, records=self.groups.records)
 
     def for_measures(self, suppressed: int) -> PublishedGroups:
-        """What the measures look at."""
+        """The input of the measures."""
         return PublishedGroups(self.groups, suppressed, self.sensitive_figures)
 
 
 def audit_table(data: Any, policy: Policy) -> Certificate:
-    """Test a table against a policy by what stands in it, whoever made it."""
+    """Test the published values of a table against a policy, whichever program made the table."""
     return AuditedTable.of(open_data(data), policy).certificate(policy)
 
 
 def _names_sensitive(policy: Policy) -> bool:
-    """Whether a requirement looks at values that the table publishes as they are."""
+    """Whether a requirement names a sensitive column or the target, which are published unchanged."""
     return any(r.of is not None and (r.of in policy.sensitive or r.of == policy.target) for r in policy.require)
 
 
-def _unlike_spellings(
-    policy: Policy, columns: Sequence[str], labels: Mapping[str, Sequence[str | None]], earlier: Ledger | None
+def _note_spellings(
+    policy: Policy, columns: Sequence[str], labels: Mapping[str, Sequence[str | None]], prior: Ledger | None
 ) -> tuple[str, ...]:
-    """A warning for each column whose requirements count several spellings of a value as different values.
+    """A note for each column whose requirements count different spellings of a value as different values.
 
-    A value that a requirement names and the table has in another spelling alone is such a case too. Only values of this
-    table and of the policy are quoted, none of ``earlier`` tables.
+    This includes a value that a requirement names and that the table has only in another spelling. Notes quote values of
+    this table and of the policy, never values of ``prior`` releases.
     """
     notes = []
     for column in policy.tested_columns:
         if column in policy.normalize or column not in columns or column not in policy.countable:
             continue
-        before = () if earlier is None else earlier.groups.labels[earlier.groups.sensitive.index(column)]
+        before = () if prior is None else prior.groups.labels[prior.groups.sensitive.index(column)]
         named = [v for r in policy.require if r.of == column for v in getattr(r, "values", None) or ()]
-        if said := _agreeing(policy.normalizer, labels[column], named, before):
+        if spellings := _list_spellings(policy.normalizer, labels[column], named, before):
             notes.append(
-                f"Requirements count values of {column!r} as different that agree after normalization (trimming, Unicode NFKC, "
-                f"case folding, number text, words for missing): {said}. Add 'normalize: [{column}]' to the policy to count "
-                "them as one."
+                f"Requirements count different spellings in {column!r} as different values: {spellings}. The spellings are "
+                "equal after normalization (trimming, Unicode NFKC, case folding, number text, words for missing). To count "
+                f"them as one value, add 'normalize: [{column}]' to the policy."
             )
     return tuple(notes)
 
 
-def _agreeing(
+def _list_spellings(
     normal: Normalizer, labels: Sequence[str | None], named: Sequence[str], before: Sequence[str | None]
 ) -> str:
-    """The pairs of values that agree after normalization, in words."""
+    """The pairs of values that are equal after normalization, as text; empty if there are none."""
     first: dict[str, str] = {}
     pairs = []
     for text in (label or "" for label in labels):
@@ -140,13 +146,11 @@ def _agreeing(
 
 
 def on_published_columns(requirements: Sequence[Requirement], names: Sequence[str]) -> list[Any]:
-    """The same requirements on published columns: one on `age` looks at `age_lo` and `age_hi` where a table has these."""
+    """The requirements with their columns as published: `age` becomes `age_lo` and `age_hi` if the table has these."""
     found: list[Any] = []
     for requirement in requirements:
         if requirement.on is not None:
-            on = [
-                read_published_table for name in requirement.on for read_published_table in published_names(name, names)
-            ]
+            on = [published for name in requirement.on for published in published_names(name, names)]
             requirement = replace(requirement, on=tuple(on))  # type: ignore[type-var]
         found.append(requirement)
     return found

@@ -24,13 +24,27 @@ from shoal.secret import GUESSABLE, is_guessable
 
 @dataclass(frozen=True)
 class Release:
-    """What a method made of a table, after its check.
+    """An anonymized table that passed its audit, with its certificate. `save` writes it to a public and an owner folder.
 
-    ``frame`` is the released table as the kind of frame that came in, in its row order, suppressed records left out.
-    ``path`` is the way that a method took which opens or closes values step by step, else None; ``seed`` the secret, on which
-    ties among records and random draws depend; ``remake`` makes the release with another secret, where the user gave none;
-    ``prior`` what was released before, where later records were released by the same recoding; ``audited``
-    what a stranger counts in the table.
+    Publish the files of the public folder, not ``frame``: its rows have the order of the input. ``recoding``, ``seed``,
+    ``path``, ``notes`` and the complete ``measures`` are for the owner only: they can reveal raw values or help an attacker.
+
+    Attributes
+    ----------
+    policy : the policy of the release
+    certificate : the audited result: every requirement with the value reached
+    measures : information loss, information kept, re-identification risk and other figures, by name
+    recoding : the rules by which values were generalized; ``recoding.apply`` applies them to later data
+    method, parameters : the method's name and its parameters
+    dropped : the columns of the input that are not released
+    format : the file format of the input
+    engine : the engine that holds the released table
+    path : the search path of methods that generalize or specialize step by step, such as tds, otherwise None
+    seed : the secret seed, which decides ties between records and random draws
+    prior : the ledger of earlier releases, if new records were released with an earlier recoding
+    audited : the released table with its groups, as counted by the audit
+    method_notes : notes of the method for the owner
+    remake : repeats the run with another seed; None if the user passed a seed
     """
 
     policy: Policy
@@ -51,7 +65,7 @@ class Release:
 
     @cached_property
     def frame(self) -> Any:
-        """The released table."""
+        """The released table: the kind of frame and the row order of the input, without suppressed records."""
         return self.engine.frame()
 
     def __repr__(self) -> str:
@@ -59,33 +73,34 @@ class Release:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the owner should know; not for the public."""
+        """Notes for the owner; they are not published."""
         return (*self.method_notes, *((GUESSABLE,) if is_guessable(self.seed) else ()))
 
     def summary(self) -> Summary:
-        """What a reader wants to know at a glance; nothing in it points at a person."""
+        """A short overview of certificate and measures; it contains no values of single records."""
         return Summary(self.certificate, self.measures, self.method, dict(self.parameters), self.notes)
 
     def plot_path(self) -> PathPlot:
-        """The path as a picture: the smallest group against what is known, step by step, for the owner alone.
+        """Plot the search path: smallest group against information kept, step by step. For the owner only.
 
-        A notebook shows it; ``.save("path.svg")`` and ``.save("path.html")`` write it. Its tooltips name raw values. Raises
-        `PolicyError` where the method leaves no path.
+        Notebooks show the plot; ``.save("path.svg")`` and ``.save("path.html")`` write it. Its tooltips contain raw values.
+        Raises `PolicyError` if the method records no search path.
         """
-        return PathPlot(self._walked())
+        return PathPlot(self._require_path())
 
     def explain(self) -> str:
-        """The path in plain words: every step, what it was worth, and why the rest was left; for the owner alone.
+        """Describe the search path as text: every step with its score, and why the search stopped. For the owner only.
 
-        The text names raw values, also such as the release hides. Raises `PolicyError` where the method leaves no path.
+        The text contains raw values, including values that the release generalizes. Raises `PolicyError` if the method records
+        no search path.
         """
-        return explain(self._walked())
+        return explain(self._require_path())
 
-    def _walked(self) -> shoal.recoding.search_path.SearchPath:
+    def _require_path(self) -> shoal.recoding.search_path.SearchPath:
         if self.path is None:
             raise PolicyError(
-                f"{self.method} leaves no path; only methods that open or close values step by step, as tds and bottom-up "
-                "do, leave one: choose such a method"
+                f"{self.method} records no search path. Use a method that generalizes or specializes values step by step: tds "
+                "or bottom-up."
             )
         return self.path
 
@@ -97,40 +112,46 @@ class Release:
         overwrite: bool = False,
         escape_formulas: bool = True,
     ) -> Path:
-        """Write what may leave to ``path``, and what must not to ``path`` + ``.owner`` (mode 700).
+        """Write the public folder ``path`` and the owner folder ``path.owner``; return the path of the public folder.
+
+        The *public folder* is for recipients: the table, ``certificate.json``, ``policy.yaml`` without trees derived from the
+        data, ``report.html``. The *owner folder* (mode 700) must stay with the owner: the recoding, the secret seed and the
+        full measures (``ledger.json``), the groups of all releases so far (``groups.json``), the full policy, a report with
+        all measures, and the search path if there is one. Never publish the owner folder.
 
         Parameters
         ----------
-        path : the folder to make
-        format : ``csv`` or ``parquet``; that of the input unless given, and CSV for frames
-        overwrite : replace an earlier release
+        path : the public folder to create
+        format : ``csv`` or ``parquet`` (default: the format of the input; CSV for frames)
+        overwrite : replace an earlier release at this path
         escape_formulas : in CSV, write an apostrophe before texts that a spreadsheet program would run as formulas. Shoal
             removes it when it reads the file; a note in ``certificate.json`` counts these cells
 
         Guarantee
         ---------
-        The table is written in an order that does not follow the input, read back and checked again; only then do both
-        folders appear, whole. A failure leaves what was there before. Where an earlier program was killed in this, what it
-        left beside ``path`` is removed, and a release that it had moved away is put back first.
+        The order of the written rows does not depend on the order of the input. The table is read back from its file and
+        audited again; only then do both complete folders appear at their paths. After a failure the earlier folders are
+        unchanged. If an earlier process was killed while saving, its temporary files are removed and the release that it was
+        replacing is restored.
 
-        Where an earlier release with the same policy is overwritten, its secret is used again, unless a seed was given: the
-        release is made once more with that secret, and this object becomes that release. Otherwise whoever has both tables
-        could intersect two groupings of the same people.
+        If the release overwrites an earlier release with the same policy and no seed was passed, the secret seed of the
+        earlier release is used again: the method runs once more, and this object becomes the new release. Otherwise a
+        recipient of both tables could intersect two different groupings of the same people.
         """
         return save_release(self, path, format=format, overwrite=overwrite, escape_formulas=escape_formulas)
 
     def reuse_secret(self, seed: int | None) -> None:
-        """Become the release that is made with this secret."""
+        """Run the method again with this secret seed, and become that release."""
         if seed is None or seed == self.seed or self.remake is None:
             return
         try:
             other = self.remake(seed=seed)
         except (DataError, EngineError) as error:
             raise EngineError(
-                "the release that is overwritten was made with another secret, and this one cannot be made again with it, "
-                "since its source is not there any more. Pass the owner's folder of that release to anonymize, as "
+                "the release to be overwritten has another secret seed, and the method cannot run again with that seed because "
+                "its input is no longer available. Pass the owner folder of the earlier release to anonymize: "
                 "secret='….owner'."
             ) from error
-        for known in fields(self):
-            object.__setattr__(self, known.name, getattr(other, known.name))
+        for attribute in fields(self):
+            object.__setattr__(self, attribute.name, getattr(other, attribute.name))
         self.__dict__.pop("frame", None)

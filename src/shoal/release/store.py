@@ -1,6 +1,6 @@
-"""The store: a release is written to two folders, audited from its files, and appears whole or not at all.
+"""The store: write a release to its two folders and audit the written files. Both folders appear complete or not at all.
 
-Public files go to the release's folder, files for the owner to the folder with ``.owner`` behind its name (mode 700).
+The public folder has the given name. The owner folder has the same name with ``.owner`` appended (mode 700).
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
     from shoal.release.release import Release
 
 OWNER = ".owner"
-MARK, OWNER_MARK = "certificate.json", LEDGER  # by these a folder is known as a release
+MARK, OWNER_MARK = "certificate.json", LEDGER  # a folder with this file is a public or an owner folder
 
 
 def save_release(
     release: Release, path: str | Path, *, format: Format | None, overwrite: bool, escape_formulas: bool
 ) -> Path:
     """Write both folders of a release; see `Release.save`."""
-    folder, owner = _places(path)
+    folder, owner = _folders(path)
     sweep(folder.parent.absolute())
-    for place, mark in ((folder, MARK), (owner, OWNER_MARK)):
-        _refuse_to_lose(place, mark, overwrite)
+    for existing, mark in ((folder, MARK), (owner, OWNER_MARK)):
+        _refuse_overwrite(existing, mark, overwrite)
     if release.prior is not None:
-        _refuse_to_forget(owner, release.prior)
+        _refuse_overwriting_prior(owner, release.prior)
     if release.remake is not None:
         release.reuse_secret(read_earlier_seed(folder, release.policy))
-    made = [p for p in folder.parents if not p.exists()]
+    new_parents = [p for p in folder.parents if not p.exists()]
     work = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -52,68 +52,69 @@ def save_release(
         ledger = _write_public(release, work.path / "public", format or release.format, escape_formulas=escape_formulas)
         _write_owner(release, work.path / "owner", ledger)
         work.exchange({"owner": owner.name, "public": folder.name})
-        made = []
+        new_parents = []
     except (OSError, EngineError) as error:
         fault = error if isinstance(error, OSError) else error.__cause__
         if not isinstance(fault, OSError):
             raise
-        raise EngineError(f"cannot write the release to {str(folder)!r}: {fault.strerror or fault}") from fault
+        raise EngineError(f"cannot write the release to {str(folder)!r}: {fault.strerror or fault}.") from fault
     finally:
         if work is not None:
             work.remove()
-        for parent in made:
+        for parent in new_parents:
             with suppress(OSError):
                 parent.rmdir()
     return folder
 
 
 def _write_public(release: Release, folder: Path, format: Format, *, escape_formulas: bool) -> Ledger | None:
-    """Write what may leave, and give back what was counted in it."""
-    folder.mkdir()  # public files and folders have the modes that the user's umask gives
+    """Write the public folder and return the ledger of the table; None for synthetic records."""
+    folder.mkdir()  # the user's umask decides the modes of public files and folders
     table = folder / f"table.{format}"
     options = {} if escape_formulas else {"escape_formulas": False}
     escaped = release.engine.write(table, format, **options)
     written = release.engine.reopen(table)
-    drawn = (
-        release.certificate.evidence == "groups"
-    )  # the groups that records were drawn from do not stand in the table
-    same = release.audited if written is release.engine else None  # the very bytes that were counted
-    view = None if drawn else same or AuditedTable.of(written, release.policy)
-    certificate = _recheck(release, written, view)
+    synthetic = release.certificate.evidence == "groups"  # the table does not show the groups of synthetic records
+    same = release.audited if written is release.engine else None  # these bytes are already counted
+    audited = None if synthetic else same or AuditedTable.of(written, release.policy)
+    certificate = _certify_written(release, written, audited)
     if not certificate.holds or certificate.fingerprint != release.certificate.fingerprint:
         raise RequirementNotMet(
-            "the table that was written is not the table that was checked; nothing was released"
+            "the written table differs from the audited table, so nothing was released. Save the release again; if the error "
+            "returns, check the disk."
         ).reached(certificate)
     notes = (*release.certificate.notes, *([_note_escaped(escaped)] if escaped else []))
     certificate = replace(certificate, notes=notes)
     statement = {
         **certificate.to_dict(),
         **_digests(table),
-        "measures": release.measures.public(synthetic=drawn),
+        "measures": release.measures.public(synthetic=synthetic),
     }
     (folder / "certificate.json").write_text(_json(statement), encoding="utf-8")
     (folder / "policy.yaml").write_text(release.policy.to_yaml(public=True), encoding="utf-8")
-    facts = replace(release.summary(), certificate=certificate)
-    (folder / "report.html").write_text(render_report(facts, release.policy, owner=False), encoding="utf-8")
-    if view is None:
+    summary = replace(release.summary(), certificate=certificate)
+    (folder / "report.html").write_text(render_report(summary, release.policy, owner=False), encoding="utf-8")
+    if audited is None:
         return None
     ledger = Ledger.of(
-        view.groups, view.labels, certificate.fingerprint, normalized=release.policy.normalize
+        audited.groups, audited.labels, certificate.fingerprint, normalized=release.policy.normalize
     ).select_sensitive(release.policy.tested_columns)
     return ledger if release.prior is None else release.prior.union(ledger)
 
 
-def _recheck(release: Release, written: Engine, view: AuditedTable | None) -> Certificate:
-    """The certificate of the table as it was written."""
+def _certify_written(release: Release, written: Engine, audited: AuditedTable | None) -> Certificate:
+    """The certificate of the written table."""
     before = release.certificate
-    if view is None:
+    if audited is None:
         return replace(before, fingerprint=written.fingerprint())
-    return view.certificate(release.policy, suppressed=before.suppressed, parts=before.parts, earlier=release.prior)
+    return audited.certificate(
+        release.policy, suppressed=before.suppressed, partitions=before.parts, prior=release.prior
+    )
 
 
 def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
     folder.mkdir(mode=0o700)
-    folder.chmod(0o700)  # whatever the umask takes away
+    folder.chmod(0o700)  # independent of the umask
     recoding = release.recoding.to_json()
     files = {
         "recoding.json": recoding,
@@ -145,24 +146,24 @@ def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
 
 
 def _note_escaped(cells: int) -> str:
-    """What a recipient must know of a CSV file in which formulas are escaped."""
+    """The note for recipients of a CSV file with escaped formulas."""
     many = "1 cell begins" if cells == 1 else f"{cells:,} cells begin"
     return (
-        f"in the CSV file {many} with an apostrophe that is not part of the value: it keeps spreadsheet programs from running "
-        "the value as a formula, and Shoal removes it when it reads the file"
+        f"In the CSV file {many} with an apostrophe that is not part of the value. The apostrophe prevents spreadsheet "
+        "programs from running the value as a formula; Shoal removes it when it reads the file."
     )
 
 
 def _make_private(file: Path) -> Path:
-    """Make an empty file that nobody but its owner can read or write, whatever the umask, and give back its path."""
+    """Create an empty file that only its owner can read and write, independent of the umask; return its path."""
     file.touch(mode=0o600)
     file.chmod(0o600)
     return file
 
 
 def read_earlier_seed(path: str | Path, policy: Policy) -> int | None:
-    """The secret of the release that is saved at a path, if that was made with the same policy."""
-    owner = _places(path)[1]
+    """The secret seed of the release saved at a path; None if there is no release, or one with another policy."""
+    owner = _folders(path)[1]
     if not (owner / OWNER_MARK).is_file() or not (owner / "policy.yaml").is_file():
         return None
     try:
@@ -172,51 +173,57 @@ def read_earlier_seed(path: str | Path, policy: Policy) -> int | None:
 
 
 def _digests(table: Path) -> dict[str, Any]:
-    """The name of a table and the digest of its bytes; of each of its files where it is a folder of them."""
+    """The file name of a table and the digest of its bytes; if the table is a folder, the digest of each file."""
     if table.is_file():
         return {"file": table.name, "sha256": digest_of(table)}
-    listed = sorted(path for path in table.rglob("*") if path.is_file())
-    return {"file": table.name, "sha256": {str(path.relative_to(table)): digest_of(path) for path in listed}}
+    files = sorted(path for path in table.rglob("*") if path.is_file())
+    return {"file": table.name, "sha256": {str(path.relative_to(table)): digest_of(path) for path in files}}
 
 
 def _json(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def _places(path: str | Path) -> tuple[Path, Path]:
-    """The two folders of a release, or an error for a path that can be none."""
+def _folders(path: str | Path) -> tuple[Path, Path]:
+    """The public and the owner folder of a release; `EngineError` for a path that cannot be a release folder."""
     folder = Path(path)
     try:
         if not folder.name:
             folder = folder.resolve()
         if not folder.name or folder.resolve() in (Path.cwd(), *Path.cwd().parents):
-            raise EngineError(f"a release cannot take the place of {str(path)!r}; name a folder of its own")
+            raise EngineError(
+                f"{str(path)!r} holds the current folder, so a release cannot replace it. Choose another."
+            )
         owner = folder.with_name(folder.name + OWNER)
         owner.exists()
     except (OSError, ValueError) as error:
-        raise EngineError(f"{str(path)!r} cannot be a folder: {getattr(error, 'strerror', None) or error}") from error
+        raise EngineError(f"{str(path)!r} cannot be a folder: {getattr(error, 'strerror', None) or error}.") from error
     return folder, owner
 
 
-def _refuse_to_lose(place: Path, mark: str, overwrite: bool) -> None:
-    """Only an earlier release, or an empty folder, may be replaced."""
-    if not place.exists() or (place.is_dir() and not any(place.iterdir())):
+def _refuse_overwrite(existing: Path, mark: str, overwrite: bool) -> None:
+    """Raise `EngineError` unless the path is free, an empty folder, or a release that may be overwritten."""
+    if not existing.exists() or (existing.is_dir() and not any(existing.iterdir())):
         return
-    if not place.is_dir() or not (place / mark).is_file():
-        raise EngineError(f"{str(place)!r} is there and is no release, so it is not overwritten; choose another folder")
+    if not existing.is_dir() or not (existing / mark).is_file():
+        raise EngineError(
+            f"{str(existing)!r} exists and is not a release, so it is not overwritten. Choose another folder."
+        )
     if not overwrite:
-        raise EngineError(f"{str(place)!r} is already there; choose another folder, or allow to overwrite it (--force)")
+        raise EngineError(
+            f"{str(existing)!r} already exists. Choose another folder, or overwrite the release (overwrite=True, --force)."
+        )
 
 
-def _refuse_to_forget(owner: Path, earlier: Ledger) -> None:
-    """A release that others were counted with stays where it is: the ledger goes on counting it."""
+def _refuse_overwriting_prior(owner: Path, prior: Ledger) -> None:
+    """Raise `EngineError` if the folder holds one of the prior releases, which the ledger continues to count."""
     file = owner / OWNER_MARK
     if not file.is_file():
         return
     with report_damage(file, "ledger"):
         fingerprint = member(read_object(file.read_text(encoding="utf-8")), "fingerprint", str)
-    if fingerprint in earlier.releases:
+    if fingerprint in prior.releases:
         raise EngineError(
-            f"{str(owner)!r} belongs to a release that this one goes on from and is counted with; choose another folder. To do "
-            "a month over, go on from the release before it"
+            f"{str(owner)!r} belongs to an earlier release that this release was tested together with, so it is not "
+            "overwritten. Choose another folder. To replace that earlier release, use the recoding of the release before it."
         )

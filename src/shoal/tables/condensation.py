@@ -15,12 +15,11 @@ from shoal.encoding.codes import Codes
 from shoal.engines import Engine, GroupColumn
 from shoal.errors import PolicyError, RequirementNotMet
 from shoal.pipeline.method import CommonParameters
-from shoal.pipeline.run import Applied, Labelled, plan_of
+from shoal.pipeline.run import LabelledGroups, RecodedTable, plan_of
 from shoal.policy import Policy
 from shoal.progress import Progress
-from shoal.recoding import Field, Output, Placement, Synthesis, expand_placement
+from shoal.recoding import Columns, Field, Output, Placement, Synthesis, expand_placement
 from shoal.recoding.grouping import Grouping
-from shoal.recoding.publishing import Columns
 from shoal.requirements import PersonalizedK
 from shoal.tables.knn import KNearest
 
@@ -122,27 +121,27 @@ class Condensation(KNearest):
                 )
         return super().decide(codes, rng=rng, progress=progress)
 
-    def label_groups(self, codes: Codes, decision: Grouping) -> Columns:
+    def label_groups(self, codes: Codes, grouping: Grouping) -> Columns:
         """The audited table shows groups by their numbers, so no group hides in the box of another."""
-        return _numbered(self.policy, np.arange(len(decision.lo), dtype=np.int32))
+        return _numbered(self.policy, np.arange(len(grouping.lo), dtype=np.int32))
 
     def apply_groups(
-        self, codes: Codes, engine: Engine, found: Labelled, output: Output, rng: np.random.Generator
-    ) -> Applied:
+        self, codes: Codes, engine: Engine, labelled: LabelledGroups, output: Output, rng: np.random.Generator
+    ) -> RecodedTable:
         """Generate synthetic records; beside them the same rows with their groups, to be counted."""
-        decision = found.decision
+        grouping = labelled.grouping
         names = engine.schema().names
         fields = tuple(Field.of(a, self.policy) for a in codes.attributes)
         bounds = {name: quasi.bounds for name, quasi in self.policy.quasi.items()}
-        synthesis = Synthesis.of(codes, decision.placement, fields, output, bounds)
-        each, group = expand_placement(decision.placement)
-        own = tuple(_own(codes, each, column) for column in self.extra_columns() if column not in output.kept)
+        synthesis = Synthesis.of(codes, grouping.placement, fields, output, bounds)
+        each, group = expand_placement(grouping.placement)
+        own = tuple(_own(codes, each, column) for column in self.extra_columns() if column not in output.unchanged)
 
         def table(columns: Columns) -> Engine:
-            listed = output.columns(names, columns)
+            listed = output.order_columns(names, columns)
             return engine.apply([plan_of(codes, each, listed, self.policy)])
 
-        return Applied(synthesis, table((*_numbered(self.policy, group), *own)), table(synthesis.draw(rng)))
+        return RecodedTable(synthesis, table((*_numbered(self.policy, group), *own)), table(synthesis.draw(rng)))
 
 
 def _numbered(policy: Policy, group: Int32Array) -> Columns:

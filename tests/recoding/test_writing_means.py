@@ -81,7 +81,7 @@ def test_dates_stay_as_fine_as_they_are(write: str, days: list[str | None], show
     assert [None if pd.isna(v) else v for v in release.frame["born"]] == [shown[write]] * 3
 
 
-def expected(column: pd.Series, values: list[object], quasi: shoal.policy.Quasi, write: str) -> object:
+def expected(column: pd.Series, values: list[object], quasi: shoal.policy.QuasiIdentifier, write: str) -> object:
     """What a group of raw values is to show, by plain loops; for categories all that would do."""
     known = [None if pd.isna(v) else v for v in values]
     if quasi.kind == "numeric" and quasi.tree_builder is None:

@@ -264,4 +264,4 @@ def bytes_of(array: pa.Array) -> tuple[Int64Array, NDArray[np.uint8]]:
 def hashes(array: pa.ChunkedArray, column: str = "") -> tuple[UInt64Array, Int32Array]:
     """The hash of each value by its text, and the place of every record's; a missing value is the empty text."""
     whole, place = written(array, column)
-    return kernels.hashing.texts(*bytes_of(whole)), place
+    return kernels.hashing.hash_texts(*bytes_of(whole)), place

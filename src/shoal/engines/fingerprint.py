@@ -21,7 +21,7 @@ def row_hashes(columns: Mapping[str, pa.ChunkedArray], rows: int) -> UInt64Array
     found = np.zeros(rows, np.uint64)
     for name, array in columns.items():
         hashes, place = column_values.hashes(array, name)
-        kernels.hashing.add(found, hashes, place, _salt(name))
+        kernels.hashing.add_hashes(found, hashes, place, _salt(name))
     return found
 
 
@@ -48,7 +48,7 @@ def moment_hashes(columns: Mapping[str, pa.ChunkedArray], rows: int) -> UInt64Ar
         moments = plain(array)
         if pa.types.is_timestamp(moments.type):
             bits = moments.cast(pa.int64()).fill_null(0).to_numpy().view(np.uint64)
-            kernels.hashing.add(found, bits, np.arange(rows, dtype=np.int32), _salt(name))
+            kernels.hashing.add_hashes(found, bits, np.arange(rows, dtype=np.int32), _salt(name))
     return found
 
 

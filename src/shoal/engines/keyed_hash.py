@@ -47,7 +47,7 @@ class KeyedHash:
 
     def encoded(self, column: str, offsets: Int64Array, data: NDArray[np.uint8]) -> UInt64Array:
         """The same for texts that lie one behind the other in ``data``, as UTF-8."""
-        return self.words(column, np.asarray(kernels.hashing.keyed_texts(offsets, data, self._words)))
+        return self.words(column, np.asarray(kernels.hashing.siphash_texts(offsets, data, self._words)))
 
     def numbers(self, column: str, numbers: FloatArray) -> UInt64Array:
         """The hashes of numbers of a column."""
@@ -56,7 +56,7 @@ class KeyedHash:
     def mix(self, first: UInt64Array, second: UInt64Array) -> UInt64Array:
         """The hashes of pairs of hashes."""
         one, other = np.ascontiguousarray(first, np.uint64), np.ascontiguousarray(second, np.uint64)
-        return np.asarray(kernels.hashing.keyed_pairs(one, other, self._words))
+        return np.asarray(kernels.hashing.siphash_pairs(one, other, self._words))
 
     def words(self, column: str, words: UInt64Array) -> UInt64Array:
         """The hashes of words of a column."""

@@ -64,7 +64,7 @@ def count_groups(table: PublishedTable, policy: Policy, asked: Sequence[str] = (
 
 def count_codes(codes: Codes, j: int) -> Int64Array:
     """How often each code of an attribute occurs."""
-    found: Int64Array = kernels.order.totals(codes.quasi[:, j], codes.size, codes.attributes[j].size)
+    found: Int64Array = kernels.order.sum_by_group(codes.quasi[:, j], codes.size, codes.attributes[j].size)
     return found
 
 

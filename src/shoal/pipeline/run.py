@@ -256,8 +256,8 @@ class Run:
         cell, group = (np.repeat(p[turn], place.count[turn]).astype(np.int32) for p in (place.cell, place.group))
         report("improving", 0, number)
         better = improve_groups(records, cell, group, most, lambda done: report("improving", done, number))
-        decision = replace(decision, figures={**decision.figures, "improved": better.gained})
-        if not better.apart or (better.gained <= 0.0 and not decision.attribute_cuts):
+        decision = replace(decision, figures={**decision.figures, "improved": better.relative_gain})
+        if not better.all_groups_pass or (better.relative_gain <= 0.0 and not decision.attribute_cuts):
             return replace(found, decision=decision)
         return self._label(codes, replace(Grouping.from_records(codes, cell, better.group), figures=decision.figures))
 

@@ -107,7 +107,7 @@ class Grouping:
         tables, half = (first.astype(np.int32), last.astype(np.int32), size), len(one) // 2
         lo, hi = np.empty((2, len(one), len(size)), np.int32)
         threads.each(
-            lambda part: kernels.boxes.around(codes.quasi, one[part], *tables, lo[part], hi[part]),
+            lambda part: kernels.boxes.bound_intervals(codes.quasi, one[part], *tables, lo[part], hi[part]),
             [slice(0, half), slice(half, None)],
         )
         return cls(Placement.whole(codes.counts, group), lo, hi, attribute_cuts=tuple(slices), path=path)
@@ -129,7 +129,7 @@ class Grouping:
         groups = int((first < len(codes.counts.size)).sum())
         key, weight = np.unique(cell.astype(np.int64) * (groups + 1) + number[group] + 1, return_counts=True)
         cells, group = key // (groups + 1), (key % (groups + 1) - 1).astype(np.int32)
-        lo, hi = kernels.boxes.bounds(codes.quasi, codes.combination[cells], group, groups)
+        lo, hi = kernels.boxes.bound_groups(codes.quasi, codes.combination[cells], group, groups)
         ordered = None if regions is None else regions.of(by_first[:groups])
         return cls(Placement(cells, group, weight.astype(np.int64)), lo, hi, regions=ordered)
 
@@ -167,7 +167,7 @@ class Grouping:
 
     def size(self) -> Int64Array:
         """The records of every group."""
-        return kernels.order.totals(self.placement.group, self.placement.count, len(self.lo))
+        return kernels.order.sum_by_group(self.placement.group, self.placement.count, len(self.lo))
 
 
 def _grouped(codes: Codes, slices: Sequence[AttributeCut]) -> Int32Array:
@@ -204,7 +204,7 @@ def groups_as_published(
 ) -> Groups:
     """The groups as a stranger will see them: by what is written, not by what was decided."""
     place = decision.placement
-    order, start = kernels.order.by_group(place.group, len(decision.lo))
+    order, start = kernels.order.sort_by_group(place.group, len(decision.lo))
     sources = [source for source, _ in written]
     quasi = np.stack([w.index for _, w in written], axis=1) + 1
     names = tuple(policy.quasi)

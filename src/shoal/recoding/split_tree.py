@@ -82,7 +82,7 @@ class Boxes:
         points = points_of(later)
         present = group >= 0
         outside = np.zeros(len(group), bool)
-        outside[present] = ~kernels.boxes.inside(points[present], group[present], self.lo, self.hi)
+        outside[present] = ~kernels.boxes.is_inside(points[present], group[present], self.lo, self.hi)
         outside[present] |= ~are_listed(self.fields, points[present], group[present], self.sets)
         if outside.any():  # another box may hold it
             group[outside], held = nearest_boxes(self.fields, points[outside], self.lo, self.hi, self.sets)

@@ -5,16 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-NUMBER, TREE, FLAT = 0, 1, 2
-KIND, SIZE, MISSING, LEAVES, NODES, FLOATS, HEAD = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-)  # the header of attribute a is ints[HEAD * a : HEAD * (a + 1)]
+from shoal.kernels.interface import FLAT, FLOATS, HEAD, KIND, LEAVES, MISSING, NODES, NUMBER, SIZE
 
 
 @njit(cache=True, nogil=True, forceinline=True)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from shoal.kernels.interface import CLUSTERS, NONEMPTY, PICKED, RANDOM, REFERENCE, REMAINING, SEED
 from shoal.kernels.limits import holds, shortfall
 from shoal.kernels.neighbours import LOW, extend_box, find_furthest, find_nearest, remove_cell, reset_box
 
-LAST, SEED, RANDOM = 0, 1, 2  # the next seed: furthest from the last record, from the last seed, or a random one
-PICKED, CLUSTERS, REMAINING, REFERENCE, NONEMPTY = 0, 1, 2, 3, 4  # indices in the state
 LEAST_IMPROVEMENT = 1e-12  # a smaller decrease of the shortfall does not count
 
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shoal.kernels.boxes import HEAD, SIZE, weighted_loss
+from shoal.kernels.boxes import weighted_loss
+from shoal.kernels.interface import HEAD, SIZE
 from shoal.kernels.limits import holds
 
 LARGEST = np.int32(2**31 - 1)

@@ -17,7 +17,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shoal.kernels.boxes import HEAD, KIND, NODES, SIZE, TREE, interval_loss, lowest_node
+from shoal.kernels.boxes import interval_loss, lowest_node
+from shoal.kernels.interface import GAIN, HEAD, KIND, MEDIAN, NODES, RELAXED, SIZE, TARGET, TREE
 from shoal.kernels.segments import (
     LEAST_GAIN,
     LOW,
@@ -33,7 +34,6 @@ from shoal.kernels.segments import (
 from shoal.kernels.target_split import find_target_cut, table_capacity
 from shoal.kernels.vectorized_boxes import clear, stretch
 
-MEDIAN, GAIN, RELAXED, TARGET = 0, 1, 2, 3
 ZERO, TWO = np.uint64(0), np.uint64(2)
 
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shoal.kernels.boxes import HEAD, SIZE, weighted_loss
+from shoal.kernels.boxes import weighted_loss
+from shoal.kernels.interface import HEAD, SIZE
 
 LEAF = 8  # nodes with up to this many cells are leaves
 TABLE = 256  # attributes with up to this many codes have a table of terms

@@ -15,11 +15,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from shoal.kernels import interface
+from shoal.kernels.interface import AHEAD, JOINT
 from shoal.kernels.limits import holds
 
-BEGIN, END, SIZE, FAIL, AHEAD = 0, 1, 2, 3, 4
-NONE = np.int64(1) << np.int64(62)  # larger than any group
-JOINT = 256  # combinations of slots that are counted as one
+BEGIN, END, SIZE, FAIL = 0, 1, 2, 3
+NONE = np.int64(interface.NONE)
 MANY = 128  # rows from which that pays
 
 

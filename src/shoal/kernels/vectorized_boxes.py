@@ -12,7 +12,9 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-BITS = 128  # compared in one step
+from shoal.kernels.interface import STEP_BYTES
+
+BITS = 8 * STEP_BYTES
 
 
 @intrinsic

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from shoal import kernels, threads
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
+from shoal.kernels.interface import CLUSTERS, NONEMPTY, PICKED, RANDOM, REMAINING
 from shoal.pipeline.clustering import ClusteringInput, suppress_or_merge
 from shoal.policy import Policy
 from shoal.progress import Progress
@@ -22,8 +23,6 @@ from shoal.requirements import KAnonymity
 from shoal.requirements.requirement import parse_whole_number
 from shoal.tables.mondrian import Mondrian
 
-LAST, SEED, RANDOM = 0, 1, 2  # the next seed: furthest from the last record, from the last seed, or a random one
-PICKED, CLUSTERS, REMAINING, REFERENCE, NONEMPTY = range(5)
 REPORTS = 100  # progress reports of a long search
 
 Report = Callable[[int], None]

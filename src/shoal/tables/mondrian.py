@@ -19,6 +19,7 @@ from shoal import kernels, threads
 from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
+from shoal.kernels.interface import GAIN, HEAD, MEDIAN, NODES, RELAXED, STEP_BYTES, TARGET
 from shoal.pipeline.method import CommonParameters, Method
 from shoal.policy import Policy
 from shoal.progress import Progress
@@ -28,7 +29,6 @@ from shoal.requirements import lower_requirements
 from shoal.tables.specialization_trees import classes_of
 
 CUTS = ("gain", "median", "target")
-MEDIAN, GAIN, RELAXED, TARGET = 0, 1, 2, 3
 PIECE = 16_384  # segments of up to this many rows are cut completely by one task
 
 
@@ -239,15 +239,15 @@ def _first_codes(codes: Codes) -> Int32Array:
     first = np.zeros(len(ints), np.int32)
     for j, attribute in enumerate(codes.attributes):
         if attribute.taxonomy is not None:
-            nodes = ints[kernels.boxes.HEAD * j + kernels.boxes.NODES]
+            nodes = ints[HEAD * j + NODES]
             first[nodes : nodes + 2 * len(attribute.taxonomy.lo) : 2] = attribute.taxonomy.lo
     return first
 
 
 def _pad_rows(quasi: Int32Array, most: int) -> NDArray[Any]:
-    """Copy codes below ``most`` into the shortest type, rows padded to a multiple of 16 bytes, as the kernels compare them."""
+    """Copy codes below ``most`` into the shortest type, rows padded to a multiple of `STEP_BYTES`."""
     kind = np.dtype(np.uint16 if most <= 1 << 16 else np.int32)
-    lanes = 16 // kind.itemsize
+    lanes = STEP_BYTES // kind.itemsize
     rows = np.zeros((len(quasi), -(-quasi.shape[1] // lanes) * lanes), kind)
     rows[:, : quasi.shape[1]] = quasi
     return rows

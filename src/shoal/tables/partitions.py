@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from shoal import kernels, threads
 from shoal.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from shoal.encoding.codes import Codes
+from shoal.kernels.interface import AHEAD, JOINT, NONE
 from shoal.tables.attribute_sets import AttributeSet, Combinations
 from shoal.tables.specialization_trees import SpecializationTrees
 
-NONE, AHEAD, JOINT = 2**62, 4, 256  # as `kernels.specialize` has them
 PARALLEL = 20_000  # rows from which two threads pay
 
 

@@ -22,8 +22,9 @@ from papers.lab import QUASI, Lab, Run, Setting, build_policy
 from shoal import kernels
 from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
+from shoal.kernels.interface import LAST
 from shoal.pipeline.clustering import ClusteringInput
-from shoal.tables.cluster_search import LAST, Aims, Search
+from shoal.tables.cluster_search import ClusterSearch, Penalties
 
 KS = (2, 5, 10, 25, 50, 75, 100, 150, 200, 300, 500)
 CLASS_PENALTY, EQUAL_PENALTY, SENSITIVE_PENALTY = 5, 0.25, 2
@@ -223,12 +224,14 @@ def split_clusters(frame: pd.DataFrame, k: int, pieces: int = 4) -> list[Quarter
     policy = build_policy(k)
     codes = encode_and_count(open_data(frame), policy)[0]
     records = ClusteringInput.of(codes, policy, np.ones(len(QUASI)))
-    cell, group = Search(LAST, True, Aims.none()).run(records, np.random.default_rng(0), lambda done: None)
+    cell, group = ClusterSearch(LAST, True, Penalties.none()).run(records, np.random.default_rng(0), lambda done: None)
     groups = int(group.max()) + 1
     piece = group * pieces // groups
     losses = [
         float(
-            kernels.cluster_merging.loss(records.rows, cell[piece == i], group[piece == i], groups, records.loss_tables)
+            kernels.cluster_merging.total_loss(
+                records.rows, cell[piece == i], group[piece == i], groups, records.loss_tables
+            )
         )
         for i in range(pieces)
     ]

@@ -49,7 +49,7 @@ def twin(message: bytes, key: bytes) -> int:
 
 def hashed(messages: list[bytes], key: np.ndarray) -> list[int]:
     offsets = np.cumsum([0, *map(len, messages)], dtype=np.int64)
-    return kernels.hashing.keyed_texts(offsets, np.frombuffer(b"".join(messages), np.uint8), key).tolist()
+    return kernels.hashing.siphash_texts(offsets, np.frombuffer(b"".join(messages), np.uint8), key).tolist()
 
 
 def test_the_vectors_of_the_authors() -> None:
@@ -69,7 +69,7 @@ def test_texts_are_hashed_as_the_twin_does(messages: list[bytes], key: bytes) ->
 @given(words=st.lists(st.integers(0, WORD), min_size=1), key=st.binary(min_size=16, max_size=16))
 def test_pairs_are_messages_of_two_words(words: list[int], key: bytes) -> None:
     first, second = np.array(words, np.uint64), np.array(words[::-1], np.uint64)
-    found = kernels.hashing.keyed_pairs(first, second, np.frombuffer(key, np.uint64)).tolist()
+    found = kernels.hashing.siphash_pairs(first, second, np.frombuffer(key, np.uint64)).tolist()
     pairs = zip(words, words[::-1], strict=True)
     assert found == [twin(a.to_bytes(8, "little") + b.to_bytes(8, "little"), key) for a, b in pairs]
 

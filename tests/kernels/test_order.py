@@ -11,7 +11,7 @@ from shoal import kernels
 @pytest.mark.parametrize("entries", [0, 1, 200])
 def test_entries_by_group_are_those_of_a_stable_sort(entries: int) -> None:
     group = np.random.default_rng(entries).integers(-1, 9, entries).astype(np.int32)
-    order, start = kernels.order.by_group(group, 10)
+    order, start = kernels.order.sort_by_group(group, 10)
     slow = [p for g in range(10) for p in range(entries) if group[p] == g]
     assert order.tolist() == slow
     assert np.diff(start).tolist() == [int((group == g).sum()) for g in range(10)]
@@ -20,14 +20,14 @@ def test_entries_by_group_are_those_of_a_stable_sort(entries: int) -> None:
 def test_groups_in_another_order_keep_their_entries() -> None:
     start = np.array([0, 2, 2, 5, 6])
     order = np.array([2, 0, 3, 1], np.int32)
-    entries, begin = kernels.order.runs(start, order)
+    entries, begin = kernels.order.reorder_groups(start, order)
     assert entries.tolist() == [2, 3, 4, 0, 1, 5]
     assert begin.tolist() == [0, 3, 5, 6, 6]
 
 
 def test_totals_leave_out_what_lies_in_no_group() -> None:
     group, weight = np.array([1, -1, 1, 3], np.int32), np.array([5, 7, 1, 2])
-    assert kernels.order.totals(group, weight, 5).tolist() == [0, 6, 0, 2, 0]
+    assert kernels.order.sum_by_group(group, weight, 5).tolist() == [0, 6, 0, 2, 0]
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 9)), max_size=50))

@@ -55,7 +55,7 @@ class Line:
 
     def merged(self, *group: int) -> list[int]:
         found = np.array(group, np.int32)
-        self.records.merge(self.cell, found)
+        self.records.merge_failing(self.cell, found)
         return found.tolist()
 
     def suppress_or_merge(self, *group: int) -> list[int]:
@@ -87,12 +87,12 @@ def test_columns_that_nothing_asks_for_do_not_count() -> None:
 
 def test_one_more_column_stands_behind_the_others() -> None:
     line = Line.of([1, 2, 3], "aba", DIVERSE)
-    beside = np.array([2, 0, 2], np.int32)
-    records = ClusteringInput.of(line.codes, line.policy, np.ones(1), beside=beside)
+    extra = np.array([2, 0, 2], np.int32)
+    records = ClusteringInput.of(line.codes, line.policy, np.ones(1), extra_column=extra)
     assert records.sensitive[records.label].tolist() == [[0, 2], [1, 0], [0, 2]]
     assert records.offset.tolist() == [0, 2, 5]
     alone = ClusteringInput.of(
-        Line.of([1, 2, 3]).codes, line.policy.model_copy(update={"require": ()}), np.ones(1), beside=beside
+        Line.of([1, 2, 3]).codes, line.policy.model_copy(update={"require": ()}), np.ones(1), extra_column=extra
     )
     assert alone.sensitive[alone.label].tolist() == [[2], [0], [2]] and alone.offset.tolist() == [0, 3]
 
@@ -114,7 +114,7 @@ def test_a_table_of_equal_records_is_one_cell() -> None:
 )
 def test_groups_fail_on_their_own(group: list[int], fails: list[bool]) -> None:
     line = Line.of([1, 2, 3, 4, 5], "ababb", DIVERSE)
-    assert line.records.failing(line.cell, np.array(group, np.int32)).tolist() == fails
+    assert line.records.find_failing(line.cell, np.array(group, np.int32)).tolist() == fails
 
 
 def test_leftovers_go_where_they_cost_least() -> None:
@@ -234,7 +234,7 @@ def test_nothing_is_suppressed_where_groups_are_compared_with_the_whole(relative
     line = Line.of([1, 2, 3, 8, 9], "ababb", relative, suppress=1.0)
     found = line.settled(0, 0, 1, 2, 2)
     assert min(found) >= 0
-    assert not line.records.failing(line.cell, np.array(found, np.int32)).any()
+    assert not line.records.find_failing(line.cell, np.array(found, np.int32)).any()
 
 
 @given(case=cases(least=2, most=25), data=st.data())
@@ -247,7 +247,7 @@ def test_settled_groups_hold_or_are_one(case: Case, data: st.DataObject) -> None
     out = int((found < 0).sum())
     assert out <= case.policy.suppress * len(cell) + 1e-9 and out < len(cell)
     assert out == 0 or not any(r.relative for r in case.policy.require)
-    assert not records.failing(cell, found).any() or len(set(found.tolist())) == 1
+    assert not records.find_failing(cell, found).any() or len(set(found.tolist())) == 1
     for g in set(group[group >= 0].tolist()):  # groups are merged or suppressed, never parted
         assert len(set(found[group == g].tolist())) == 1
 
@@ -265,17 +265,17 @@ class Forest:
     def __post_init__(self) -> None:
         near, records = kernels.neighbours, self.records
         m = records.rows.shape[1]
-        self.begin, room = near.tables(m, records.loss_tables[1])
+        self.begin, room = near.locate_term_tables(m, records.loss_tables[1])
         self.labels = len(records.sensitive)
         cells = np.flatnonzero(self.count).astype(np.int32)
-        self.forest = near.plant(
+        self.forest = near.build_forest(
             records.rows, cells, records.keyed_rank, records.label, self.labels, *records.loss_tables
         )
         nodes, heap = len(self.forest[3]), self.forest[8]
-        self.none = near.plant(
+        self.none = near.build_forest(
             records.rows, cells[:0], records.keyed_rank, records.label, self.labels, *records.loss_tables
         )
-        self.place_of = kernels.kmember.places((self.forest, self.none), len(self.count))
+        self.place_of = kernels.kmember.locate_cells((self.forest, self.none), len(self.count))
         self.box = (np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m))
         self.table = np.empty(room)
         self.queue = (np.empty(heap[-1]), np.empty(heap[-1], np.int64), np.empty(heap[-1], np.int32))
@@ -284,34 +284,34 @@ class Forest:
         self.state, self.picks = np.array([0, 0, self.count.sum(), 0, len(cells)]), np.empty(self.count.sum(), np.int32)
 
     def surround(self, cell: int) -> None:
-        kernels.neighbours.surround(
+        kernels.neighbours.reset_box(
             cell, self.records.rows, *self.box, self.begin, self.table, *self.records.loss_tables
         )
 
     def start(self, seed: int) -> None:
         """A new cluster."""
         self.surround(seed)
-        kernels.kmember.begin_queue(self.forest, self.queue, self.sizes)
+        kernels.kmember.reset_queues(self.forest, self.queue, self.sizes)
         self.version = 0
 
     def widen(self, cell: int) -> None:
         where = (*self.box, self.begin, self.table)
-        self.version += kernels.neighbours.widen(cell, self.records.rows, *where, *self.records.loss_tables)
+        self.version += kernels.neighbours.extend_box(cell, self.records.rows, *where, *self.records.loss_tables)
 
     def take(self, cell: int) -> None:
         sums = np.zeros(0, np.int64)
         left = ((self.forest, self.none), self.count, self.place_of, sums, self.state, self.picks)
-        kernels.kmember.take(cell, self.records.rows, *left)
+        kernels.kmember.take_record(cell, self.records.rows, *left)
 
     def furthest(self) -> int:
         lo, hi, _ = self.box
         where = (lo, hi, self.begin, self.table, *self.records.loss_tables, self.stack, self.reach, self.rest)
-        return int(kernels.neighbours.furthest(self.forest, self.records.rows, self.count, *where))
+        return int(kernels.neighbours.find_furthest(self.forest, self.records.rows, self.count, *where))
 
     def nearest(self, label: int) -> tuple[float, int] | None:
         """D and the cell of the nearest record that bears a label."""
         around = (self.records.rows, self.count, *self.box, self.begin, self.table, *self.records.loss_tables)
-        if not kernels.neighbours.nearest(label, self.version, self.forest, self.queue, self.sizes, *around):
+        if not kernels.neighbours.find_nearest(label, self.version, self.forest, self.queue, self.sizes, *around):
             return None
         top = self.forest[8][label]
         place = (int(self.queue[1][top]) & int(kernels.neighbours.LOW)) - len(self.forest[3])

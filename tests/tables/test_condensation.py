@@ -356,7 +356,9 @@ def test_a_wish_that_is_no_whole_number_is_named(value: object) -> None:
 
 def test_a_wish_beyond_the_table_cannot_be_met() -> None:
     frame = people(20).assign(wish=wishes(20, 10, 21))
-    with pytest.raises(shoal.RequirementNotMet, match="'wish' asks for a group of 21 records, but the table has 20"):
+    with pytest.raises(
+        shoal.RequirementNotMet, match="'wish' requires a group of 21 records, but the table has 20 records"
+    ):
         condensed(frame, policy_of(3), own_k="wish")
 
 

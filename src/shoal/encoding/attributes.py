@@ -19,11 +19,11 @@ from shoal.engines import Dictionary, Distinct, Reading
 from shoal.errors import DataError, list_some
 from shoal.formats.dates import parse_date
 from shoal.formats.numbers import format_number, parse_number
+from shoal.kernels.interface import FLAT, HEAD, NUMBER, TREE
 from shoal.policy import QuasiIdentifier
 from shoal.taxonomy import Taxonomy
 
 LARGEST = 1e150  # sums of squares of larger numbers overflow
-NUMBER, TREE, FLAT = 0, 1, 2  # the kernels' ways to compute the loss of an interval
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class LossTables:
     @classmethod
     def of(cls, attributes: Sequence[Attribute], *, heights: bool = False) -> LossTables:
         """Convert attributes to arrays; with ``heights`` the loss of a node is its height, as in `Attribute.distance`."""
-        head = np.zeros((len(attributes), 6), np.int32)
+        head = np.zeros((len(attributes), HEAD), np.int32)
         ints: list[NDArray[Any]] = [head.ravel()]
         floats: list[NDArray[Any]] = [np.array([a.span for a in attributes], np.float64)]
 

@@ -265,4 +265,4 @@ def text_buffers(array: pa.Array) -> tuple[Int64Array, NDArray[np.uint8]]:
 def hash_values(array: pa.ChunkedArray, column: str = "") -> tuple[UInt64Array, Int32Array]:
     """Return the hashes of the texts of a column, and the index of every record's text; see `list_texts`."""
     whole, index = list_texts(array, column)
-    return kernels.hashing.texts(*text_buffers(whole)), index
+    return kernels.hashing.hash_texts(*text_buffers(whole)), index

@@ -21,7 +21,7 @@ def hash_rows(columns: Mapping[str, pa.ChunkedArray], rows: int) -> UInt64Array:
     total = np.zeros(rows, np.uint64)
     for name, array in columns.items():
         hashes, index = column_values.hash_values(array, name)
-        kernels.hashing.add(total, hashes, index, _column_salt(name))
+        kernels.hashing.add_hashes(total, hashes, index, _column_salt(name))
     return total
 
 
@@ -48,7 +48,7 @@ def hash_timestamps(columns: Mapping[str, pa.ChunkedArray], rows: int) -> UInt64
         times = decode_dictionary(array)
         if pa.types.is_timestamp(times.type):
             bits = times.cast(pa.int64()).fill_null(0).to_numpy().view(np.uint64)
-            kernels.hashing.add(total, bits, np.arange(rows, dtype=np.int32), _column_salt(name))
+            kernels.hashing.add_hashes(total, bits, np.arange(rows, dtype=np.int32), _column_salt(name))
     return total
 
 

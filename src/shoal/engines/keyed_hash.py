@@ -47,7 +47,7 @@ class KeyedHash:
 
     def hash_utf8(self, column: str, offsets: Int64Array, data: NDArray[np.uint8]) -> UInt64Array:
         """Return the hashes of texts that are concatenated as UTF-8 in ``data``."""
-        return self.hash_words(column, np.asarray(kernels.hashing.keyed_texts(offsets, data, self._key_words)))
+        return self.hash_words(column, np.asarray(kernels.hashing.siphash_texts(offsets, data, self._key_words)))
 
     def hash_numbers(self, column: str, numbers: FloatArray) -> UInt64Array:
         """Return the hashes of numbers of a column."""
@@ -56,7 +56,7 @@ class KeyedHash:
     def mix(self, first: UInt64Array, second: UInt64Array) -> UInt64Array:
         """Return the hashes of pairs of hashes."""
         one, other = np.ascontiguousarray(first, np.uint64), np.ascontiguousarray(second, np.uint64)
-        return np.asarray(kernels.hashing.keyed_pairs(one, other, self._key_words))
+        return np.asarray(kernels.hashing.siphash_pairs(one, other, self._key_words))
 
     def hash_words(self, column: str, words: UInt64Array) -> UInt64Array:
         """Return the hashes of 64-bit words of a column."""

@@ -102,12 +102,12 @@ class MemoryEngine:
         bound, packed = 1, True
         for name in names:
             if bound * self.sizes[name] >= KEY_LIMIT:  # make the keys dense before they overflow
-                bound = len(kernels.order.number(keys, kernels.order.argsort(keys), row))
+                bound = len(kernels.order.number_keys(keys, kernels.order.argsort(keys), row))
                 keys, packed = row.astype(np.uint64), False
-            kernels.order.extend(keys, self.codes[name], self.sizes[name])
+            kernels.order.append_digit(keys, self.codes[name], self.sizes[name])
             bound *= self.sizes[name]
         order = kernels.order.argsort(keys)
-        begin = kernels.order.number(keys, order, row)
+        begin = kernels.order.number_keys(keys, order, row)
         size = np.diff(begin, append=len(keys)).astype(np.int64)
         first = order[begin]
         del order, begin

@@ -1,6 +1,6 @@
-"""Loops over arrays, compiled at their first call: arrays in, arrays out, nothing of ours imported.
+"""Compiled loops over arrays. Kernels take and return arrays and import no other package of Shoal.
 
-The submodules are loaded on first use, so that `import shoal` does not pay for the compiler.
+The submodules are loaded on first use, so that `import shoal` does not load the compiler.
 """
 
 from __future__ import annotations

@@ -1,25 +1,16 @@
-"""Boxes: the loss of an interval, the box of each group, the box a record falls into."""
+"""Boxes of codes: the loss of an interval, the box of every group, the box that contains a record."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-NUMBER, TREE, FLAT = 0, 1, 2
-KIND, SIZE, MISSING, LEAVES, NODES, FLOATS, HEAD = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-)  # where attribute a's facts lie: ints[HEAD * a + …]
+from shoal.kernels.interface import FLAT, FLOATS, HEAD, KIND, LEAVES, MISSING, NODES, NUMBER, SIZE
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def lowest_node(a, lo, hi, ints):
-    """The lowest node over the codes ``lo`` to ``hi`` of attribute ``a``, which has a tree."""
+    """The lowest node that covers the codes ``lo`` to ``hi`` of attribute ``a``, which has a tree."""
     node = ints[ints[HEAD * a + LEAVES] + lo]
     nodes = ints[HEAD * a + NODES]
     while ints[nodes + 2 * node] < hi:
@@ -29,12 +20,13 @@ def lowest_node(a, lo, hi, ints):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def interval_loss(a, lo, hi, ints, floats):
-    """The normalized certainty penalty of the codes ``lo`` to ``hi`` of attribute ``a``.
+    """The normalized certainty penalty (NCP) of the codes ``lo`` to ``hi`` of attribute ``a``.
 
-    Numbers: the width of the values over the width of all. A tree: the leaves under the lowest node over the interval,
-    over all leaves. No tree: the codes spanned over all codes. One code costs nothing; numbers with missing cost 1.
+    Numbers: the width of the interval over the width of all values. A tree: the leaves under the lowest node that covers the
+    interval, over all leaves. Without a tree: the number of codes in the interval over the number of all codes. The penalty
+    of a single code is 0, that of an interval of numbers that includes missing values is 1.
 
-    All attributes lie in two arrays (see `codes.Geometry`): a handful of arrays here would cost more than the search.
+    All attributes share two arrays (see `encoding.attributes.LossTables`): passing one array per attribute is slower.
     """
     if lo == hi:
         return 0.0
@@ -51,12 +43,12 @@ def interval_loss(a, lo, hi, ints, floats):
 
 @njit(cache=True, nogil=True)
 def weighted_loss(a, lo, hi, weight, ints, floats):
-    """The loss of an interval times the weight of its attribute, for loops that seldom need it: compiled once, not inlined."""
+    """The loss of an interval times the attribute weight. Not inlined, for loops that call it rarely."""
     return weight[a] * interval_loss(a, lo, hi, ints, floats)
 
 
 @njit(cache=True, nogil=True)
-def bounds(quasi, cell, group, groups):
+def bound_groups(quasi, cell, group, groups):
     """The smallest and largest code of every group in every attribute."""
     m = quasi.shape[1]
     lo = np.full((groups, m), np.iinfo(np.int32).max, np.int32)
@@ -72,7 +64,7 @@ def bounds(quasi, cell, group, groups):
 
 
 @njit(cache=True, nogil=True)
-def of_segments(rows, segment, m):
+def bound_segments(rows, segment, m):
     """The smallest and largest code of every segment of rows in each of the first ``m`` columns."""
     lo = np.full((segment.shape[0], m), np.iinfo(np.int32).max, np.int32)
     hi = np.full((segment.shape[0], m), -1, np.int32)
@@ -87,7 +79,7 @@ def of_segments(rows, segment, m):
 
 @njit(cache=True, nogil=True)
 def descend(quasi, attribute, at, left, right, group):
-    """The group of every combination by a tree of cuts: codes up to ``at`` go left."""
+    """The group of every combination according to a tree of cuts; codes up to ``at`` go left."""
     out = np.empty(quasi.shape[0], np.int32)
     for u in range(quasi.shape[0]):
         node = 0
@@ -98,8 +90,8 @@ def descend(quasi, attribute, at, left, right, group):
 
 
 @njit(cache=True, nogil=True)
-def inside(points, group, lo, hi):
-    """Whether every point lies in the box of its group."""
+def is_inside(points, group, lo, hi):
+    """For every point, whether the box of its group contains it."""
     out = np.ones(points.shape[0], np.bool_)
     for p in range(points.shape[0]):
         for j in range(points.shape[1]):
@@ -110,42 +102,42 @@ def inside(points, group, lo, hi):
 
 
 @njit(cache=True, nogil=True)
-def nearest(points, categorical, span, lo, hi):
-    """The box nearest to each point and its distance, summed over attributes; the earlier box where several are.
+def find_nearest_box(points, categorical, span, lo, hi):
+    """The box nearest to every point and its distance, summed over the attributes. Ties: the earlier box.
 
-    Points and boxes are positions: plus infinity where missing, NaN where a category is unknown. A box from minus to plus
-    infinity holds everything. Numbers are as far as their gap over ``span``, all else is 1 away.
+    Points and boxes are positions: plus infinity is a missing value, NaN an unknown category. A box from minus to plus
+    infinity contains every value. The distance of a number is its gap to the box over ``span``; any other mismatch counts 1.
     """
     best = np.zeros(points.shape[0], np.int32)
-    least = np.full(points.shape[0], np.inf)
+    shortest = np.full(points.shape[0], np.inf)
     for p in range(points.shape[0]):
         for g in range(lo.shape[0]):
-            far = 0.0
+            distance = 0.0
             for j in range(points.shape[1]):
                 x, low, high = points[p, j], lo[g, j], hi[g, j]
                 if low <= x <= high or low == -np.inf:
                     continue
                 if categorical[j] or np.isnan(x) or np.isinf(x) or np.isinf(low):
-                    far += 1.0
+                    distance += 1.0
                 elif x < low:
-                    far += (low - x) / span[j]
+                    distance += (low - x) / span[j]
                 else:
-                    far += (x - high) / span[j]
-                if far >= least[p]:
+                    distance += (x - high) / span[j]
+                if distance >= shortest[p]:
                     break
-            if far < least[p]:
-                least[p] = far
+            if distance < shortest[p]:
+                shortest[p] = distance
                 best[p] = g
-                if far == 0.0:
+                if distance == 0.0:
                     break
-    return best, least
+    return best, shortest
 
 
 @njit(cache=True, nogil=True)
-def around(codes, rows, first, last, size, lo, hi):
-    """Boxes around some rows: for every attribute the first and the last code of the interval that the row's lies in.
+def bound_intervals(codes, rows, first, last, size, lo, hi):
+    """Write the boxes around the given rows: per attribute the first and last code of the interval with the row's code.
 
-    ``first`` and ``last`` have these by code, one attribute behind the other; ``size`` is how many codes each has.
+    ``first`` and ``last`` hold the interval ends by code, attributes concatenated; ``size`` is the number of codes of each.
     """
     for r in range(rows.shape[0]):
         begin = 0

@@ -1,8 +1,10 @@
-"""Clusters of records once they stand: where leftovers go, and which clusters are merged until all meet the requirement.
+"""Clusters of records after the search: assign the leftover records, merge clusters until all meet the requirement.
 
-A cluster is a chain of records: ``head`` and ``tail`` by cluster, ``following`` by record; ``cell`` says what a record is.
-``values`` are the labels of the cells, their confidential codes, where these lie in a histogram, and the limits; ``geometry``
-the weights of the attributes and their arrays.
+A cluster is a linked list of records: ``head`` and ``tail`` by cluster, ``following`` by record; ``cell`` is the cell of every
+record. ``values`` holds the label of every cell, the sensitive codes of every label, the offset of every sensitive attribute in
+a histogram, and the limits. ``loss_tables`` holds the attribute weights and the two arrays of `boxes.interval_loss`.
+
+D is the weighted loss of a cluster's box, summed over the attributes.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from shoal.kernels.limits import holds
 
 
 @njit(cache=True, nogil=True)
-def chains(group, groups):
-    """The chain of every cluster, records in their order."""
+def build_chains(group, groups):
+    """The linked list of every cluster, records in their order."""
     head, tail = np.full(groups, -1, np.int64), np.full(groups, -1, np.int64)
     following = np.full(group.shape[0], -1, np.int64)
     for i in range(group.shape[0]):
@@ -31,8 +33,8 @@ def chains(group, groups):
 
 
 @njit(cache=True, nogil=True)
-def around_all(rows, cell, group, groups):
-    """The box of every cluster, and its records."""
+def bound_clusters(rows, cell, group, groups):
+    """The box and the number of records of every cluster."""
     m = rows.shape[1]
     lo, hi = np.full((groups, m), np.iinfo(np.int32).max, np.int32), np.full((groups, m), -1, np.int32)
     size = np.zeros(groups, np.int64)
@@ -46,7 +48,7 @@ def around_all(rows, cell, group, groups):
 
 
 @njit(cache=True, nogil=True)
-def spread(g, lo, hi, weight, ints, floats):
+def box_loss(g, lo, hi, weight, ints, floats):
     """D of a cluster's box."""
     total = 0.0
     for j in range(lo.shape[1]):
@@ -55,78 +57,78 @@ def spread(g, lo, hi, weight, ints, floats):
 
 
 @njit(cache=True, nogil=True)
-def loss(rows, cell, group, groups, geometry):
-    """The information loss of all clusters: records x D, summed."""
-    weight, ints, floats = geometry
-    lo, hi, size = around_all(rows, cell, group, groups)
+def total_loss(rows, cell, group, groups, loss_tables):
+    """The information loss of all clusters: the sum of records x D."""
+    weight, ints, floats = loss_tables
+    lo, hi, size = bound_clusters(rows, cell, group, groups)
     total = 0.0
     for g in range(groups):
         if size[g] > 0:
-            total += size[g] * spread(g, lo, hi, weight, ints, floats)
+            total += size[g] * box_loss(g, lo, hi, weight, ints, floats)
     return total
 
 
 @njit(cache=True, nogil=True)
-def tally(first, following, cell, label, secret, offset, histogram):
-    """Add the confidential values of a chain."""
+def count_sensitive(first, following, cell, label, sensitive, offset, histogram):
+    """Add the sensitive values of a linked list of records to a histogram."""
     while first >= 0:
-        for s in range(secret.shape[1]):
-            histogram[offset[s] + secret[label[cell[first]], s]] += 1
+        for s in range(sensitive.shape[1]):
+            histogram[offset[s] + sensitive[label[cell[first]], s]] += 1
         first = following[first]
 
 
 @njit(cache=True, nogil=True)
-def place(left, chance, rows, cell, group, groups, values, geometry):
-    """Leftover records, drawn by chance, each to the cluster whose information loss grows least and that still holds.
+def assign_leftovers(left, chance, rows, cell, group, groups, values, loss_tables):
+    """Assign leftover records in random order, each to the cluster with the least increase of loss that still passes.
 
-    ``left`` lists the records; their entries of ``group`` are set. One that fits nowhere keeps -1.
+    ``left`` lists the records; their entries in ``group`` are set. A record that fits into no cluster keeps -1.
     """
-    label, secret, offset, limits = values
-    weight, ints, floats = geometry
+    label, sensitive, offset, limits = values
+    weight, ints, floats = loss_tables
     m = rows.shape[1]
-    lo, hi, size = around_all(rows, cell, group, groups)
-    head, tail, following = chains(group, groups)
-    width = np.empty(groups)
+    lo, hi, size = bound_clusters(rows, cell, group, groups)
+    head, tail, following = build_chains(group, groups)
+    current = np.empty(groups)
     for g in range(groups):
-        width[g] = spread(g, lo, hi, weight, ints, floats)
+        current[g] = box_loss(g, lo, hi, weight, ints, floats)
     histogram = np.zeros(offset[-1], np.int64)
     for step in range(left.shape[0]):
         at = np.int64(chance[step] * (left.shape[0] - step))
         i = left[at]
         for p in range(at, left.shape[0] - step - 1):
             left[p] = left[p + 1]
-        best, found = np.inf, -1
+        best, cheapest = np.inf, -1
         for g in range(groups):
             total = 0.0
             for j in range(m):
                 x = rows[cell[i], j]
                 total += weighted_loss(j, min(lo[g, j], x), max(hi[g, j], x), weight, ints, floats)
-            rise = (size[g] + 1) * total - size[g] * width[g]
-            if rise < best:
+            increase = (size[g] + 1) * total - size[g] * current[g]
+            if increase < best:
                 if histogram.shape[0] > 0:
                     histogram[:] = 0
-                    tally(head[g], following, cell, label, secret, offset, histogram)
-                    for s in range(secret.shape[1]):
-                        histogram[offset[s] + secret[label[cell[i]], s]] += 1
+                    count_sensitive(head[g], following, cell, label, sensitive, offset, histogram)
+                    for s in range(sensitive.shape[1]):
+                        histogram[offset[s] + sensitive[label[cell[i]], s]] += 1
                     if not holds(size[g] + 1, histogram, limits):
                         continue
-                best, found = rise, g
-        if found >= 0:
-            group[i] = found
-            following[tail[found]] = i
-            tail[found] = i
-            size[found] += 1
+                best, cheapest = increase, g
+        if cheapest >= 0:
+            group[i] = cheapest
+            following[tail[cheapest]] = i
+            tail[cheapest] = i
+            size[cheapest] += 1
             for j in range(m):
                 x = rows[cell[i], j]
-                lo[found, j], hi[found, j] = min(lo[found, j], x), max(hi[found, j], x)
-            width[found] = spread(found, lo, hi, weight, ints, floats)
+                lo[cheapest, j], hi[cheapest, j] = min(lo[cheapest, j], x), max(hi[cheapest, j], x)
+            current[cheapest] = box_loss(cheapest, lo, hi, weight, ints, floats)
 
 
 @njit(cache=True, nogil=True)
-def failing(cell, group, groups, values):
-    """Which clusters do not meet the requirement."""
-    label, secret, offset, limits = values
-    head, _, following = chains(group, groups)
+def find_failing(cell, group, groups, values):
+    """For every cluster, whether it fails the requirement."""
+    label, sensitive, offset, limits = values
+    head, _, following = build_chains(group, groups)
     size = np.zeros(groups, np.int64)
     for i in range(group.shape[0]):
         if group[i] >= 0:
@@ -136,27 +138,27 @@ def failing(cell, group, groups, values):
     for g in range(groups):
         if size[g] > 0:
             histogram[:] = 0
-            tally(head[g], following, cell, label, secret, offset, histogram)
+            count_sensitive(head[g], following, cell, label, sensitive, offset, histogram)
             out[g] = not holds(size[g], histogram, limits)
     return out
 
 
 @njit(cache=True, nogil=True)
-def merge(rows, cell, group, groups, values, geometry):
-    """Merge the first cluster that fails with the one that costs least, those first whose union holds, until all hold.
+def merge_failing(rows, cell, group, groups, values, loss_tables):
+    """Merge the first failing cluster with the cheapest partner, repeatedly, until all clusters pass.
 
-    The union bears the lower number. ``group`` is changed in place.
+    Partners whose union with the cluster passes have priority. The union keeps the lower number. ``group`` is changed in place.
     """
-    label, secret, offset, limits = values
-    weight, ints, floats = geometry
+    label, sensitive, offset, limits = values
+    weight, ints, floats = loss_tables
     m = rows.shape[1]
-    lo, hi, size = around_all(rows, cell, group, groups)
-    head, tail, following = chains(group, groups)
-    bad = failing(cell, group, groups, values)
-    width = np.empty(groups)
+    lo, hi, size = bound_clusters(rows, cell, group, groups)
+    head, tail, following = build_chains(group, groups)
+    bad = find_failing(cell, group, groups, values)
+    current = np.empty(groups)
     for g in range(groups):
         if size[g] > 0:
-            width[g] = spread(g, lo, hi, weight, ints, floats)
+            current[g] = box_loss(g, lo, hi, weight, ints, floats)
     own, histogram = np.zeros(offset[-1], np.int64), np.zeros(offset[-1], np.int64)
     at = 0
     while at < groups:
@@ -164,39 +166,39 @@ def merge(rows, cell, group, groups, values, geometry):
             at += 1
             continue
         own[:] = 0
-        tally(head[at], following, cell, label, secret, offset, own)
-        best, found, best_any, any_found = np.inf, -1, np.inf, -1
+        count_sensitive(head[at], following, cell, label, sensitive, offset, own)
+        best, cheapest, best_any, cheapest_of_all = np.inf, -1, np.inf, -1
         for g in range(groups):
             if g == at or size[g] == 0:
                 continue
             total = 0.0
             for j in range(m):
                 total += weighted_loss(j, min(lo[g, j], lo[at, j]), max(hi[g, j], hi[at, j]), weight, ints, floats)
-            rise = (size[at] + size[g]) * total - size[at] * width[at] - size[g] * width[g]
-            if rise < best_any:
-                best_any, any_found = rise, g
-            if rise < best:
+            increase = (size[at] + size[g]) * total - size[at] * current[at] - size[g] * current[g]
+            if increase < best_any:
+                best_any, cheapest_of_all = increase, g
+            if increase < best:
                 histogram[:] = own
-                tally(head[g], following, cell, label, secret, offset, histogram)
+                count_sensitive(head[g], following, cell, label, sensitive, offset, histogram)
                 if holds(size[at] + size[g], histogram, limits):
-                    best, found = rise, g
-        if found < 0:
-            found = any_found
-        if found < 0:
+                    best, cheapest = increase, g
+        if cheapest < 0:
+            cheapest = cheapest_of_all
+        if cheapest < 0:
             return
-        one, other = min(at, found), max(at, found)
-        i = head[other]
+        kept, removed = min(at, cheapest), max(at, cheapest)
+        i = head[removed]
         while i >= 0:
-            group[i] = one
+            group[i] = kept
             i = following[i]
-        following[tail[one]] = head[other]
-        tail[one] = tail[other]
-        size[one] += size[other]
-        size[other] = 0
+        following[tail[kept]] = head[removed]
+        tail[kept] = tail[removed]
+        size[kept] += size[removed]
+        size[removed] = 0
         for j in range(m):
-            lo[one, j], hi[one, j] = min(lo[one, j], lo[other, j]), max(hi[one, j], hi[other, j])
-        width[one] = spread(one, lo, hi, weight, ints, floats)
+            lo[kept, j], hi[kept, j] = min(lo[kept, j], lo[removed, j]), max(hi[kept, j], hi[removed, j])
+        current[kept] = box_loss(kept, lo, hi, weight, ints, floats)
         histogram[:] = 0
-        tally(head[one], following, cell, label, secret, offset, histogram)
-        bad[one] = not holds(size[one], histogram, limits)
-        at = one  # the union may come before where we stood
+        count_sensitive(head[kept], following, cell, label, sensitive, offset, histogram)
+        bad[kept] = not holds(size[kept], histogram, limits)
+        at = kept  # the union may have a lower number than the current cluster

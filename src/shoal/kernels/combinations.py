@@ -1,4 +1,4 @@
-"""Distinct combinations of codes, numbered in ascending order by a radix sort. Keys stay below 2^63."""
+"""Number the distinct combinations of codes in ascending order by a radix sort. Keys are below 2^63."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Keys = NDArray[np.uint64]
 
 
 class Combinations(NamedTuple):
-    """The number of every row's combination, the rows in the order of these numbers, and where each number begins there."""
+    """The number of every row's combination, the rows sorted by this number, and the start of every number in that order."""
 
     number: Ints
     order: Ints
@@ -25,7 +25,7 @@ class Combinations(NamedTuple):
 
 
 def compact_codes(codes: NDArray[np.integer], size: int) -> tuple[Ints, Ints]:
-    """The distinct codes below ``size``, ascending, and the place of every code among them: `numpy.unique` without a sort.
+    """The distinct codes below ``size``, ascending, and the index of every code among them: `numpy.unique` without a sort.
 
     >>> [found.tolist() for found in compact_codes(np.array([7, 2, 7]), 9)]
     [[2, 7], [1, 0, 1]]
@@ -42,16 +42,16 @@ def number_combinations(columns: Sequence[NDArray[np.integer]], rows: int) -> In
 
 
 def sort_combinations(columns: Sequence[NDArray[np.integer]], rows: int) -> Combinations:
-    """Number the distinct combinations of some columns of codes, and sort the rows by them."""
+    """Number the distinct combinations of several columns of codes, and sort the rows by these numbers."""
     keys = np.zeros(rows, np.uint64)
     number = np.zeros(rows, np.int32)
     bound = 1
     for column in columns:
         size = int(column.max(initial=0)) + 1
         if bound * size >= 2**63:
-            bound = len(kernels.order.number(keys, kernels.order.argsort(keys), number))
+            bound = len(kernels.order.number_keys(keys, kernels.order.argsort(keys), number))
             keys = number.astype(np.uint64)
-        kernels.order.extend(keys, np.ascontiguousarray(column, np.int32), size)
+        kernels.order.append_digit(keys, np.ascontiguousarray(column, np.int32), size)
         bound *= size
     return _sort_keys(keys, number)
 
@@ -59,7 +59,7 @@ def sort_combinations(columns: Sequence[NDArray[np.integer]], rows: int) -> Comb
 def sort_matrix(
     codes: Ints, columns: Sequence[int] | Longs, sizes: Sequence[int], tables: Sequence[Ints] = ()
 ) -> Combinations:
-    """`sort_combinations` of columns of a matrix whose codes are below ``sizes``; ``tables`` recode each column first."""
+    """`sort_combinations` for columns of a matrix with codes below ``sizes``; ``tables`` recode every column first."""
     if math.prod(sizes) >= 2**63:
         chosen = [codes[:, c] for c in columns]
         return sort_combinations([t[c] for t, c in zip(tables, chosen, strict=True)] if tables else chosen, len(codes))
@@ -76,4 +76,4 @@ def pack_keys(codes: Ints, columns: Sequence[int] | Longs, sizes: Sequence[int],
 
 def _sort_keys(keys: Keys, number: Ints) -> Combinations:
     order = kernels.order.argsort(keys)
-    return Combinations(number, order, kernels.order.number(keys, order, number))
+    return Combinations(number, order, kernels.order.number_keys(keys, order, number))

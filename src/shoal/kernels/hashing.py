@@ -1,7 +1,7 @@
-"""Hashes of texts and rows: 64 bits, the same on every machine.
+"""64-bit hashes of texts and rows, equal on every machine.
 
-The hashes without a key detect change; they are no signature. The keyed hash is SipHash-2-4 (Aumasson and Bernstein 2012):
-nobody without its 128-bit key can tell which of two values has the smaller hash.
+The unkeyed hashes detect changes; they are not signatures. The keyed hash is SipHash-2-4 (Aumasson and Bernstein 2012):
+without its 128-bit key, nobody can predict which of two values has the smaller hash.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ SECOND = np.uint64(0x94D049BB133111EB)
 
 @njit(cache=True, nogil=True, inline="always")
 def mix(x):
-    """Spread every bit of a word over all others."""
+    """Mix the bits of a word (the finalizer of SplitMix64)."""
     x = (x ^ (x >> np.uint64(30))) * FIRST
     x = (x ^ (x >> np.uint64(27))) * SECOND
     return x ^ (x >> np.uint64(31))
 
 
 @njit(cache=True, nogil=True)
-def texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """A hash for each of the texts that lie one behind the other in ``data``."""
+def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """The hash of every text; the texts are concatenated in ``data``."""
     out = np.empty(offsets.shape[0] - 1, np.uint64)
     for i in range(out.shape[0]):
         h = SEED
@@ -37,15 +37,15 @@ def texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uin
 
 
 @njit(cache=True, nogil=True)
-def add(rows: NDArray[np.uint64], values: NDArray[np.uint64], place: NDArray[np.int32], salt: np.uint64) -> None:
-    """Add a column to the hashes of its rows: row i holds ``values[place[i]]``."""
+def add_hashes(rows: NDArray[np.uint64], values: NDArray[np.uint64], index: NDArray[np.int32], salt: np.uint64) -> None:
+    """Add a column to the row hashes: row i contains ``values[index[i]]``."""
     for i in range(rows.shape[0]):
-        rows[i] += mix(values[place[i]] + salt)
+        rows[i] += mix(values[index[i]] + salt)
 
 
 @njit(cache=True, nogil=True)
 def digest(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Three words that depend on the rows as a multiset."""
+    """Three words that depend on the multiset of rows, not on their order."""
     out = np.zeros(3, np.uint64)
     for i in range(rows.shape[0]):
         h = mix(rows[i])
@@ -76,8 +76,8 @@ def sip_round(a, b, c, d):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def sip_start(key):
-    """The four words before anything is hashed; ``key`` has two words."""
+def sip_initialize(key):
+    """The initial state of SipHash, four words; ``key`` has two words."""
     return (
         key[0] ^ np.uint64(0x736F6D6570736575),
         key[1] ^ np.uint64(0x646F72616E646F6D),
@@ -87,8 +87,8 @@ def sip_start(key):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def sip_word(a, b, c, d, word):
-    """The four words after one more word of the message."""
+def sip_absorb(a, b, c, d, word):
+    """The state of SipHash after one more word of the message."""
     d ^= word
     a, b, c, d = sip_round(a, b, c, d)
     a, b, c, d = sip_round(a, b, c, d)
@@ -96,9 +96,9 @@ def sip_word(a, b, c, d, word):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def sip_end(a, b, c, d, last):
-    """The hash; ``last`` is the last word, which has the length of the message in its highest byte."""
-    a, b, c, d = sip_word(a, b, c, d, last)
+def sip_finalize(a, b, c, d, last):
+    """The hash; ``last`` is the last word, with the length of the message in its highest byte."""
+    a, b, c, d = sip_absorb(a, b, c, d, last)
     c ^= np.uint64(0xFF)
     for _ in range(4):
         a, b, c, d = sip_round(a, b, c, d)
@@ -106,39 +106,39 @@ def sip_end(a, b, c, d, last):
 
 
 @njit(cache=True, nogil=True)
-def keyed_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], key: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SipHash-2-4 of each of the texts that lie one behind the other in ``data``."""
+def siphash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], key: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SipHash-2-4 of every text; the texts are concatenated in ``data``."""
     out = np.empty(offsets.shape[0] - 1, np.uint64)
     for i in range(out.shape[0]):
         begin, size = offsets[i], offsets[i + 1] - offsets[i]
-        a, b, c, d = sip_start(key)
+        a, b, c, d = sip_initialize(key)
         for w in range(size // 8):
             word = np.uint64(0)
             for j in range(8):
                 word |= np.uint64(data[begin + 8 * w + j]) << np.uint64(8 * j)
-            a, b, c, d = sip_word(a, b, c, d, word)
+            a, b, c, d = sip_absorb(a, b, c, d, word)
         last = np.uint64(size & 0xFF) << np.uint64(56)
         for j in range(size % 8):
             last |= np.uint64(data[begin + size // 8 * 8 + j]) << np.uint64(8 * j)
-        out[i] = sip_end(a, b, c, d, last)
+        out[i] = sip_finalize(a, b, c, d, last)
     return out
 
 
 @njit(cache=True, nogil=True)
-def keyed_pairs(first: NDArray[np.uint64], second: NDArray[np.uint64], key: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SipHash-2-4 of pairs of words, each a message of 16 bytes."""
+def siphash_pairs(first: NDArray[np.uint64], second: NDArray[np.uint64], key: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SipHash-2-4 of pairs of words; each pair is a message of 16 bytes."""
     out = np.empty(first.shape[0], np.uint64)
     for i in range(out.shape[0]):
-        a, b, c, d = sip_start(key)
-        a, b, c, d = sip_word(a, b, c, d, first[i])
-        a, b, c, d = sip_word(a, b, c, d, second[i])
-        out[i] = sip_end(a, b, c, d, np.uint64(16) << np.uint64(56))
+        a, b, c, d = sip_initialize(key)
+        a, b, c, d = sip_absorb(a, b, c, d, first[i])
+        a, b, c, d = sip_absorb(a, b, c, d, second[i])
+        out[i] = sip_finalize(a, b, c, d, np.uint64(16) << np.uint64(56))
     return out
 
 
 @njit(cache=True, nogil=True)
 def sum_by_code(table: NDArray[np.uint64], begin: NDArray[np.int64], codes: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """For each row of codes the sum of the words at ``begin[j]`` + code, over its columns j."""
+    """For every row of codes, the sum of ``table[begin[j] + code]`` over its columns j."""
     out = np.zeros(codes.shape[0], np.uint64)
     for i in range(codes.shape[0]):
         for j in range(codes.shape[1]):

@@ -1,4 +1,4 @@
-"""One test for every requirement: may a group with these counts exist?"""
+"""Test a group's counts against all rules of the requirements."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from numba import njit
 
 from shoal.kernels import rules
 
-SLACK = 1e-9  # a bound met up to rounding is met; the check outside uses the same slack
+SLACK = 1e-9  # tolerance for rounding; the audit of the release uses the same
 
 _SIZE, _DISTINCT, _ENTROPY, _RECURSIVE = rules.SIZE, rules.DISTINCT, rules.ENTROPY, rules.RECURSIVE
 _BETWEEN, _DISTANCE, _OWN = rules.BETWEEN, rules.DISTANCE, rules.OWN
 
 
 @njit(cache=True, nogil=True)
-def seen(histogram, first, last):
-    """How many values occur."""
-    found = 0
+def count_distinct(histogram, first, last):
+    """The number of distinct values that occur."""
+    distinct = 0
     for c in range(first, last):
         if histogram[c] > 0:
-            found += 1
-    return found
+            distinct += 1
+    return distinct
 
 
 @njit(cache=True, nogil=True)
-def entropy_of(total, histogram, first, last):
+def compute_entropy(total, histogram, first, last):
     """The entropy of the values, in nats."""
     entropy = 0.0
     for c in range(first, last):
@@ -35,8 +35,8 @@ def entropy_of(total, histogram, first, last):
 
 
 @njit(cache=True, nogil=True)
-def lead(histogram, first, last, a, b):
-    """By how much the most frequent value is ahead of ``a`` times the ``b``-th most frequent and the rarer ones."""
+def recursive_excess(histogram, first, last, a, b):
+    """The highest frequency minus ``a`` times the sum of the ``b``-th highest and all lower frequencies."""
     counts = np.sort(histogram[first:last])[::-1]
     tail = 0
     for c in range(np.int64(b) - 1, last - first):
@@ -45,16 +45,16 @@ def lead(histogram, first, last, a, b):
 
 
 @njit(cache=True, nogil=True)
-def distance_of(total, histogram, first, last, part, parts, turn, limits):
-    """How far the values are from the whole table's: the weighted sum over sets of values of what their shares differ."""
-    base, left, right, ceiling, order = limits[2], limits[3], limits[4], limits[6], limits[7]
-    ahead = np.zeros(last - first + 1, np.float64)  # of the codes in their turn, the share more than in the table
+def compute_distance(total, histogram, first, last, first_part, end_part, first_order, limits):
+    """The distance from the distribution of the whole table: the weighted sum of |share difference| over sets of values."""
+    table_share, left, right, ceiling, order = limits[2], limits[3], limits[4], limits[6], limits[7]
+    excess = np.zeros(last - first + 1, np.float64)  # cumulative share in the group minus share in the table
     for i in range(last - first):
-        c = first + order[turn + i]
-        ahead[i + 1] = ahead[i] + histogram[c] / total - base[c]
+        c = first + order[first_order + i]
+        excess[i + 1] = excess[i] + histogram[c] / total - table_share[c]
     distance = 0.0
-    for i in range(part, parts):
-        distance += ceiling[i] * abs(ahead[right[i] + 1] - ahead[left[i]])
+    for i in range(first_part, end_part):
+        distance += ceiling[i] * abs(excess[right[i] + 1] - excess[left[i]])
     return distance
 
 
@@ -62,12 +62,12 @@ def distance_of(total, histogram, first, last, part, parts, turn, limits):
 def holds(total, histogram, limits):
     """Whether a group of ``total`` records meets every rule.
 
-    ``histogram`` holds the counts of all confidential attributes one behind the other. Rule r (see
-    `requirements.base.Limits`) looks at the codes ``first`` to ``last`` of it and at its own parts of the other arrays.
+    ``histogram`` holds the counts of all sensitive attributes, concatenated. Rule r (see `requirements.requirement.Limits`)
+    uses the codes ``first`` to ``last`` of the histogram and its own parts of the other arrays.
     """
     table, number, floor, ceiling = limits[0], limits[1], limits[5], limits[6]
     for r in range(table.shape[0]):
-        kind, first, last, part, parts, turn = table[r]
+        kind, first, last, first_part, end_part, first_order = table[r]
         a = number[r, 0]
         if kind == _SIZE:
             if total < a:
@@ -76,55 +76,57 @@ def holds(total, histogram, limits):
         if total == 0:
             return False
         if kind == _DISTINCT:
-            if seen(histogram, first, last) < a:
+            if count_distinct(histogram, first, last) < a:
                 return False
         elif kind == _ENTROPY:
-            if entropy_of(total, histogram, first, last) < np.log(a) - SLACK:
+            if compute_entropy(total, histogram, first, last) < np.log(a) - SLACK:
                 return False
         elif kind == _RECURSIVE:
-            if not lead(histogram, first, last, a, number[r, 1]) < -SLACK:
+            if not recursive_excess(histogram, first, last, a, number[r, 1]) < -SLACK:
                 return False
         elif kind == _BETWEEN:
             for c in range(first, last):
                 share = histogram[c] / total
-                if share < floor[part + c - first] - SLACK or share > ceiling[part + c - first] + SLACK:
+                if share < floor[first_part + c - first] - SLACK or share > ceiling[first_part + c - first] + SLACK:
                     return False
         elif kind == _DISTANCE:
-            if distance_of(total, histogram, first, last, part, parts, turn, limits) > a + SLACK:
+            if compute_distance(total, histogram, first, last, first_part, end_part, first_order, limits) > a + SLACK:
                 return False
         elif kind == _OWN:
             for c in range(first, last):
-                if histogram[c] > 0 and total < ceiling[part + c - first]:
+                if histogram[c] > 0 and total < ceiling[first_part + c - first]:
                     return False
     return True
 
 
 @njit(cache=True, nogil=True)
 def shortfall(total, histogram, limits):
-    """How far a group is from meeting the rules about its confidential values: 0 where it meets them, larger the further."""
+    """How far a group is from meeting the rules on its sensitive values: 0 if it meets them, larger the further away."""
     table, number, floor, ceiling = limits[0], limits[1], limits[5], limits[6]
     amount = 0.0
     for r in range(table.shape[0]):
-        kind, first, last, part, parts, turn = table[r]
+        kind, first, last, first_part, end_part, first_order = table[r]
         a = number[r, 0]
         if kind == _DISTINCT:
-            amount += max(0.0, (a - seen(histogram, first, last)) / a)
+            amount += max(0.0, (a - count_distinct(histogram, first, last)) / a)
         elif kind == _ENTROPY and a > 1.0:
-            amount += max(0.0, (np.log(a) - entropy_of(total, histogram, first, last)) / np.log(a))
+            amount += max(0.0, (np.log(a) - compute_entropy(total, histogram, first, last)) / np.log(a))
         elif kind == _RECURSIVE:
-            ahead = lead(histogram, first, last, a, number[r, 1])
-            if not ahead < -SLACK:  # equality does not do
-                amount += ahead / total + SLACK
+            excess = recursive_excess(histogram, first, last, a, number[r, 1])
+            if not excess < -SLACK:  # the inequality is strict
+                amount += excess / total + SLACK
         elif kind == _BETWEEN:
             for c in range(first, last):
                 share = histogram[c] / total
-                amount += max(0.0, floor[part + c - first] - share, share - ceiling[part + c - first])
+                amount += max(0.0, floor[first_part + c - first] - share, share - ceiling[first_part + c - first])
         elif kind == _DISTANCE:
-            amount += max(0.0, distance_of(total, histogram, first, last, part, parts, turn, limits) - a)
+            amount += max(
+                0.0, compute_distance(total, histogram, first, last, first_part, end_part, first_order, limits) - a
+            )
         elif kind == _OWN:
-            asked = 0.0
+            required = 0.0
             for c in range(first, last):
                 if histogram[c] > 0:
-                    asked = max(asked, ceiling[part + c - first])
-            amount += max(0.0, (asked - total) / max(asked, 1.0))
+                    required = max(required, ceiling[first_part + c - first])
+            amount += max(0.0, (required - total) / max(required, 1.0))
     return amount

@@ -1,14 +1,15 @@
-"""A local search that lowers the information loss of groups: dissolve, move, swap, split, while the requirement holds.
+"""A local search that lowers the information loss of groups: dissolve, move, swap and split while the requirement holds.
 
-Of every group and attribute the two smallest and the two largest codes are kept, so that the box without one record, or with
-one more, is known at once. What a group pays for one more record is a sum over attributes of terms that are never negative: it
-is left aside at the first attribute that makes it too dear, and those that part the groups best come first. A record that
-found no better place looks again only at groups that have changed since, unless its own has.
+For every group and attribute the search keeps the two smallest and the two largest codes, so that the box without one record,
+or with one more, is known at once. The increase of a group's loss by one more record is a sum of non-negative terms over the
+attributes. The sum stops at the first attribute that makes it too large; attributes that separate the groups best come first.
+A record without a better group is compared again only with groups that changed since, unless its own group changed.
 
-``model`` is what never changes: rows, the cell of every record, the loss of every interval of attributes with few codes (and
-where it begins), the weights and arrays of all attributes, the order in which they are looked at. ``state`` is the group of
-every record, chains of records (first of a group, next, previous), sizes, ends [attribute, group], losses [attribute, group]
-and when each group changed last; ``clock`` counts the changes.
+``model`` is constant: rows, the cell of every record, the loss of every interval of attributes with few codes and where each
+attribute's losses begin, the attribute weights, the two arrays of `boxes.interval_loss`, the order of the attributes.
+``state`` holds the group of every record, linked lists of records (first of a group, next, previous), group sizes, the two
+smallest and two largest codes and the loss by [attribute, group], and the time of each group's last change; ``clock`` counts
+the changes. D is the weighted loss of a group's box, summed over the attributes.
 """
 
 from __future__ import annotations
@@ -16,26 +17,27 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shoal.kernels.boxes import HEAD, SIZE, weighted_loss
+from shoal.kernels.boxes import weighted_loss
+from shoal.kernels.interface import HEAD, SIZE
 from shoal.kernels.limits import holds
 
-FAR = np.int32(2**31 - 1)
+LARGEST = np.int32(2**31 - 1)
 SLACK = 1e-9  # smaller gains are rounding
-TRIED = 6  # groups that a record is offered to in exchange for one of theirs
-PAIRS = 256  # attributes of up to this many codes have the losses of all intervals in a table
-SAMPLE = 64  # records that tell which attributes part the groups
+CANDIDATES = 6  # groups considered for a swap with a record
+TABULATED = 256  # attributes with up to this many codes have a table of the losses of all intervals
+SAMPLE = 64  # records that determine the order of the attributes
 
 
 @njit(cache=True, nogil=True)
-def tabled(m, weight, ints, floats):
-    """The loss of every interval of the attributes with few codes, and where each attribute's begin (-1: nowhere)."""
+def tabulate_losses(m, weight, ints, floats):
+    """The loss of every interval of the attributes with few codes, and the start of each attribute (-1: no table)."""
     begin = np.full(m, -1, np.int64)
-    room = 0
+    length = 0
     for j in range(m):
-        if ints[HEAD * j + SIZE] <= PAIRS:
-            begin[j] = room
-            room += np.int64(ints[HEAD * j + SIZE]) ** 2
-    pairs = np.empty(room)
+        if ints[HEAD * j + SIZE] <= TABULATED:
+            begin[j] = length
+            length += np.int64(ints[HEAD * j + SIZE]) ** 2
+    pairs = np.empty(length)
     for j in range(m):
         if begin[j] >= 0:
             n = np.int64(ints[HEAD * j + SIZE])
@@ -46,7 +48,7 @@ def tabled(m, weight, ints, floats):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def cost(j, lo, hi, pairs, begin, weight, ints, floats):
+def interval_cost(j, lo, hi, pairs, begin, weight, ints, floats):
     """The weighted loss of an interval."""
     if begin[j] >= 0:
         return pairs[begin[j] + np.int64(lo) * ints[HEAD * j + SIZE] + hi]
@@ -54,8 +56,8 @@ def cost(j, lo, hi, pairs, begin, weight, ints, floats):
 
 
 @njit(cache=True, nogil=True)
-def note(g, x, j, low, next_low, high, next_high):
-    """Let one more code of attribute ``j`` enter the ends of a group."""
+def extend_ends(g, x, j, low, next_low, high, next_high):
+    """Update the smallest and largest codes of a group by one more code of attribute ``j``."""
     if x < low[j, g]:
         next_low[j, g], low[j, g] = low[j, g], x
     elif x < next_low[j, g]:
@@ -67,27 +69,29 @@ def note(g, x, j, low, next_low, high, next_high):
 
 
 @njit(cache=True, nogil=True)
-def measure(g, model, state, clock):
-    """The ends and the loss of a group, from its records."""
+def recompute_group(g, model, state, clock):
+    """Recompute the ends and the loss of a group from its records."""
     rows, cell, pairs, begin, weight, ints, floats, _ = model
-    _, head, following, _, _, low, next_low, high, next_high, part, changed = state
+    _, head, following, _, _, low, next_low, high, next_high, loss, changed = state
     clock[0] += 1
     changed[g] = clock[0]
     for j in range(rows.shape[1]):
-        low[j, g] = next_low[j, g] = FAR
+        low[j, g] = next_low[j, g] = LARGEST
         high[j, g] = next_high[j, g] = -1
     i = head[g]
     while i >= 0:
         for j in range(rows.shape[1]):
-            note(g, rows[cell[i], j], j, low, next_low, high, next_high)
+            extend_ends(g, rows[cell[i], j], j, low, next_low, high, next_high)
         i = following[i]
     for j in range(rows.shape[1]):
-        part[j, g] = cost(j, low[j, g], high[j, g], pairs, begin, weight, ints, floats) if head[g] >= 0 else 0.0
+        loss[j, g] = (
+            interval_cost(j, low[j, g], high[j, g], pairs, begin, weight, ints, floats) if head[g] >= 0 else 0.0
+        )
 
 
 @njit(cache=True, nogil=True)
 def link(i, g, state):
-    """Put a record into a group."""
+    """Insert a record into the list of a group."""
     group, head, following, previous, size = state[0], state[1], state[2], state[3], state[4]
     group[i] = g
     following[i], previous[i] = head[g], -1
@@ -99,7 +103,7 @@ def link(i, g, state):
 
 @njit(cache=True, nogil=True)
 def unlink(i, state):
-    """Take a record out of its group."""
+    """Remove a record from the list of its group."""
     group, head, following, previous, size = state[0], state[1], state[2], state[3], state[4]
     g = group[i]
     if previous[i] >= 0:
@@ -112,214 +116,215 @@ def unlink(i, state):
 
 
 @njit(cache=True, nogil=True)
-def admit(i, g, model, state, clock):
-    """Let a record into a group."""
+def add_record(i, g, model, state, clock):
+    """Add a record to a group and update the group's ends and loss."""
     rows, cell, pairs, begin, weight, ints, floats, _ = model
-    _, _, _, _, _, low, next_low, high, next_high, part, changed = state
+    _, _, _, _, _, low, next_low, high, next_high, loss, changed = state
     link(i, g, state)
     clock[0] += 1
     changed[g] = clock[0]
     for j in range(rows.shape[1]):
-        note(g, rows[cell[i], j], j, low, next_low, high, next_high)
-        part[j, g] = cost(j, low[j, g], high[j, g], pairs, begin, weight, ints, floats)
+        extend_ends(g, rows[cell[i], j], j, low, next_low, high, next_high)
+        loss[j, g] = interval_cost(j, low[j, g], high[j, g], pairs, begin, weight, ints, floats)
 
 
 @njit(cache=True, nogil=True)
-def total(g, part):
+def group_loss(g, loss):
     """D of a group."""
-    found = 0.0
-    for j in range(part.shape[0]):
-        found += part[j, g]
-    return found
+    total = 0.0
+    for j in range(loss.shape[0]):
+        total += loss[j, g]
+    return total
 
 
 @njit(cache=True, nogil=True)
-def exchanged(g, out, into, limit, model, state):
-    """D of a group once record ``out`` is gone and ``into`` has come (-1: none); infinity where it is ``limit`` or more."""
-    rows, cell, pairs, begin, weight, ints, floats, turn = model
-    _, _, _, _, _, low, next_low, high, next_high, part, _ = state
-    found = 0.0
+def loss_after_exchange(g, removed, added, limit, model, state):
+    """D of a group without record ``removed`` and with record ``added`` (-1: none); infinity if it is ``limit`` or more."""
+    rows, cell, pairs, begin, weight, ints, floats, attribute_order = model
+    _, _, _, _, _, low, next_low, high, next_high, loss, _ = state
+    total = 0.0
     for t in range(rows.shape[1]):
-        j = turn[t]
-        y, lo, hi = rows[cell[out], j], low[j, g], high[j, g]
-        x = rows[cell[into], j] if into >= 0 else y
+        j = attribute_order[t]
+        y, lo, hi = rows[cell[removed], j], low[j, g], high[j, g]
+        x = rows[cell[added], j] if added >= 0 else y
         if lo < y < hi and lo <= x <= hi:
-            found += part[j, g]
+            total += loss[j, g]
         else:
             lo, hi = next_low[j, g] if y == lo else lo, next_high[j, g] if y == hi else hi
-            if into >= 0:
+            if added >= 0:
                 lo, hi = min(lo, x), max(hi, x)
-            found += cost(j, lo, hi, pairs, begin, weight, ints, floats) if lo < hi else 0.0
-        if found >= limit:
+            total += interval_cost(j, lo, hi, pairs, begin, weight, ints, floats) if lo < hi else 0.0
+        if total >= limit:
             return np.inf
-    return found
+    return total
 
 
 @njit(cache=True, nogil=True)
-def price(g, i, more, limit, model, state):
-    """What a group pays for a record: (size + more) D with it less size x D now; infinity where that is ``limit`` or more."""
-    rows, cell, pairs, begin, weight, ints, floats, turn = model
-    size, low, high, part = state[4], state[5], state[7], state[9]
-    paid = 0.0
+def insertion_cost(g, i, more, limit, model, state):
+    """The increase (size + more) x D with the record - size x D without it; infinity if it is ``limit`` or more."""
+    rows, cell, pairs, begin, weight, ints, floats, attribute_order = model
+    size, low, high, loss = state[4], state[5], state[7], state[9]
+    increase = 0.0
     for t in range(rows.shape[1]):
-        j = turn[t]
+        j = attribute_order[t]
         x, lo, hi = rows[cell[i], j], low[j, g], high[j, g]
         if lo <= x <= hi:
-            paid += more * part[j, g]
+            increase += more * loss[j, g]
         else:
-            with_it = cost(j, min(lo, x), max(hi, x), pairs, begin, weight, ints, floats)
-            paid += (size[g] + more) * with_it - size[g] * part[j, g]
-        if paid >= limit:
+            with_it = interval_cost(j, min(lo, x), max(hi, x), pairs, begin, weight, ints, floats)
+            increase += (size[g] + more) * with_it - size[g] * loss[j, g]
+        if increase >= limit:
             return np.inf
-    return paid
+    return increase
 
 
 @njit(cache=True, nogil=True)
-def may(g, out, into, model, state, values, histogram):
-    """Whether a group still meets the requirement without record ``out`` and with record ``into`` (-1: none)."""
-    label, secret, offset, limits = values
+def holds_after_exchange(g, removed, added, model, state, values, histogram):
+    """Whether a group meets the requirement without record ``removed`` and with record ``added`` (-1: none)."""
+    label, sensitive, offset, limits = values
     cell, head, following = model[1], state[1], state[2]
     if histogram.shape[0] > 0:
         histogram[:] = 0
         i = head[g]
         while i >= 0:
-            for s in range(secret.shape[1]):
-                histogram[offset[s] + secret[label[cell[i]], s]] += i != out
+            for s in range(sensitive.shape[1]):
+                histogram[offset[s] + sensitive[label[cell[i]], s]] += i != removed
             i = following[i]
-        if into >= 0:
-            for s in range(secret.shape[1]):
-                histogram[offset[s] + secret[label[cell[into]], s]] += 1
-    return holds(state[4][g] - (out >= 0) + (into >= 0), histogram, limits)
+        if added >= 0:
+            for s in range(sensitive.shape[1]):
+                histogram[offset[s] + sensitive[label[cell[added]], s]] += 1
+    return holds(state[4][g] - (removed >= 0) + (added >= 0), histogram, limits)
 
 
 @njit(cache=True, nogil=True)
-def cheapest(i, since, limit, groups, most, model, state, values, histogram):
-    """The other group that pays least for a record, less than ``limit``, and may take it; -1 if none.
+def find_cheapest_group(i, after, limit, groups, most, model, state, values, histogram):
+    """The other group with the least increase, below ``limit``, that still passes with the record; -1 if there is none.
 
-    Only groups that changed after ``since`` are asked.
+    Only groups that changed later than ``after`` are considered.
     """
-    rows, cell, pairs, begin, weight, ints, floats, turn = model
-    group, size, low, high, part, changed = state[0], state[4], state[5], state[7], state[9], state[10]
-    found, first = -1, turn[0]
+    rows, cell, pairs, begin, weight, ints, floats, attribute_order = model
+    group, size, low, high, loss, changed = state[0], state[4], state[5], state[7], state[9], state[10]
+    found, first = -1, attribute_order[0]
     x = rows[cell[i], first]
     for g in range(groups):
-        if changed[g] <= since or size[g] >= most or size[g] == 0 or g == group[i]:
+        if changed[g] <= after or size[g] >= most or size[g] == 0 or g == group[i]:
             continue
         lo, hi = low[first, g], high[first, g]
         if x < lo or x > hi:
-            with_it = cost(first, min(lo, x), max(hi, x), pairs, begin, weight, ints, floats)
-            if (size[g] + 1) * with_it - size[g] * part[first, g] >= limit:
+            with_it = interval_cost(first, min(lo, x), max(hi, x), pairs, begin, weight, ints, floats)
+            if (size[g] + 1) * with_it - size[g] * loss[first, g] >= limit:
                 continue
-        paid = price(g, i, 1, limit, model, state)
-        if paid < limit and (histogram.shape[0] == 0 or may(g, -1, i, model, state, values, histogram)):
-            limit, found = paid, g
+        increase = insertion_cost(g, i, 1, limit, model, state)
+        if increase < limit and (
+            histogram.shape[0] == 0 or holds_after_exchange(g, -1, i, model, state, values, histogram)
+        ):
+            limit, found = increase, g
     return found, limit
 
 
 @njit(cache=True, nogil=True)
-def dissolve(g, groups, most, model, state, values, histogram, trail, stamps, clock):
-    """Send all records of a group elsewhere, each to the cheapest group, if that costs less than the group does."""
-    head, following, size, part = state[1], state[2], state[4], state[9]
-    whole = size[g] * total(g, part)
+def dissolve(g, groups, most, model, state, values, histogram, moved_records, stamps, clock):
+    """Move all records of a group to other groups, each to the cheapest, if that costs less than the group's loss."""
+    head, following, size, loss = state[1], state[2], state[4], state[9]
+    loss_before = size[g] * group_loss(g, loss)
     records = size[g]
     spent, sent, i = 0.0, 0, head[g]
     while i >= 0:
-        after = following[i]
-        t, paid = cheapest(i, -1, whole - spent, groups, most, model, state, values, histogram)
-        if t < 0 or spent + paid >= whole - SLACK * records:
+        following_record = following[i]
+        t, increase = find_cheapest_group(i, -1, loss_before - spent, groups, most, model, state, values, histogram)
+        if t < 0 or spent + increase >= loss_before - SLACK * records:
             break
-        spent += paid
-        trail[sent], stamps[sent] = i, state[10][t]
+        spent += increase
+        moved_records[sent], stamps[sent] = i, state[10][t]
         sent += 1
         unlink(i, state)
-        admit(i, t, model, state, clock)
-        i = after
+        add_record(i, t, model, state, clock)
+        i = following_record
     if size[g] == 0:
-        return whole - spent
-    for p in range(sent - 1, -1, -1):  # back home
-        i = trail[p]
+        return loss_before - spent
+    for p in range(sent - 1, -1, -1):  # undo
+        i = moved_records[p]
         t = state[0][i]
         unlink(i, state)
-        measure(t, model, state, clock)
+        recompute_group(t, model, state, clock)
         state[10][t] = stamps[p]
         link(i, g, state)
     return 0.0
 
 
 @njit(cache=True, nogil=True)
-def move(i, since, groups, most, model, state, values, histogram, clock):
-    """Move a record to the group where it costs least, if its own may lose it."""
+def move(i, after, groups, most, model, state, values, histogram, clock):
+    """Move a record to the cheapest group, if its own group still passes without it."""
     g, size = state[0][i], state[4]
     if size[g] < 2:
         return 0.0
-    fall = size[g] * total(g, state[9]) - (size[g] - 1) * exchanged(g, i, -1, np.inf, model, state)
-    if fall <= SLACK or not may(g, i, -1, model, state, values, histogram):
+    decrease = size[g] * group_loss(g, state[9]) - (size[g] - 1) * loss_after_exchange(g, i, -1, np.inf, model, state)
+    if decrease <= SLACK or not holds_after_exchange(g, i, -1, model, state, values, histogram):
         return 0.0
-    t, paid = cheapest(i, since, fall - SLACK, groups, most, model, state, values, histogram)
+    t, increase = find_cheapest_group(i, after, decrease - SLACK, groups, most, model, state, values, histogram)
     if t < 0:
         return 0.0
     unlink(i, state)
-    measure(g, model, state, clock)
-    admit(i, t, model, state, clock)
-    return fall - paid
+    recompute_group(g, model, state, clock)
+    add_record(i, t, model, state, clock)
+    return decrease - increase
 
 
 @njit(cache=True, nogil=True)
-def offers(i, since, limit, groups, model, state, near, paid):
-    """The groups that would pay least to have a record in exchange, cheapest first; how many they are."""
-    rows, cell, pairs, begin, weight, ints, floats, turn = model
-    group, size, low, high, part, changed = state[0], state[4], state[5], state[7], state[9], state[10]
-    found, first = 0, turn[0]
+def find_swap_groups(i, after, limit, groups, model, state, candidates, increases):
+    """List the groups with the least increase for receiving the record in a swap, cheapest first; return their number."""
+    rows, cell, pairs, begin, weight, ints, floats, attribute_order = model
+    group, size, low, high, loss, changed = state[0], state[4], state[5], state[7], state[9], state[10]
+    found, first = 0, attribute_order[0]
     x = rows[cell[i], first]
     for g in range(groups):
-        if changed[g] <= since or size[g] == 0 or g == group[i]:
+        if changed[g] <= after or size[g] == 0 or g == group[i]:
             continue
-        bar = paid[TRIED - 1] if found == TRIED else limit
+        threshold = increases[CANDIDATES - 1] if found == CANDIDATES else limit
         lo, hi = low[first, g], high[first, g]
         if x < lo or x > hi:
-            with_it = cost(first, min(lo, x), max(hi, x), pairs, begin, weight, ints, floats)
-            if size[g] * (with_it - part[first, g]) >= bar:
+            with_it = interval_cost(first, min(lo, x), max(hi, x), pairs, begin, weight, ints, floats)
+            if size[g] * (with_it - loss[first, g]) >= threshold:
                 continue
-        asked = price(g, i, 0, bar, model, state)
-        if asked < bar:
-            at = min(found, TRIED - 1)
-            while at > 0 and paid[at - 1] > asked:
-                paid[at], near[at] = paid[at - 1], near[at - 1]
+        increase = insertion_cost(g, i, 0, threshold, model, state)
+        if increase < threshold:
+            at = min(found, CANDIDATES - 1)
+            while at > 0 and increases[at - 1] > increase:
+                increases[at], candidates[at] = increases[at - 1], candidates[at - 1]
                 at -= 1
-            paid[at], near[at] = asked, g
-            found = min(found + 1, TRIED)
+            increases[at], candidates[at] = increase, g
+            found = min(found + 1, CANDIDATES)
     return found
 
 
 @njit(cache=True, nogil=True)
-def swap(i, since, groups, model, state, values, histogram, near, paid, clock):
-    """Exchange a record for one of a near group, the best of all, if both groups together lose less then."""
-    cell, head, following, size, part = model[1], state[1], state[2], state[4], state[9]
+def swap(i, after, groups, model, state, values, histogram, candidates, increases, clock):
+    """Swap a record with the best record of a candidate group, if the loss of both groups together falls."""
+    cell, head, following, size, loss = model[1], state[1], state[2], state[4], state[9]
     g = state[0][i]
-    own = total(g, part)
-    fall = size[g] * (own - exchanged(g, i, -1, np.inf, model, state))
-    if fall <= SLACK or size[g] < 2:
+    own_loss = group_loss(g, loss)
+    decrease = size[g] * (own_loss - loss_after_exchange(g, i, -1, np.inf, model, state))
+    if decrease <= SLACK or size[g] < 2:
         return 0.0
     best, partner = SLACK, -1
-    for o in range(offers(i, since, fall, groups, model, state, near, paid)):
-        t = near[o]
-        theirs = total(t, part)
+    for o in range(find_swap_groups(i, after, decrease, groups, model, state, candidates, increases)):
+        t = candidates[o]
+        other_loss = group_loss(t, loss)
         other = head[t]
         while other >= 0:
             if cell[other] != cell[i]:
                 gain = 0.0
-                one = exchanged(
-                    g, i, other, own - best / size[g], model, state
-                )  # beyond that the other gains too little
+                # above this limit the other group cannot gain enough
+                one = loss_after_exchange(g, i, other, own_loss - best / size[g], model, state)
                 if one < np.inf:
-                    here = size[g] * (own - one)
-                    bar = theirs + (here - best) / size[t]
-                    gain = here + size[t] * (theirs - exchanged(t, other, i, bar, model, state))
+                    here = size[g] * (own_loss - one)
+                    threshold = other_loss + (here - best) / size[t]
+                    gain = here + size[t] * (other_loss - loss_after_exchange(t, other, i, threshold, model, state))
                 if gain > best and (
                     histogram.shape[0] == 0
                     or (
-                        may(g, i, other, model, state, values, histogram)
-                        and may(t, other, i, model, state, values, histogram)
+                        holds_after_exchange(g, i, other, model, state, values, histogram)
+                        and holds_after_exchange(t, other, i, model, state, values, histogram)
                     )
                 ):
                     best, partner = gain, other
@@ -331,24 +336,24 @@ def swap(i, since, groups, model, state, values, histogram, near, paid, clock):
     unlink(partner, state)
     link(i, t, state)
     link(partner, g, state)
-    measure(g, model, state, clock)
-    measure(t, model, state, clock)
+    recompute_group(g, model, state, clock)
+    recompute_group(t, model, state, clock)
     return best
 
 
 @njit(cache=True, nogil=True)
-def carry(i, sign, cell, values, histogram):
-    """Count the confidential values of a record in, or out."""
-    label, secret, offset, _ = values
-    for s in range(secret.shape[1]):
-        histogram[offset[s] + secret[label[cell[i]], s]] += sign
+def count_record(i, sign, cell, values, histogram):
+    """Add ``sign`` to the counts of a record's sensitive values."""
+    label, sensitive, offset, _ = values
+    for s in range(sensitive.shape[1]):
+        histogram[offset[s] + sensitive[label[cell[i]], s]] += sign
 
 
 @njit(cache=True, nogil=True)
-def split(g, fresh, least, model, state, values, clock):
-    """Cut a group in two where the loss falls most and both halves hold; the second half becomes group ``fresh``."""
+def split(g, new_group, least, model, state, values, clock):
+    """Split a group where the loss falls most and both halves pass; the second half becomes group ``new_group``."""
     rows, cell, pairs, begin, weight, ints, floats, _ = model
-    head, following, size, part = state[1], state[2], state[4], state[9]
+    head, following, size, loss = state[1], state[2], state[4], state[9]
     n, m, limits = size[g], rows.shape[1], values[3]
     width = values[2][-1]
     left, right, whole_counts = np.zeros(width, np.int64), np.zeros(width, np.int64), np.zeros(width, np.int64)
@@ -356,11 +361,11 @@ def split(g, fresh, least, model, state, values, clock):
     i = head[g]
     for p in range(n):
         records[p] = i
-        carry(i, 1, cell, values, whole_counts)
+        count_record(i, 1, cell, values, whole_counts)
         i = following[i]
-    whole = n * total(g, part)
+    loss_before = n * group_loss(g, loss)
     best, best_at, chosen = SLACK * n, -1, records
-    after = np.empty(n)
+    right_loss = np.empty(n)
     codes = np.empty(n, np.int32)
     lo, hi = np.empty(m, np.int32), np.empty(m, np.int32)
     for a in range(m):
@@ -370,7 +375,7 @@ def split(g, fresh, least, model, state, values, clock):
             codes[p] = rows[cell[records[p]], a]
         order = records[np.argsort(codes, kind="mergesort")]
         for forward in range(2):
-            lo[:], hi[:] = FAR, -1
+            lo[:], hi[:] = LARGEST, -1
             left[:], right[:] = 0, whole_counts
             for q in range(n):
                 p = q if forward == 1 else n - 1 - q
@@ -378,95 +383,96 @@ def split(g, fresh, least, model, state, values, clock):
                 for j in range(m):
                     x = rows[cell[order[p]], j]
                     lo[j], hi[j] = min(lo[j], x), max(hi[j], x)
-                    d += cost(j, lo[j], hi[j], pairs, begin, weight, ints, floats)
+                    d += interval_cost(j, lo[j], hi[j], pairs, begin, weight, ints, floats)
                 if forward == 0:
-                    after[p] = d
+                    right_loss[p] = d
                     continue
-                carry(order[p], 1, cell, values, left)
-                carry(order[p], -1, cell, values, right)
+                count_record(order[p], 1, cell, values, left)
+                count_record(order[p], -1, cell, values, right)
                 if q + 1 >= least and n - q - 1 >= least:
-                    gain = whole - (q + 1) * d - (n - q - 1) * after[q + 1]
+                    gain = loss_before - (q + 1) * d - (n - q - 1) * right_loss[q + 1]
                     if gain > best and holds(q + 1, left, limits) and holds(n - q - 1, right, limits):
                         best, best_at, chosen = gain, q + 1, order
     if best_at < 0:
         return 0.0
     for p in range(best_at, n):
         unlink(chosen[p], state)
-        link(chosen[p], fresh, state)
-    measure(g, model, state, clock)
-    measure(fresh, model, state, clock)
+        link(chosen[p], new_group, state)
+    recompute_group(g, model, state, clock)
+    recompute_group(new_group, model, state, clock)
     return best
 
 
 @njit(cache=True, nogil=True)
-def prepare(rows, cell, group, groups, room, geometry):
-    """The model and the state of a search, with room for more groups."""
-    weight, ints, floats = geometry
+def prepare(rows, cell, group, groups, capacity, loss_tables):
+    """The model and the state of a search, with space for ``capacity`` groups."""
+    weight, ints, floats = loss_tables
     m = rows.shape[1]
-    pairs, begin = tabled(m, weight, ints, floats)
-    head = np.full(room, -1, np.int64)
+    pairs, begin = tabulate_losses(m, weight, ints, floats)
+    head = np.full(capacity, -1, np.int64)
     following, previous = np.full(group.shape[0], -1, np.int64), np.full(group.shape[0], -1, np.int64)
-    size = np.zeros(room, np.int64)
-    low, next_low = np.empty((m, room), np.int32), np.empty((m, room), np.int32)
-    high, next_high = np.empty((m, room), np.int32), np.empty((m, room), np.int32)
-    part = np.zeros((m, room))
-    changed = np.zeros(room, np.int64)
-    turn = np.arange(m)
-    model = (rows, cell, pairs, begin, weight, ints, floats, turn)
-    state = (group, head, following, previous, size, low, next_low, high, next_high, part, changed)
+    size = np.zeros(capacity, np.int64)
+    low, next_low = np.empty((m, capacity), np.int32), np.empty((m, capacity), np.int32)
+    high, next_high = np.empty((m, capacity), np.int32), np.empty((m, capacity), np.int32)
+    loss = np.zeros((m, capacity))
+    changed = np.zeros(capacity, np.int64)
+    attribute_order = np.arange(m)
+    model = (rows, cell, pairs, begin, weight, ints, floats, attribute_order)
+    state = (group, head, following, previous, size, low, next_low, high, next_high, loss, changed)
     clock = np.zeros(1, np.int64)
     for i in range(group.shape[0] - 1, -1, -1):
         link(i, group[i], state)
     for g in range(groups):
-        measure(g, model, state, clock)
-    dear = np.zeros(m)
+        recompute_group(g, model, state, clock)
+    increase = np.zeros(m)
     for i in range(0, group.shape[0], max(1, group.shape[0] // SAMPLE)):
         for j in range(m):
             x = rows[cell[i], j]
             for g in range(groups):
                 if size[g] > 0 and (x < low[j, g] or x > high[j, g]):
-                    dear[j] += (
-                        cost(j, min(x, low[j, g]), max(x, high[j, g]), pairs, begin, weight, ints, floats) - part[j, g]
+                    increase[j] += (
+                        interval_cost(j, min(x, low[j, g]), max(x, high[j, g]), pairs, begin, weight, ints, floats)
+                        - loss[j, g]
                     )
-    turn[:] = np.argsort(-dear, kind="mergesort")
+    attribute_order[:] = np.argsort(-increase, kind="mergesort")
     return model, state, clock
 
 
 @njit(cache=True, nogil=True)
-def improve(groups, least, most, model, state, values, seen, tried, clock):
-    """One round over all groups and records; returns the groups there are, empty ones included, and the fall of the loss.
+def run_round(groups, least, most, model, state, values, record_checked, group_checked, clock):
+    """Run one round over all groups and records; return the number of groups, including empty ones, and the decrease of loss.
 
-    Groups of twice ``least`` records are split; groups are dissolved from the one that loses most per record down; then every
-    record is moved or else exchanged. ``seen`` and ``tried`` say when a record and a group were last looked at.
+    Groups of at least 2 x ``least`` records are split; groups are dissolved in descending order of D; then every record is
+    moved or else swapped. ``record_checked`` and ``group_checked`` hold the time of the last check of every record and group.
     """
-    group, size, part, changed = state[0], state[4], state[9], state[10]
+    group, size, loss, changed = state[0], state[4], state[9], state[10]
     histogram = np.zeros(values[2][-1], np.int64)
-    near, paid = np.empty(TRIED, np.int64), np.empty(TRIED)
-    trail, stamps = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
+    candidates, increases = np.empty(CANDIDATES, np.int64), np.empty(CANDIDATES)
+    moved_records, stamps = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
     gain = 0.0
     g = 0
     while g < groups:
-        won = 0.0
-        if size[g] >= 2 * least and groups < size.shape[0] and changed[g] > tried[g]:
-            won = split(g, groups, least, model, state, values, clock)
-            gain += won
-            if won == 0.0 and size[g] > most:
-                tried[g] = clock[0]
-        groups += won > 0.0
-        g += won == 0.0
-    loss = np.empty(groups)
+        gained = 0.0
+        if size[g] >= 2 * least and groups < size.shape[0] and changed[g] > group_checked[g]:
+            gained = split(g, groups, least, model, state, values, clock)
+            gain += gained
+            if gained == 0.0 and size[g] > most:
+                group_checked[g] = clock[0]
+        groups += gained > 0.0
+        g += gained == 0.0
+    order_key = np.empty(groups)
     for g in range(groups):
-        loss[g] = -total(g, part)
-    for g in np.argsort(loss, kind="mergesort"):
-        if 0 < size[g] <= most and loss[g] < 0.0 and changed[g] > tried[g]:
-            gain += dissolve(g, groups, most, model, state, values, histogram, trail, stamps, clock)
-            tried[g] = clock[0]
+        order_key[g] = -group_loss(g, loss)
+    for g in np.argsort(order_key, kind="mergesort"):
+        if 0 < size[g] <= most and order_key[g] < 0.0 and changed[g] > group_checked[g]:
+            gain += dissolve(g, groups, most, model, state, values, histogram, moved_records, stamps, clock)
+            group_checked[g] = clock[0]
     for i in range(group.shape[0]):
-        since = seen[i] if changed[group[i]] <= seen[i] else -1
+        after = record_checked[i] if changed[group[i]] <= record_checked[i] else -1
         now = clock[0]
-        won = move(i, since, groups, most, model, state, values, histogram, clock)
-        if won == 0.0:
-            won = swap(i, since, groups, model, state, values, histogram, near, paid, clock)
-        seen[i] = now if won == 0.0 else -1
-        gain += won
+        gained = move(i, after, groups, most, model, state, values, histogram, clock)
+        if gained == 0.0:
+            gained = swap(i, after, groups, model, state, values, histogram, candidates, increases, clock)
+        record_checked[i] = now if gained == 0.0 else -1
+        gain += gained
     return groups, gain

@@ -1,15 +1,15 @@
 """Mondrian's recursion on rows of codes, in place: each group is a segment of the rows.
 
-Three ways to choose a cut (see `tables.mondrian`): the most balanced cut of the widest attribute, or, among all cuts of all
-attributes, the one after which the losses of both sides, tightened in every attribute, fall most, or the one that tells most
-of a target (see `kernels.informed`). The second touches each row once per attribute: the smallest and largest codes of all
-attributes are gathered per code of the cut attribute, and running boxes from both ends give the loss on either side of
-every cut.
+There are three ways to choose a cut (see `tables.mondrian`): the most balanced cut of the widest attribute; among all cuts of
+all attributes, the one with the largest decrease of the loss of both sides, tightened in every attribute; or the one with the
+largest information gain on a target (see `kernels.target_split`). The second reads each row once per attribute: the smallest
+and largest codes of all attributes are gathered per code of the cut attribute, and running boxes from both ends give the loss
+on either side of every cut.
 
-``geometry`` is the two arrays of `codes.Geometry`, the weights by which the losses of the attributes are multiplied, and the
-first code under each node, where the first of the two arrays has the last.
-``cells`` is what lies under each row: where its cells begin, their confidential codes, their records, where the counts of each
-confidential attribute begin, their class, and how many classes there are.
+``losses`` holds the two arrays of `encoding.attributes.LossTables`, the attribute weights, and the first code under each node,
+at the index where the first of the two arrays has the last code.
+``cells`` describes the cells of each row: where they begin, their sensitive codes, their records, the offset of each sensitive
+attribute in a histogram, their class, and the number of classes.
 """
 
 from __future__ import annotations
@@ -17,48 +17,59 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shoal.kernels.boxes import HEAD, KIND, NODES, SIZE, TREE, interval_loss, lowest_node
-from shoal.kernels.segments import LEAST_GAIN, LOW, OPEN, SHORT, TABLE, both, move, partition, sort_by_code, weigh
-from shoal.kernels.target_split import split_target, table_of
+from shoal.kernels.boxes import interval_loss, lowest_node
+from shoal.kernels.interface import GAIN, HEAD, KIND, MEDIAN, NODES, RELAXED, SIZE, TARGET, TREE
+from shoal.kernels.segments import (
+    LEAST_GAIN,
+    LOW,
+    NO_CUT,
+    SHORT,
+    TABLE,
+    both_hold,
+    count_segment,
+    move_counts,
+    partition_rows,
+    sort_by_code,
+)
+from shoal.kernels.target_split import find_target_cut, table_capacity
 from shoal.kernels.vectorized_boxes import clear, stretch
 
-MEDIAN, GAIN, RELAXED, TARGET = 0, 1, 2, 3
 ZERO, TWO = np.uint64(0), np.uint64(2)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def loss_of(j, lo, hi, geometry):
-    """The loss of the codes ``lo`` to ``hi`` of attribute ``j``, times its weight."""
-    return geometry[2][j] * interval_loss(j, lo, hi, geometry[0], geometry[1])
+def weighted_interval_loss(j, lo, hi, losses):
+    """The loss of the codes ``lo`` to ``hi`` of attribute ``j``, times the attribute weight."""
+    return losses[2][j] * interval_loss(j, lo, hi, losses[0], losses[1])
 
 
 @njit(cache=True, nogil=True)
-def allowed(rows, weight, ref, begin, end, a, at, total, whole, cells, limits):
-    """Whether both sides of a cut meet every rule; ``whole`` is the histogram of the segment, if one is needed."""
+def is_allowed(rows, row_records, ref, begin, end, a, at, total, whole, cells, limits):
+    """Whether both sides of a cut meet every rule; ``whole`` is the histogram of the segment, empty if not needed."""
     left = np.zeros(whole.shape[0], np.int64)
-    start, secret, cell_weight, offset = cells[:4]
+    start, sensitive, cell_records, offset = cells[:4]
     size = 0
     for i in range(begin, end):
         if rows[i, a] <= at:
-            size += weight[i]
+            size += row_records[i]
             if whole.shape[0] > 0:
                 u = ref[i]
                 for c in range(start[u], start[u + 1]):
-                    for s in range(secret.shape[1]):
-                        left[offset[s] + secret[c, s]] += cell_weight[c]
-    return both(size, total - size, left, whole - left, limits)
+                    for s in range(sensitive.shape[1]):
+                        left[offset[s] + sensitive[c, s]] += cell_records[c]
+    return both_hold(size, total - size, left, whole - left, limits)
 
 
 @njit(cache=True, nogil=True)
-def balanced(rows, weight, begin, end, a, lo, hi, total, tally, keys, spare):
-    """The cut of attribute ``a`` that divides the records most evenly, with the records left of it; on ties the first."""
+def find_balanced_cut(rows, row_records, begin, end, a, lo, hi, total, tally, keys, spare):
+    """The most balanced cut of attribute ``a``, and the number of records on its left. Ties: the smaller code."""
     n = end - begin
     size = hi - lo + 1
-    best, at, taken, left = -1, OPEN, 0, 0
+    best, at, taken, left = -1, NO_CUT, 0, 0
     if size <= TABLE and size <= 4 * n + SHORT:
         tally[:size] = 0
         for i in range(begin, end):
-            tally[rows[i, a] - lo] += weight[i]
+            tally[rows[i, a] - lo] += row_records[i]
         for v in range(size - 1):
             if tally[v] > 0:
                 left += tally[v]
@@ -68,7 +79,7 @@ def balanced(rows, weight, begin, end, a, lo, hi, total, tally, keys, spare):
         return at, taken
     order = sort_by_code(rows, begin, end, a, lo, size, keys, spare)
     for p in range(n - 1):
-        left += weight[begin + (order[p] & LOW)]
+        left += row_records[begin + (order[p] & LOW)]
         v = order[p] >> 32
         if order[p + 1] >> 32 != v:
             gap = abs(2 * left - total)
@@ -78,33 +89,34 @@ def balanced(rows, weight, begin, end, a, lo, hi, total, tally, keys, spare):
 
 
 @njit(cache=True, nogil=True)
-def split_median(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, limits, least, scratch):
+def find_median_cut(rows, row_records, ref, begin, end, lo, hi, total, losses, cells, limits, least, scratch):
     """The widest attribute whose most balanced cut is allowed, and that cut; -1 if there is none."""
     tally, keys, spare, whole = scratch
     m = lo.shape[0]
     width = np.empty(m)
     for j in range(m):
-        width[j] = loss_of(j, lo[j], hi[j], geometry)
+        width[j] = weighted_interval_loss(j, lo[j], hi[j], losses)
     if whole.shape[0] > 0:
-        weigh(ref, begin, end, cells, whole)
+        count_segment(ref, begin, end, cells, whole)
     for _ in range(m):
         a = np.argmax(width)
         if width[a] <= 0.0:
-            return -1, OPEN
+            return -1, NO_CUT
         width[a] = -1.0
-        at, left = balanced(rows, weight, begin, end, a, lo[a], hi[a], total, tally, keys, spare)
-        if at == OPEN or left < least or total - left < least:
+        at, left = find_balanced_cut(rows, row_records, begin, end, a, lo[a], hi[a], total, tally, keys, spare)
+        if at == NO_CUT or left < least or total - left < least:
             continue
-        if whole.shape[0] == 0 or allowed(rows, weight, ref, begin, end, a, at, total, whole, cells, limits):
+        if whole.shape[0] == 0 or is_allowed(rows, row_records, ref, begin, end, a, at, total, whole, cells, limits):
             return a, at
-    return -1, OPEN
+    return -1, NO_CUT
 
 
 @njit(cache=True, nogil=True)
-def lay_out(lo, hi, begin, n, listed, base):
-    """Which attributes from ``begin`` on are gathered together in a table, the next one after these, and the places used.
+def assign_table_places(lo, hi, begin, n, tabulated, base):
+    """The attributes from ``begin`` on that share one table, the first attribute after these, and the table entries used.
 
-    Code v of the attribute ``listed[t]`` has the place ``base[t] + v``. More codes than rows are not worth a table.
+    Code v of the attribute ``tabulated[t]`` has the entry ``base[t] + v``. An attribute with more codes than rows gets no
+    table.
     """
     count, used, a = 0, 0, begin
     while a < lo.shape[0]:
@@ -112,7 +124,7 @@ def lay_out(lo, hi, begin, n, listed, base):
         if size > 1 and size <= TABLE and (size <= n or size <= SHORT):
             if used + size > TABLE:
                 break
-            listed[count], base[count] = a, used - lo[a]
+            tabulated[count], base[count] = a, used - lo[a]
             count += 1
             used += size
         a += 1
@@ -120,162 +132,198 @@ def lay_out(lo, hi, begin, n, listed, base):
 
 
 @njit(cache=True, nogil=True)
-def gather(rows, weight, begin, end, listed, base, used, tally, table):
-    """Per code of the listed attributes: the records, and the box of all attributes around them."""
+def gather_boxes(rows, row_records, begin, end, tabulated, base, used, tally, table):
+    """For every code of the tabulated attributes: the records, and the box of all attributes around them."""
     flat = rows.reshape(-1)
     width = np.uint64(rows.shape[1])
     tally[:used] = 0
     for v in range(used):
         clear(table[2 * rows.shape[1] * v : 2 * rows.shape[1] * (v + 1)])
     for i in range(np.uint64(begin), np.uint64(end)):
-        row, records = i * width, weight[i]
-        for t in range(listed.shape[0]):
-            v = np.uint64(base[t] + flat[row + np.uint64(listed[t])])
+        row, records = i * width, row_records[i]
+        for t in range(tabulated.shape[0]):
+            v = np.uint64(base[t] + flat[row + np.uint64(tabulated[t])])
             tally[v] += records
             stretch(table, TWO * width * v, width, flat, row, ZERO)
 
 
 @njit(cache=True, nogil=True)
-def tabled_entries(tally, first, size, span, place, upto, code):
-    """The codes that occur, as entries: where the box of each lies, the records up to it, and the code."""
+def list_tabulated_codes(tally, first, size, span, place, cumulative, code):
+    """List the codes that occur: the position of the code's box, the cumulative number of records, and the code."""
     count, left = 0, np.int64(0)
     for v in range(size):
         left += tally[first + v]
-        place[count], upto[count], code[count] = span * (first + v), left, v
+        place[count], cumulative[count], code[count] = span * (first + v), left, v
         count += tally[first + v] > 0
     return count
 
 
 @njit(cache=True, nogil=True)
-def sorted_entries(order, n, weight, begin, width, place, upto, code):
-    """The same for rows in the order of their codes, each a box of its own."""
+def list_sorted_rows(order, n, row_records, begin, width, place, cumulative, code):
+    """The same for rows sorted by code, where each row is a box."""
     left = np.int64(0)
     for p in range(n):
         i = begin + (order[p] & LOW)
-        left += weight[i]
-        place[p], upto[p], code[p] = width * i, left, order[p] >> 32
+        left += row_records[i]
+        place[p], cumulative[p], code[p] = width * i, left, order[p] >> 32
     return n
 
 
 @njit(cache=True, nogil=True)
-def loss_of_box(box, known, part, geometry):
-    """The loss of a box; ``part`` has it by attribute for the box ``known``, and is brought up to date with it.
+def update_box_loss(box, previous, attribute_loss, losses):
+    """The loss of a box; ``attribute_loss`` has it by attribute for the box ``previous``, and both are updated.
 
-    The box is widened to all that its nodes cover, which costs nothing: then it seldom grows, and seldom comes here.
+    The box is widened to the codes under its nodes, which does not change its loss. So it grows less often afterwards.
     """
-    ints, first = geometry[0], geometry[3]
+    ints, first = losses[0], losses[3]
     width = box.shape[0] // 2
     loss = 0.0
-    for j in range(part.shape[0]):
+    for j in range(attribute_loss.shape[0]):
         lo, hi = np.int64(box[j]), np.int64(box[width + j])
-        if lo != known[j] or hi != known[width + j]:
-            part[j] = loss_of(j, lo, hi, geometry)
+        if lo != previous[j] or hi != previous[width + j]:
+            attribute_loss[j] = weighted_interval_loss(j, lo, hi, losses)
             if lo < hi and ints[HEAD * j + KIND] == TREE:
                 node = ints[HEAD * j + NODES] + 2 * lowest_node(j, lo, hi, ints)
                 box[j], box[width + j] = first[node], ints[node]
-            known[j], known[width + j] = box[j], box[width + j]
-        loss += part[j]
+            previous[j], previous[width + j] = box[j], box[width + j]
+        loss += attribute_loss[j]
     return loss
 
 
 @njit(cache=True, nogil=True)
-def running_loss(source, gap, place, code, begin, one, count, skipped, out, box, known, part, geometry):
-    """The loss of the box around the first entry, the first two and so on, wherever a code ends, but for some at first.
+def compute_running_losses(
+    source, gap, place, code, begin, direction, count, skip, out, box, previous, attribute_loss, losses
+):
+    """The loss of the box around the first entry, the first two and so on, at every end of a code, except the first ``skip``.
 
-    Entries are taken from ``begin`` on, upwards where ``one`` is 1, downwards where it is -1.
+    Entries are read from ``begin`` on, upwards if ``direction`` is 1, downwards if it is -1.
     """
     width = np.uint64(box.shape[0] // 2)
     clear(box)
-    clear(known)
+    clear(previous)
     grew, loss = False, 0.0
     for q in range(count):
-        p = begin + one * q
+        p = begin + direction * q
         grew |= stretch(box, ZERO, width, source, np.uint64(place[p]), np.uint64(gap))
-        if q >= skipped and code[p] != code[p + one]:
+        if q >= skip and code[p] != code[p + direction]:
             if grew:
-                loss = loss_of_box(box, known, part, geometry)
+                loss = update_box_loss(box, previous, attribute_loss, losses)
                 grew = False
             out[p] = loss
 
 
 @njit(cache=True, nogil=True)
-def split_gain(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, limits, least, scratch, boxing):
-    """The cut with the largest fall of records x loss; the earlier attribute, then the smaller code, on ties."""
+def find_gain_cut(
+    rows, row_records, ref, begin, end, lo, hi, total, losses, cells, limits, least, scratch, box_scratch
+):
+    """The cut with the largest decrease of records x loss. Ties: the earlier attribute, then the smaller code."""
     tally, keys, spare, whole = scratch
-    table, box, known, part, place, upto, code, before, after, listed, base, left_counts, right_counts = boxing
+    (
+        table,
+        box,
+        previous,
+        attribute_loss,
+        place,
+        cumulative,
+        code,
+        before,
+        after,
+        tabulated,
+        base,
+        left_counts,
+        right_counts,
+    ) = box_scratch
     m, n, width = lo.shape[0], end - begin, rows.shape[1]
     flat = rows.reshape(-1)
-    now = 0.0
+    current_loss = 0.0
     for j in range(m):
-        now += loss_of(j, lo[j], hi[j], geometry)
+        current_loss += weighted_interval_loss(j, lo[j], hi[j], losses)
     best = LEAST_GAIN * total
-    best_a, best_at = -1, OPEN
+    best_a, best_at = -1, NO_CUT
     if whole.shape[0] > 0:
-        weigh(ref, begin, end, cells, whole)
-    gathered, ready, t = 0, 0, 0
+        count_segment(ref, begin, end, cells, whole)
+    tabulated_count, next_attribute, t = 0, 0, 0
     for a in range(m):
-        if a == ready:
-            gathered, ready, used = lay_out(lo, hi, a, n, listed, base)
-            gather(rows, weight, begin, end, listed[:gathered], base[:gathered], used, tally, table)
+        if a == next_attribute:
+            tabulated_count, next_attribute, used = assign_table_places(lo, hi, a, n, tabulated, base)
+            gather_boxes(
+                rows, row_records, begin, end, tabulated[:tabulated_count], base[:tabulated_count], used, tally, table
+            )
             t = 0
         if lo[a] == hi[a]:
             continue
         size = np.int64(hi[a]) - lo[a] + 1
-        tabled = t < gathered and listed[t] == a
+        has_table = t < tabulated_count and tabulated[t] == a
         order = keys[:0]
-        if not tabled or whole.shape[0] > 0:
+        if not has_table or whole.shape[0] > 0:
             order = sort_by_code(rows, begin, end, a, lo[a], size, keys, spare)
-        if tabled:
-            count = tabled_entries(tally, base[t] + lo[a], size, 2 * width, place, upto, code)
+        if has_table:
+            count = list_tabulated_codes(tally, base[t] + lo[a], size, 2 * width, place, cumulative, code)
             source, gap = table, width
             t += 1
         else:
-            count = sorted_entries(order, n, weight, begin, width, place, upto, code)
+            count = list_sorted_rows(order, n, row_records, begin, width, place, cumulative, code)
             source, gap = flat, 0
         first, last = 0, count - 2  # the entries after which both sides are large enough
-        while first <= last and upto[first] < least:
+        while first <= last and cumulative[first] < least:
             first += 1
-        while first <= last and total - upto[last] < least:
+        while first <= last and total - cumulative[last] < least:
             last -= 1
         if first > last:
             continue
-        running_loss(source, gap, place, code, 0, 1, last + 1, first, before, box, known, part, geometry)
-        over, beyond = count - 1 - first, count - 2 - last
-        running_loss(source, gap, place, code, count - 1, -1, over, beyond, after, box, known, part, geometry)
+        compute_running_losses(
+            source, gap, place, code, 0, 1, last + 1, first, before, box, previous, attribute_loss, losses
+        )
+        right_count, right_skip = count - 1 - first, count - 2 - last
+        compute_running_losses(
+            source,
+            gap,
+            place,
+            code,
+            count - 1,
+            -1,
+            right_count,
+            right_skip,
+            after,
+            box,
+            previous,
+            attribute_loss,
+            losses,
+        )
         moved = 0
         left_counts[:] = 0
         right_counts[:] = whole
         for p in range(first, last + 1):
             if code[p] == code[p + 1]:
                 continue
-            left = upto[p]
-            gain = total * now - (left * before[p] + (total - left) * after[p + 1])
+            left = cumulative[p]
+            gain = total * current_loss - (left * before[p] + (total - left) * after[p + 1])
             if gain > best:
                 if whole.shape[0] > 0:
-                    moved = move(ref, begin, end, order, moved, code[p], cells, left_counts, right_counts)
-                    if not both(left, total - left, left_counts, right_counts, limits):
+                    moved = move_counts(ref, begin, end, order, moved, code[p], cells, left_counts, right_counts)
+                    if not both_hold(left, total - left, left_counts, right_counts, limits):
                         continue
                 best, best_a, best_at = gain, a, lo[a] + code[p]
     return best_a, best_at
 
 
 @njit(cache=True, nogil=True)
-def split_relaxed(rows, weight, ref, begin, end, lo, hi, total, geometry, cells, limits, least, scratch):
-    """Halve the segment by the widest attribute whose halves are allowed, dividing equal values; -1 if none is.
+def split_relaxed(rows, row_records, ref, begin, end, lo, hi, total, losses, cells, limits, least, scratch):
+    """Halve the segment by the widest attribute whose halves are allowed, dividing equal values; -1 if there is none.
 
-    Rows stand for one record each. They are left sorted by (code, combination); returns the attribute and where the second half
-    begins.
+    Each row is one record. The rows end up sorted by (code, combination). Return the attribute and the start of the second
+    half.
     """
     whole = scratch[3]
     m = lo.shape[0]
     width = np.empty(m)
     for j in range(m):
-        width[j] = loss_of(j, lo[j], hi[j], geometry)
+        width[j] = weighted_interval_loss(j, lo[j], hi[j], losses)
     middle = begin + (end - begin) // 2
     if middle - begin < least:
         return -1, -1
     if whole.shape[0] > 0:
-        weigh(ref, begin, end, cells, whole)
+        count_segment(ref, begin, end, cells, whole)
     for _ in range(m):
         a = np.argmax(width)
         if width[a] <= 0.0:
@@ -290,41 +338,41 @@ def split_relaxed(rows, weight, ref, begin, end, lo, hi, total, geometry, cells,
         if whole.shape[0] == 0:
             return a, middle
         left = np.zeros(whole.shape[0], np.int64)
-        weigh(ref, begin, middle, cells, left)
-        if both(middle - begin, end - middle, left, whole - left, limits):
+        count_segment(ref, begin, middle, cells, left)
+        if both_hold(middle - begin, end - middle, left, whole - left, limits):
             return a, middle
     return -1, -1
 
 
 @njit(cache=True, nogil=True)
-def room(rows, n, m, mode, ints, limits, kinds):
-    """Space for the search among ``n`` rows: what all cuts use, and what cuts for a target of so many ``kinds`` do."""
+def allocate_scratch(rows, n, m, mode, ints, limits, class_count):
+    """Allocate the work arrays of a search among ``n`` rows: for all cuts, for boxes, and for the classes of a target."""
     biggest = np.int64(1)
     for j in range(m):
         biggest = max(biggest, np.int64(ints[HEAD * j + SIZE]))
-    boxed = mode in (GAIN, TARGET)
+    uses_boxes = mode in (GAIN, TARGET)
     codes = min(biggest, TABLE, 4 * n + SHORT)
     sorted_rows = n if biggest > TABLE else min(n, biggest)  # fewer rows than codes, or too many codes for a table
-    entries = max(codes, sorted_rows) if boxed else 0
+    entries = max(codes, sorted_rows) if uses_boxes else 0
     places = np.int64(0)
-    if boxed:
+    if uses_boxes:
         for j in range(m):
             places += min(np.int64(ints[HEAD * j + SIZE]), max(n, SHORT))
         places = min(places, TABLE)
-    counted = 0
+    histogram_size = 0
     for r in range(limits[0].shape[0]):
         if limits[0][r, 0] != 0:
-            counted, sorted_rows = limits[2].shape[0], n
+            histogram_size, sorted_rows = limits[2].shape[0], n
     if mode == TARGET:
         sorted_rows = n
     scratch = (
         np.empty(max(codes, places), np.int64),
         np.empty(sorted_rows, np.int64),
         np.empty(sorted_rows, np.int64),
-        np.zeros(counted, np.int64),
+        np.zeros(histogram_size, np.int64),
     )
     box = 2 * rows.shape[1]
-    boxing = (
+    box_scratch = (
         np.empty(box * places, rows.dtype),
         np.empty(box, rows.dtype),
         np.empty(box, rows.dtype),
@@ -336,37 +384,37 @@ def room(rows, n, m, mode, ints, limits, kinds):
         np.empty(entries, np.float64),
         np.empty(m, np.int64),
         np.empty(m, np.int64),
-        np.empty(counted, np.int64),
-        np.empty(counted, np.int64),
+        np.empty(histogram_size, np.int64),
+        np.empty(histogram_size, np.int64),
     )
-    by_class = (
-        np.zeros(kinds, np.int64),
-        np.zeros(kinds, np.int64),
-        np.empty(m * table_of(n) if mode == TARGET else 0, np.int64),
+    class_scratch = (
+        np.zeros(class_count, np.int64),
+        np.zeros(class_count, np.int64),
+        np.empty(m * table_capacity(n) if mode == TARGET else 0, np.int64),
     )
-    return scratch, boxing, by_class
+    return scratch, box_scratch, class_scratch
 
 
 @njit(cache=True, nogil=True)
-def grow(rows, weight, ref, begin, end, m, mode, once, geometry, cells, limits, least):
-    """Cut a segment until nothing may be cut, or ``once``; the rows end up ordered by group.
+def grow_tree(rows, row_records, ref, begin, end, m, mode, once, losses, cells, limits, least):
+    """Cut a segment until no cut is allowed, or ``once``; the rows end up ordered by group.
 
-    Returns the nodes of the tree of cuts: attribute (-1: a group), cut, left child, right child, begin, end.
+    Return the nodes of the tree of cuts: attribute (-1: a group), cut, children, segment of rows.
     """
     records = np.int64(0)
     for i in range(begin, end):
-        records += weight[i]
-    most = 3 if once else 2 * min(end - begin, records // max(least, 1)) + 3
-    attribute = np.full(most, -1, np.int32)
-    cut = np.full(most, -1, np.int32)
-    child = np.full((most, 2), -1, np.int32)
-    segment = np.empty((most, 2), np.int64)
+        records += row_records[i]
+    max_nodes = 3 if once else 2 * min(end - begin, records // max(least, 1)) + 3
+    attribute = np.full(max_nodes, -1, np.int32)
+    cut = np.full(max_nodes, -1, np.int32)
+    child = np.full((max_nodes, 2), -1, np.int32)
+    segment = np.empty((max_nodes, 2), np.int64)
     segment[0] = begin, end
     count = 1
     lo, hi = np.empty(m, np.int32), np.empty(m, np.int32)
     flat, width, box = rows.reshape(-1), np.uint64(rows.shape[1]), np.empty(2 * rows.shape[1], rows.dtype)
-    scratch, boxing, by_class = room(rows, end - begin, m, mode, geometry[0], limits, cells[5])
-    stack = np.empty(most + 1, np.int32)
+    scratch, box_scratch, class_scratch = allocate_scratch(rows, end - begin, m, mode, losses[0], limits, cells[5])
+    stack = np.empty(max_nodes + 1, np.int32)
     stack[0] = 0
     top = 1
     while top > 0:
@@ -376,23 +424,27 @@ def grow(rows, weight, ref, begin, end, m, mode, once, geometry, cells, limits, 
         total = np.int64(0)
         clear(box)
         for i in range(np.uint64(b), np.uint64(e)):
-            total += weight[i]
+            total += row_records[i]
             stretch(box, ZERO, width, flat, i * width, ZERO)
         if total < 2 * least:
             continue
         for j in range(m):
             lo[j], hi[j] = box[j], box[rows.shape[1] + j]
-        a, at, middle = -1, OPEN, np.int64(-1)
+        a, at, middle = -1, NO_CUT, np.int64(-1)
         if mode == MEDIAN:
-            a, at = split_median(rows, weight, ref, b, e, lo, hi, total, geometry, cells, limits, least, scratch)
+            a, at = find_median_cut(rows, row_records, ref, b, e, lo, hi, total, losses, cells, limits, least, scratch)
         elif mode == TARGET:
-            a, at = split_target(rows, ref, b, e, lo, hi, total, cells, limits, least, scratch, by_class)
+            a, at = find_target_cut(rows, ref, b, e, lo, hi, total, cells, limits, least, scratch, class_scratch)
         if mode == GAIN or (mode == TARGET and a < 0):
-            a, at = split_gain(rows, weight, ref, b, e, lo, hi, total, geometry, cells, limits, least, scratch, boxing)
+            a, at = find_gain_cut(
+                rows, row_records, ref, b, e, lo, hi, total, losses, cells, limits, least, scratch, box_scratch
+            )
         elif mode == RELAXED:
-            a, middle = split_relaxed(rows, weight, ref, b, e, lo, hi, total, geometry, cells, limits, least, scratch)
+            a, middle = split_relaxed(
+                rows, row_records, ref, b, e, lo, hi, total, losses, cells, limits, least, scratch
+            )
         if a >= 0 and mode != RELAXED:
-            middle = partition(rows, weight, ref, b, e, a, at)
+            middle = partition_rows(rows, row_records, ref, b, e, a, at)
         if middle < 0:
             continue
         attribute[node] = a

@@ -1,4 +1,4 @@
-"""Sorting and numbering of 64-bit keys: a stable radix sort, which is what grouping by codes costs."""
+"""Sort and number 64-bit keys by a stable radix sort."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BUCKETS = 1 << BITS
 
 @njit(cache=True, nogil=True)
 def argsort(keys: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """The stable order of the keys; digits that all keys share cost only their counting."""
+    """The stable order of the keys. A digit that all keys share is counted but not moved."""
     n = keys.shape[0]
     order = np.arange(n, dtype=np.int32)
     if n < 2:
@@ -48,7 +48,7 @@ def argsort(keys: NDArray[np.uint64]) -> NDArray[np.int32]:
 
 @njit(cache=True, nogil=True)
 def sort_pairs(keys: NDArray[np.uint64], values: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The keys in ascending order, each with its value; as `argsort`, without a detour over places."""
+    """The keys in ascending order, each with its value; faster than `argsort` and indexing."""
     n = keys.shape[0]
     top = np.uint64(0)
     for i in range(n):
@@ -76,8 +76,8 @@ def sort_pairs(keys: NDArray[np.uint64], values: NDArray[np.int64]) -> tuple[NDA
 
 
 @njit(cache=True, nogil=True)
-def number(keys: NDArray[np.uint64], order: NDArray[np.int32], rank: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Write into ``rank`` the place of every key among the distinct keys; return where each begins in ``order``."""
+def number_keys(keys: NDArray[np.uint64], order: NDArray[np.int32], rank: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Write the index of every key among the distinct keys into ``rank``; return the start of each in ``order``."""
     n = keys.shape[0]
     begin = np.empty(n, np.int64)
     seen = -1
@@ -93,7 +93,7 @@ def number(keys: NDArray[np.uint64], order: NDArray[np.int32], rank: NDArray[np.
 
 
 @njit(cache=True, nogil=True)
-def extend(keys: NDArray[np.uint64], codes: NDArray[np.int32], size: int) -> None:
+def append_digit(keys: NDArray[np.uint64], codes: NDArray[np.int32], size: int) -> None:
     """Append a digit to every key: ``key * size + code``."""
     factor = np.uint64(size)
     for i in range(keys.shape[0]):
@@ -108,7 +108,7 @@ def pack(
     table: NDArray[np.int32],
     offset: NDArray[np.int64],
 ) -> NDArray[np.uint64]:
-    """A key for every row from some columns, as `extend` makes it; by what ``table[offset[c] + code]`` says, if it does."""
+    """Pack columns into one key per row, as `append_digit` does; ``table[offset[c] + code]``, if any, recodes them first."""
     keys = np.empty(codes.shape[0], np.uint64)
     mapped = table.shape[0] > 0
     for i in range(codes.shape[0]):
@@ -122,7 +122,7 @@ def pack(
 
 @njit(cache=True, nogil=True)
 def unpack(keys: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """The digits that `extend` packed into each key, first to last."""
+    """The digits that `append_digit` packed into each key, first to last."""
     m = sizes.shape[0]
     out = np.empty((keys.shape[0], m), np.int32)
     for i in range(keys.shape[0]):
@@ -135,8 +135,8 @@ def unpack(keys: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> NDArray[np.in
 
 
 @njit(cache=True, nogil=True)
-def by_group(group: NDArray[np.int32], groups: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The entries group by group, those of group -1 left out, and where each group begins among them."""
+def sort_by_group(group: NDArray[np.int32], groups: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The entries sorted by group, without those of group -1, and the start of every group."""
     start = np.zeros(groups + 1, np.int64)
     for p in range(group.shape[0]):
         if group[p] >= 0:
@@ -153,8 +153,8 @@ def by_group(group: NDArray[np.int32], groups: int) -> tuple[NDArray[np.int32], 
 
 
 @njit(cache=True, nogil=True)
-def runs(start: NDArray[np.int64], order: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The entries of groups that are taken in another order, and where each then begins."""
+def reorder_groups(start: NDArray[np.int64], order: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The entries of the groups in another order of the groups, and the start of every group there."""
     out = np.empty(start[-1], np.int32)
     begin = np.zeros(order.shape[0] + 1, np.int64)
     at = 0
@@ -167,8 +167,8 @@ def runs(start: NDArray[np.int64], order: NDArray[np.int32]) -> tuple[NDArray[np
 
 
 @njit(cache=True, nogil=True)
-def totals(group: NDArray[np.int32], weight: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
-    """The sum of the weights of every group; entries of group -1 count nowhere."""
+def sum_by_group(group: NDArray[np.int32], weight: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
+    """The sum of the weights of every group; entries of group -1 do not count."""
     out = np.zeros(groups, np.int64)
     for p in range(group.shape[0]):
         if group[p] >= 0:

@@ -1,4 +1,4 @@
-"""Segments of rows of codes, each the rows of one group: counted, sorted, parted in place."""
+"""Segments of rows of codes: the rows of one group. Count, sort and partition them in place."""
 
 from __future__ import annotations
 
@@ -7,48 +7,48 @@ from numba import njit
 
 from shoal.kernels.limits import holds
 
-OPEN = -1
-TABLE = 1 << 16  # codes up to this many are gathered in a table, more are sorted
-SHORT = 48  # rows up to this many are sorted by insertion
+NO_CUT = -1
+TABLE = 1 << 16  # attributes with up to this many codes use a table, others are sorted
+SHORT = 48  # up to this many rows are sorted by insertion
 LOW = np.int64(0xFFFFFFFF)
-LEAST_GAIN = 1e-9  # per record; below it is rounding
+LEAST_GAIN = 1e-9  # per record; smaller gains are rounding
 
 
 @njit(cache=True, nogil=True)
-def weigh(ref, begin, end, cells, histogram):
-    """Count the confidential values of a segment into ``histogram``."""
-    start, secret, weight, offset = cells[:4]
+def count_segment(ref, begin, end, cells, histogram):
+    """Count the sensitive values of a segment into ``histogram``."""
+    start, sensitive, cell_records, offset = cells[:4]
     histogram[:] = 0
     for i in range(begin, end):
         u = ref[i]
         for c in range(start[u], start[u + 1]):
-            for s in range(secret.shape[1]):
-                histogram[offset[s] + secret[c, s]] += weight[c]
+            for s in range(sensitive.shape[1]):
+                histogram[offset[s] + sensitive[c, s]] += cell_records[c]
 
 
 @njit(cache=True, nogil=True)
-def both(left, right, left_counts, right_counts, limits):
+def both_hold(left, right, left_counts, right_counts, limits):
     """Whether both sides of a cut meet every rule."""
     return holds(left, left_counts, limits) and holds(right, right_counts, limits)
 
 
 @njit(cache=True, nogil=True)
-def move(ref, begin, end, order, moved, v, cells, left, right):
-    """Carry the confidential counts of all rows up to offset ``v`` from the right side to the left."""
-    start, secret, weight, offset = cells[:4]
+def move_counts(ref, begin, end, order, moved, v, cells, left, right):
+    """Move the sensitive counts of all rows up to code offset ``v`` from the right side to the left."""
+    start, sensitive, cell_records, offset = cells[:4]
     while moved < end - begin and order[moved] >> 32 <= v:
         u = ref[begin + (order[moved] & LOW)]
         for c in range(start[u], start[u + 1]):
-            for s in range(secret.shape[1]):
-                left[offset[s] + secret[c, s]] += weight[c]
-                right[offset[s] + secret[c, s]] -= weight[c]
+            for s in range(sensitive.shape[1]):
+                left[offset[s] + sensitive[c, s]] += cell_records[c]
+                right[offset[s] + sensitive[c, s]] -= cell_records[c]
         moved += 1
     return moved
 
 
 @njit(cache=True, nogil=True)
 def sort_by_code(rows, begin, end, a, lo, size, keys, spare):
-    """The rows of a segment in the order of attribute ``a``: (code - lo) << 32 | row - begin, in one of two buffers."""
+    """Sort the rows of a segment by attribute ``a``: (code - lo) << 32 | row - begin, in one of the two buffers."""
     n = end - begin
     for i in range(n):
         keys[i] = (np.int64(rows[begin + i, a] - lo) << 32) | np.int64(i)
@@ -79,8 +79,8 @@ def sort_by_code(rows, begin, end, a, lo, size, keys, spare):
 
 
 @njit(cache=True, nogil=True)
-def partition(rows, weight, ref, begin, end, a, at):
-    """Move the rows with codes up to ``at`` to the front of the segment; returns where the others begin."""
+def partition_rows(rows, row_records, ref, begin, end, a, at):
+    """Move the rows with codes up to ``at`` to the front of the segment; return the start of the other rows."""
     i, j = begin, end - 1
     while True:
         while i <= j and rows[i, a] <= at:
@@ -91,7 +91,7 @@ def partition(rows, weight, ref, begin, end, a, at):
             return i
         for c in range(rows.shape[1]):
             rows[i, c], rows[j, c] = rows[j, c], rows[i, c]
-        weight[i], weight[j] = weight[j], weight[i]
+        row_records[i], row_records[j] = row_records[j], row_records[i]
         ref[i], ref[j] = ref[j], ref[i]
         i += 1
         j -= 1

@@ -1,7 +1,7 @@
-"""Boxes of codes stretched several attributes at a time.
+"""Extend boxes of codes several attributes at a time.
 
-Codes lie side by side, padded to a multiple of `lanes`: as many as a processor compares in one step. The compiler, which
-cannot know that a box and what stretches it lie apart, would compare them one by one.
+Codes are contiguous, padded to a multiple of `lanes`, the number of codes that a processor compares in one step. The compiler
+would compare them one by one, since it cannot know that the box and the source do not overlap.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-BITS = 128  # compared in one step
+from shoal.kernels.interface import STEP_BYTES
+
+BITS = 8 * STEP_BYTES
 
 
 @intrinsic
 def lanes(typing, array):
-    """How many codes of an array are compared in one step."""
+    """The number of codes of an array that are compared in one step."""
 
     def generate(context, builder, signature, arguments):
         return context.get_constant(types.uint64, BITS // array.dtype.bitwidth)
@@ -26,8 +28,8 @@ def lanes(typing, array):
 
 
 @intrinsic
-def step(typing, box, low, high, source, first, last):
-    """Do one step of `stretch`, on the codes that begin at these places."""
+def stretch_step(typing, box, low, high, source, first, last):
+    """One step of `stretch`, on the codes from these positions on."""
 
     def generate(context, builder, signature, arguments):
         vector = ir.VectorType(context.get_value_type(box.dtype), BITS // box.dtype.bitwidth)
@@ -52,7 +54,7 @@ def step(typing, box, low, high, source, first, last):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def clear(box):
-    """Make a box that holds nothing: stretched by another, it is that one."""
+    """Empty a box. An empty box stretched by another box equals the other box."""
     width = box.shape[0] // 2
     box[:width] = np.iinfo(box.dtype).max
     box[width:] = 0
@@ -60,12 +62,12 @@ def clear(box):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def stretch(box, at, width, source, place, gap):
-    """Stretch the box at ``at`` until it holds another; whether it grew.
+    """Extend the box at ``at`` so that it contains another box; return whether it grew.
 
-    A box is ``width`` smallest codes with as many largest behind them. The other has its smallest codes from ``place`` on
-    and its largest ``gap`` behind these: 0 where it is a single row. Both arrays are flat and of one type.
+    A box is ``width`` smallest codes followed by ``width`` largest codes. The other box has its smallest codes from ``place``
+    on and its largest codes ``gap`` later; the gap of a single row is 0. Both arrays are flat and of the same type.
     """
     grew = False
     for j in range(0, width, lanes(box)):
-        grew |= step(box, at + j, at + width + j, source, place + j, place + gap + j)
+        grew |= stretch_step(box, at + j, at + width + j, source, place + j, place + gap + j)
     return grew

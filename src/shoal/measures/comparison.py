@@ -70,7 +70,7 @@ def count_groups(
 
 def count_codes(codes: Codes, j: int) -> Int64Array:
     """The number of records of each code of an attribute."""
-    records: Int64Array = kernels.order.totals(codes.quasi[:, j], codes.size, codes.attributes[j].size)
+    records: Int64Array = kernels.order.sum_by_group(codes.quasi[:, j], codes.size, codes.attributes[j].size)
     return records
 
 

@@ -1,4 +1,4 @@
-"""Records as the kernels of clusters take them, where leftovers go, and merging until every cluster meets the requirement."""
+"""The input of the clustering kernels; assignment of leftover records; merging until all clusters meet the requirement."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from shoal.requirements import TableDistribution, lower_requirements
 
 @dataclass(frozen=True)
 class ClusteringInput:
-    """Counted cells as the kernels of clusters take them.
+    """Counted cells in the form that the clustering kernels take.
 
-    ``label[c]`` says which row of ``sensitive`` a cell's confidential codes are: the columns that count, one of them behind the
-    other in a histogram that begins at ``offset``. ``keyed_rank`` has the place of every cell in keyed order, by which ties are
-    broken. ``loss_tables`` is the weights and `codes.Codes.heights`.
+    ``label[c]`` is the row of ``sensitive`` with the sensitive codes of cell c. The columns of ``sensitive`` are those that the
+    requirements name; column s begins at ``offset[s]`` in a histogram. ``keyed_rank`` is the place of every cell in keyed
+    order, which breaks ties. ``loss_tables`` holds the attribute weights and the arrays of `codes.Codes.height_tables`.
     """
 
     rows: Int32Array
@@ -41,30 +41,30 @@ class ClusteringInput:
         policy: Policy,
         weights: FloatArray,
         *,
-        beside: Int32Array | None = None,
+        extra_column: Int32Array | None = None,
         layout: TableDistribution | None = None,
     ) -> ClusteringInput:
-        """The records of a table.
+        """The cells of a table.
 
-        ``beside`` has codes of one more column that matters, by cell, behind the others; ``layout`` is the table that groups
-        are compared with, where that is not the whole.
+        ``extra_column`` holds the codes of one more column, by cell, appended to the sensitive columns; ``layout`` is the
+        distribution that groups are compared with (default: the whole table's).
         """
         limits = lower_requirements(policy.require, layout or codes.distribution)
         cells = len(codes.counts.size)
         domains = [len(s.labels) for s in codes.sensitive]
         columns = codes.counts.sensitive.reshape(cells, len(domains))
-        if beside is not None:
-            columns = np.column_stack([columns, beside])
-            domains.append(int(beside.max(initial=0)) + 1)
-        label, secret = np.zeros(cells, np.int32), np.zeros((1, 0), np.int32)
+        if extra_column is not None:
+            columns = np.column_stack([columns, extra_column])
+            domains.append(int(extra_column.max(initial=0)) + 1)
+        label, sensitive = np.zeros(cells, np.int32), np.zeros((1, 0), np.int32)
         if domains:
-            secret, inverse = np.unique(columns, axis=0, return_inverse=True)
+            sensitive, inverse = np.unique(columns, axis=0, return_inverse=True)
             label = inverse.reshape(-1).astype(np.int32)
         return cls(
             np.ascontiguousarray(codes.quasi[codes.combination]),
             codes.counts.size.astype(np.int64),
             label,
-            np.ascontiguousarray(secret, np.int32),
+            np.ascontiguousarray(sensitive, np.int32),
             np.concatenate(([0], np.cumsum(domains))).astype(np.int64),
             limits.arrays(),
             (weights, codes.height_tables.ints, codes.height_tables.floats),
@@ -78,7 +78,7 @@ class ClusteringInput:
         return int(self.count.sum())
 
     def select_cells(self, cells: Int64Array) -> ClusteringInput:
-        """Some of the cells alone."""
+        """The input restricted to some of the cells."""
         return replace(
             self,
             rows=self.rows[cells],
@@ -88,51 +88,51 @@ class ClusteringInput:
         )
 
     def place_leftovers(self, cell: Int32Array, group: Int32Array, left: Int64Array, rng: np.random.Generator) -> None:
-        """Send leftover records, in random order, to the clusters whose information loss grows least and that still hold."""
+        """Assign leftover records, in random order, to the cluster with the least increase of loss that still passes."""
         groups = int(group.max(initial=-1)) + 1
         chance = rng.random(len(left))
-        kernels.cluster_merging.place(
+        kernels.cluster_merging.assign_leftovers(
             left.copy(), chance, self.rows, cell, group, groups, self.values, self.loss_tables
         )
 
-    def failing(self, cell: Int32Array, group: Int32Array) -> BoolArray:
-        """Which groups do not meet the requirement."""
+    def find_failing(self, cell: Int32Array, group: Int32Array) -> BoolArray:
+        """For every group, whether it fails the requirement."""
         groups = int(group.max(initial=-1)) + 1
-        return np.asarray(kernels.cluster_merging.failing(cell, group, groups, self.values), bool)
+        return np.asarray(kernels.cluster_merging.find_failing(cell, group, groups, self.values), bool)
 
-    def merge(self, cell: Int32Array, group: Int32Array) -> None:
-        """Merge groups that fail with those that cost least until all meet the requirement, or one is left."""
+    def merge_failing(self, cell: Int32Array, group: Int32Array) -> None:
+        """Merge failing groups with the cheapest partners until all groups pass, or one is left."""
         groups = int(group.max(initial=-1)) + 1
-        kernels.cluster_merging.merge(self.rows, cell, group, groups, self.values, self.loss_tables)
+        kernels.cluster_merging.merge_failing(self.rows, cell, group, groups, self.values, self.loss_tables)
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The confidential values and the limits on them, as kernels take them."""
+        """The labels, the sensitive codes, their offsets and the limits, as kernels take them."""
         return self.label, self.sensitive, self.offset, self.limits
 
 
 def suppress_or_merge(records: ClusteringInput, policy: Policy, cell: Int32Array, group: Int32Array) -> Int32Array:
-    """The groups once all meet the requirement: those that fail are suppressed if the policy allows it, or else merged.
+    """Suppress the failing groups if the policy allows it, otherwise merge them until all groups meet the requirement.
 
-    Records in no group (-1) count as groups of their own that fail. Where a requirement compares groups with the whole
-    table nothing is suppressed, since that would change what is asked of the others.
+    A record in no group (-1) counts as a failing group of its own. If a requirement compares groups with the whole table,
+    nothing is suppressed, since that would change the condition for the other groups.
     """
     group = group.copy()
-    lost = np.flatnonzero(group < 0)
-    group[lost] = group.max(initial=-1) + 1 + np.arange(len(lost), dtype=np.int32)
-    fails = records.failing(cell, group)
+    ungrouped = np.flatnonzero(group < 0)
+    group[ungrouped] = group.max(initial=-1) + 1 + np.arange(len(ungrouped), dtype=np.int32)
+    fails = records.find_failing(cell, group)
     if not fails.any():
         return group
-    out = fails[group]
+    failing = fails[group]
     relative = any(r.relative for r in policy.require)
-    if not relative and int(out.sum()) <= policy.most_suppressed(len(cell)) and not out.all():
-        return np.where(out, -1, group).astype(np.int32)
-    records.merge(cell, group)
+    if not relative and int(failing.sum()) <= policy.most_suppressed(len(cell)) and not failing.all():
+        return np.where(failing, -1, group).astype(np.int32)
+    records.merge_failing(cell, group)
     return group
 
 
 def meet_requirements(
     codes: Codes, policy: Policy, cell: Int32Array, group: Int32Array, weights: FloatArray
 ) -> Int32Array:
-    """The groups of any method, told record by record, once all of them meet the requirement; see `suppress_or_merge`."""
+    """`suppress_or_merge` for the groups of any method, given record by record."""
     return suppress_or_merge(ClusteringInput.of(codes, policy, weights), policy, cell, group)

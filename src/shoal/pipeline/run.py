@@ -267,8 +267,8 @@ class Run:
         )
         report("improving", 0, number)
         better = improve_groups(records, cell, group, most, lambda done: report("improving", done, number))
-        grouping = replace(grouping, figures={**grouping.figures, "improved": better.gained})
-        if not better.apart or (better.gained <= 0.0 and not grouping.attribute_cuts):
+        grouping = replace(grouping, figures={**grouping.figures, "improved": better.relative_gain})
+        if not better.all_groups_pass or (better.relative_gain <= 0.0 and not grouping.attribute_cuts):
             return replace(labelled, grouping=grouping)
         return self._label(codes, replace(Grouping.from_records(codes, cell, better.group), figures=grouping.figures))
 

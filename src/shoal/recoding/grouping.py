@@ -106,7 +106,7 @@ class Grouping:
         tables, half = (first.astype(np.int32), last.astype(np.int32), size), len(member) // 2
         lo, hi = np.empty((2, len(member), len(size)), np.int32)
         threads.each(
-            lambda part: kernels.boxes.around(codes.quasi, member[part], *tables, lo[part], hi[part]),
+            lambda part: kernels.boxes.bound_intervals(codes.quasi, member[part], *tables, lo[part], hi[part]),
             [slice(0, half), slice(half, None)],
         )
         return cls(Placement.whole(codes.counts, group), lo, hi, attribute_cuts=tuple(cuts), path=path)
@@ -128,7 +128,7 @@ class Grouping:
         groups = int((first < len(codes.counts.size)).sum())
         key, count = np.unique(cell.astype(np.int64) * (groups + 1) + number[group] + 1, return_counts=True)
         cells, group = key // (groups + 1), (key % (groups + 1) - 1).astype(np.int32)
-        lo, hi = kernels.boxes.bounds(codes.quasi, codes.combination[cells], group, groups)
+        lo, hi = kernels.boxes.bound_groups(codes.quasi, codes.combination[cells], group, groups)
         ordered = None if regions is None else regions.of(by_first[:groups])
         return cls(Placement(cells, group, count.astype(np.int64)), lo, hi, regions=ordered)
 
@@ -166,7 +166,7 @@ class Grouping:
 
     def size(self) -> Int64Array:
         """The number of records of every group."""
-        return kernels.order.totals(self.placement.group, self.placement.count, len(self.lo))
+        return kernels.order.sum_by_group(self.placement.group, self.placement.count, len(self.lo))
 
 
 def _group_combinations(codes: Codes, cuts: Sequence[AttributeCut]) -> Int32Array:
@@ -202,7 +202,7 @@ def count_members(codes: Codes, grouping: Grouping) -> Callable[[int], tuple[Int
 def groups_as_published(codes: Codes, grouping: Grouping, columns: Columns, policy: Policy) -> Groups:
     """The groups with their published values as quasi-identifiers, instead of the codes of their boxes."""
     placement = grouping.placement
-    order, start = kernels.order.by_group(placement.group, len(grouping.lo))
+    order, start = kernels.order.sort_by_group(placement.group, len(grouping.lo))
     sources = [source for source, _ in columns]
     quasi = np.stack([w.index for _, w in columns], axis=1) + 1
     names = tuple(policy.quasi)

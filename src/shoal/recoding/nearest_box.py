@@ -104,7 +104,7 @@ def nearest_boxes(
         return np.full(len(points), -1, np.int32), np.zeros(len(points), bool)
     categorical = np.array([f.taxonomy is not None for f in fields])
     span = np.array([f.span for f in fields], np.float64)
-    group, distance = kernels.boxes.nearest(points, categorical, span, lo, hi)
+    group, distance = kernels.boxes.find_nearest_box(points, categorical, span, lo, hi)
     inside = distance == 0.0
     if sets:
         for i in np.flatnonzero(inside & ~are_in_sets(fields, points, group, sets)):

@@ -81,7 +81,7 @@ class Boxes:
         points = points_of(later)
         present = group >= 0
         outside = np.zeros(len(group), bool)
-        outside[present] = ~kernels.boxes.inside(points[present], group[present], self.lo, self.hi)
+        outside[present] = ~kernels.boxes.is_inside(points[present], group[present], self.lo, self.hi)
         outside[present] |= ~are_in_sets(self.fields, points[present], group[present], self.sets)
         if outside.any():  # another box may contain the point
             group[outside], inside = nearest_boxes(self.fields, points[outside], self.lo, self.hi, self.sets)

@@ -71,7 +71,7 @@ class Groups:
     def _merge_by(self, names: Sequence[str]) -> tuple[Groups, Int32Array]:
         columns = [self.names.index(n) for n in names]
         merged_group, order, begin = sort_combinations([self.quasi[:, c] for c in columns], len(self.quasi))
-        cells, start = kernels.order.runs(self.start, order)
+        cells, start = kernels.order.reorder_groups(self.start, order)
         merged = Groups(
             tuple(names),
             self.sensitive,

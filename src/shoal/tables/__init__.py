@@ -1,4 +1,4 @@
-"""Methods that release a table, and the one registry that knows them."""
+"""The methods that anonymize a table, and their registry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METHODS: dict[str, type[Method]] = {
 
 
 def find_method(name: str) -> type[Method]:
-    """A method by its short name, or an error that lists them."""
+    """The method with this short name, or an error that lists the names."""
     if name not in METHODS:
         raise PolicyError(f"unknown method {name!r}; {list_choices(name, list(METHODS))}")
     return METHODS[name]

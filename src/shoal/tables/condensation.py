@@ -1,4 +1,4 @@
-"""Condensation (Aggarwal and Yu, EDBT 2004): groups of records replaced by records drawn from their statistics.
+"""Condensation (Aggarwal and Yu, EDBT 2004): groups of records are replaced by synthetic records drawn from their statistics.
 
 Variable k: Aggarwal and Yu, SDM 2005.
 """
@@ -25,45 +25,45 @@ from shoal.tables.knn import KNearest
 
 
 class Condensation(KNearest):
-    """Group a random record with its nearest, and replace each group by as many records drawn from its statistics.
+    """Group a random record with its nearest records, and replace each group by as many synthetic records.
 
     Parameters
     ----------
     policy : the policy
-    own_k : a column of the table with each record's own k, a whole number of at least 1, empty where the policy's will do:
-        the record lies in a group of at least so many records. It is not released unless the policy keeps it
-    weights : how much each attribute counts in the grouping, by column name; 1 unless said
-    part : cut the table into parts of at least this many records first and group each on its own, on all cores
-    common : ``improve`` and ``max_size``, as for every method; see `Method`. ``write`` stays ``label``: what is released are
-        plain values
+    own_k : a column of the table with each record's own k, a whole number of at least 1, empty if the policy's k is enough:
+        the group of the record has at least so many records. The column is released only if the policy keeps it
+    weights : the weight of each attribute in the grouping, by column name (default: 1)
+    part : first cut the table into partitions of at least this many records and group each on its own, on all cores
+    common : ``improve`` and ``max_size``, as for every method; see `Method`. ``write`` must be ``label``: the release has plain
+        values
 
-    Groups are those of `KNearest`; with ``own_k`` a group takes the nearest records, among those that do not ask for still
-    more, until it is as large as any of its records asks for. Only quasi-identifiers are drawn anew: confidential and kept
-    columns stay with their rows.
+    Groups are those of `KNearest`; with ``own_k`` a group takes the nearest records, among those that do not require a still
+    larger group, until it is as large as each of its records requires. Only quasi-identifiers are synthetic: sensitive and kept
+    columns are released with their rows.
 
-    Numbers and dates: a record is the mean of its group, plus along each principal component of the group's covariance
-    (attributes made comparable by their widths) a uniform draw over a range of sqrt(12 lambda), which has the component's
-    variance lambda. What would leave the ends of the table, or the policy's bounds, is turned back at equal distances on both
-    sides of the mean, which keeps the mean and narrows the spread. Values have as many decimals as the column (whole numbers
-    stay whole, dates are days, or as fine as they were) and are rounded up or down by chance, which keeps the mean. Missing
-    numbers: as many as their share in the group, by chance; the moments are of those that are there. Other attributes: each
-    value as often as in the group, by chance, one attribute without regard to the others. Numbers under a tree of intervals
-    are numbers, dates whose finest part is coarser than a day are categories.
+    Numbers and dates: a synthetic record is the mean of its group, plus along each principal component of the group's
+    covariance (attributes scaled by their widths) a uniform draw over a range of sqrt(12 lambda), which has the component's
+    variance lambda. A value beyond the ends of the table, or the policy's bounds, is reflected at equal distances on both sides
+    of the mean, which keeps the mean and narrows the spread. Values have as many decimals as the column (whole numbers remain
+    whole, dates are days, or as fine as the original) and are rounded up or down at random, which keeps the mean. Missing
+    numbers: as many as their share in the group, at random; the moments are those of the values present. Other attributes: each
+    value as often as in the group, at random, each attribute independently of the others. Numbers under a tree of intervals are
+    treated as numbers, dates whose finest part is coarser than a day as categories.
 
-    Measures of loss and risk look at the groups and the boxes around them; ``mean_shift``, ``deviation_shift``,
-    ``correlation_shift`` and ``share_shift`` say what the drawn table kept of the original's statistics.
+    Measures of loss and risk refer to the groups and the boxes around them; ``mean_shift``, ``deviation_shift``,
+    ``correlation_shift`` and ``share_shift`` compare the statistics of the synthetic table with those of the original.
 
     Guarantee
     ---------
-    Every record that leaves was drawn from the statistics of a group that meets every requirement of the policy, and with
-    ``own_k`` of every record in it. So nothing in a row tells which of the group's records its confidential values belong
-    to. The groups are counted anew from the rows before anything is written, and the certificate says that they, not the
-    table, are the evidence: drawn rows differ from one another, and `shoal.check` of the released table does not hold.
+    Every released record was drawn from the statistics of a group that meets every requirement of the policy, and with
+    ``own_k`` that of every record in it. So nothing in a row reveals which of the group's records its sensitive values belong
+    to. The groups are counted again from the rows before anything is written, and the certificate states that the groups, not
+    the table, are the evidence: synthetic rows differ from one another, and `shoal.check` of the released table does not hold.
 
-    Not promised: that no released value is somebody's own. A group of equal records is drawn as it was, a category that one
-    record of the group has is drawn with its share, and by chance a row may equal a real one; none of this tells whose the
-    row is. An outlier widens its group, as it widens a box. The seed is a secret: whoever has it and nearly all of the table
-    can undo the draws.
+    Not guaranteed: that no released value equals a person's value. A group of equal records is drawn as it was, a category that
+    one record of the group has is drawn with its share, and by chance a row may equal a real record; none of this reveals whose
+    row it is. An outlier widens its group, as it widens a box. The seed is a secret: anyone who has it and nearly all of the
+    table can undo the draws.
 
     References
     ----------
@@ -72,7 +72,7 @@ class Condensation(KNearest):
     """
 
     name: ClassVar[str] = "condensation"
-    summary: ClassVar[str] = "replaces groups by records drawn from their means, covariances and shares"
+    summary: ClassVar[str] = "replaces groups by synthetic records with their means, covariances and shares"
     randomized: ClassVar[bool] = True
 
     def __init__(
@@ -92,76 +92,81 @@ class Condensation(KNearest):
         if self.own_k is None:
             return ()
         if not isinstance(self.own_k, str):
-            raise PolicyError(f"own_k names a column that holds each record's own k; {self.own_k!r} is no name")
+            raise PolicyError(f"own_k must be the name of a column with each record's own k, not {self.own_k!r}")
         if self.own_k in self.policy.quasi:
             raise PolicyError(
-                f"own_k names {self.own_k!r}, a quasi-identifier; give each record's own k in a column of its own"
+                f"own_k is {self.own_k!r}, a quasi-identifier; give each record's own k in a separate column"
             )
         return (self.own_k,)
 
     def full_policy(self) -> Policy:
-        """The policy, and each record's own k."""
-        return self.policy.model_copy(update={"require": (*self.policy.require, *self._wishes())})
+        """The policy with each record's own k as one more requirement."""
+        return self.policy.model_copy(update={"require": (*self.policy.require, *self._own_requirements())})
 
-    def _wishes(self) -> tuple[PersonalizedK, ...]:
+    def _own_requirements(self) -> tuple[PersonalizedK, ...]:
         return tuple(PersonalizedK(column, self.policy.missing_texts) for column in self.extra_columns())
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """The groups."""
         if self.write != "label":
             raise PolicyError(
-                f"condensation releases plain values, which cannot be written as {self.write!r}; use 'label'"
+                f"condensation releases plain values, so write={self.write!r} is not possible; use write='label'"
             )
-        for own in self._wishes():
+        for own in self._own_requirements():
             most = own.parse_labels(codes.distribution.label(own.of)).max(initial=0.0)
             if most > codes.records:
                 raise RequirementNotMet(
-                    f"column {own.of!r} asks for a group of {most:.0f} records, but the table has {codes.records}; lower the "
-                    "value or leave the record out"
+                    f"column {own.of!r} requires a group of {most:.0f} records, but the table has {codes.records} records; "
+                    "lower the value or remove the record from the table"
                 )
         return super().decide(codes, rng=rng, progress=progress)
 
     def label_groups(self, codes: Codes, grouping: Grouping) -> Columns:
-        """The audited table shows groups by their numbers, so no group hides in the box of another."""
-        return _numbered(self.policy, np.arange(len(grouping.lo), dtype=np.int32))
+        """The audited table identifies groups by their numbers, so that no two groups look alike."""
+        return _write_group_numbers(self.policy, np.arange(len(grouping.lo), dtype=np.int32))
 
     def apply_groups(
         self, codes: Codes, engine: Engine, labelled: LabelledGroups, output: Output, rng: np.random.Generator
     ) -> RecodedTable:
-        """Generate synthetic records; beside them the same rows with their groups, to be counted."""
+        """Generate synthetic records; also the same rows with their group numbers, for the audit."""
         grouping = labelled.grouping
         names = engine.schema().names
         fields = tuple(Field.of(a, self.policy) for a in codes.attributes)
         bounds = {name: quasi.bounds for name, quasi in self.policy.quasi.items()}
         synthesis = Synthesis.of(codes, grouping.placement, fields, output, bounds)
         each, group = expand_placement(grouping.placement)
-        own = tuple(_own(codes, each, column) for column in self.extra_columns() if column not in output.unchanged)
+        own = tuple(
+            _write_own_k(codes, each, column) for column in self.extra_columns() if column not in output.unchanged
+        )
 
         def table(columns: Columns) -> Engine:
             listed = output.order_columns(names, columns)
             return engine.apply([plan_of(codes, each, listed, self.policy)])
 
-        return RecodedTable(synthesis, table((*_numbered(self.policy, group), *own)), table(synthesis.draw(rng)))
+        return RecodedTable(
+            synthesis, table((*_write_group_numbers(self.policy, group), *own)), table(synthesis.draw(rng))
+        )
 
 
-def _numbered(policy: Policy, group: Int32Array) -> Columns:
-    """The number of a group in the place of the quasi-identifiers.
+def _write_group_numbers(policy: Policy, group: Int32Array) -> Columns:
+    """Write the number of the group in place of the quasi-identifiers.
 
-    It stands in one of every set that a requirement looks at, so that all of them see the same groups; the rest is empty.
+    The number is in one column of every set of attributes that a requirement is on, so that all requirements see the same
+    groups; the other columns are empty.
     """
     first = {(requirement.on or tuple(policy.quasi))[0] for requirement in policy.require} | {next(iter(policy.quasi))}
-    values, nothing = np.arange(int(group.max(initial=-1)) + 1), np.full(len(group), -1, np.int32)
-    return tuple((name, GroupColumn(name, values, group if name in first else nothing)) for name in policy.quasi)
+    values, empty = np.arange(int(group.max(initial=-1)) + 1), np.full(len(group), -1, np.int32)
+    return tuple((name, GroupColumn(name, values, group if name in first else empty)) for name in policy.quasi)
 
 
-def _own(codes: Codes, each: Placement, column: str) -> tuple[str, GroupColumn]:
-    """A column that the groups are tested by but that is not released, for records one by one."""
+def _write_own_k(codes: Codes, each: Placement, column: str) -> tuple[str, GroupColumn]:
+    """Write a column that the requirements need but that is not released, record by record."""
     place = [s.name for s in codes.sensitive].index(column)
     labels = codes.sensitive[place].labels
     index = np.empty(int(each.group.max(initial=-1)) + 1, np.int32)
     kept = each.group >= 0
     index[each.group[kept]] = codes.counts.sensitive[each.cell[kept], place]
-    known = [label for label in labels if label is not None]  # a missing one is the last code
+    known = [label for label in labels if label is not None]  # missing is the last code
     return column, GroupColumn(
         column, np.array(known, dtype=object), np.where(index < len(known), index, -1).astype(np.int32)
     )

@@ -11,27 +11,29 @@ from typing import ClassVar, Unpack
 import numpy as np
 
 from shoal.encoding.codes import Codes
+from shoal.kernels.interface import RANDOM
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.method import CommonParameters, Method
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import Grouping
-from shoal.tables.cluster_search import RANDOM, Aims, Search, cluster_cells
+from shoal.tables.cluster_search import ClusterSearch, Penalties, cluster_cells
 
 
 class KNearest(Method):
-    """Group a random record with its k - 1 nearest, again and again.
+    """Group a random record with its k - 1 nearest records, repeatedly.
 
     Parameters
     ----------
     policy : the policy
-    weights : how much each attribute counts, by column name; 1 unless said
-    part : cut the table into parts of at least this many records first and group each on its own, on all cores
+    weights : the weight of each attribute, by column name (default: 1)
+    part : first cut the table into partitions of at least this many records and group each on its own, on all cores
     common : ``write``, ``improve`` and ``max_size``, as for every method; see `Method`
 
-    Near is what Definition 6 of the k-member paper says. The last records, fewer than k, go to the groups whose information
-    loss grows least. Beyond k a group grows by its nearest until the requirement holds, as in `KMember`. Ties: the earlier
-    record in the order of a hash that is keyed by the secret of the release, which also draws the random records.
+    The distance is that of Definition 6 of the k-member paper. The last records, fewer than k, go to the groups with the least
+    increase of information loss. A group grows beyond k by its nearest records until it meets the requirement, as in `KMember`.
+    Ties: the earlier record in the order of a hash that is keyed by the secret seed of the release. The secret seed also
+    determines the random records.
 
     Guarantee
     ---------
@@ -62,4 +64,6 @@ class KNearest(Method):
         self.refuse_non_monotone()
         policy = self.full_policy()
         records = ClusteringInput.of(codes, policy, self.attribute_weights(codes))
-        return cluster_cells(codes, policy, records, Search(RANDOM, False, Aims.none()), self.part, rng, progress)
+        return cluster_cells(
+            codes, policy, records, ClusterSearch(RANDOM, False, Penalties.none()), self.part, rng, progress
+        )

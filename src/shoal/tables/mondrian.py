@@ -1,7 +1,7 @@
 """Mondrian (LeFevre, DeWitt, Ramakrishnan: Mondrian multidimensional k-anonymity; survey in Byun et al., section 3.2).
 
-Records are cut in two, again and again, until no cut leaves two groups that meet the requirement. Each group is
-published as the smallest box around it. A cut can look at the loss, at the records alone, or at what it tells of a target.
+Records are cut in two recursively until no cut leaves two groups that meet the requirement. Each group is published as the
+smallest box around it. A cut is chosen by the loss, by the number of records, or by the information gain on a target.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from shoal import kernels, threads
 from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
+from shoal.kernels.interface import GAIN, HEAD, MEDIAN, NODES, RELAXED, STEP_BYTES, TARGET
 from shoal.pipeline.method import CommonParameters, Method
 from shoal.policy import Policy
 from shoal.progress import Progress
@@ -28,8 +29,7 @@ from shoal.requirements import lower_requirements
 from shoal.tables.specialization_trees import classes_of
 
 CUTS = ("gain", "median", "target")
-MEDIAN, GAIN, RELAXED, TARGET = 0, 1, 2, 3
-PIECE = 16_384  # segments up to this many rows are finished by one task
+PIECE = 16_384  # segments of up to this many rows are cut completely by one task
 
 
 class Mondrian(Method):
@@ -38,31 +38,31 @@ class Mondrian(Method):
     Parameters
     ----------
     policy : the policy
-    cut : ``gain`` takes, among all cuts of all attributes that keep the requirement, the one with the largest fall of
-        records x NCP, summed over all attributes once both sides are drawn tight; ``median`` the most balanced cut of the
-        widest attribute, or of the next widest where that is not allowed; ``target``, among the same cuts as ``gain``, the
-        one with the least entropy of the policy's target on both sides, weighted by their records, and where none tells
-        anything of it (1e-9 bits per record), the one that ``gain`` takes, so that groups of one class are cut on
+    cut : ``gain`` chooses, among all cuts of all attributes that keep the requirement, the one with the largest decrease of
+        records x NCP, summed over all attributes after both sides are tightened; ``median`` the most balanced cut of the widest
+        attribute, or of the next widest if that cut is not allowed; ``target``, among the same cuts as ``gain``, the one with
+        the least entropy of the policy's target on both sides, weighted by their records. If no cut has an information gain
+        (1e-9 bits per record), ``target`` chooses as ``gain``, so that groups of one class are cut further
     relaxed : with ``median``, divide records that share the median value, so that both halves are equally large; by a hash that
-        is keyed by the secret of the release
-    weights : how much each attribute matters, by column; 1 unless said. Its loss is multiplied by it in ``gain``, and where
-        ``target`` falls back on that, its width in ``median``. Only proportions count. An attribute of weight 0 is not
-        cut for its own sake, and still published as tight as its group allows. On a command line: ``age=2,zip=0.5``
+        is keyed by the secret seed of the release
+    weights : the weight of each attribute, by column (default: 1). It multiplies the attribute's loss in ``gain``, also if
+        ``target`` falls back on ``gain``, and its width in ``median``. Only proportions count. An attribute of weight 0 is not
+        cut for its own sake, but still published as tightly as its group allows. On a command line: ``age=2,zip=0.5``
     common : ``write``, ``improve`` and ``max_size``, as for every method; see `Method`
 
-    The loss of an interval is its width over the attribute's whole width for numbers, the leaves under the lowest node over
-    it for taxonomies, and the number of values it spans for categories without one. Ties: the earlier attribute in the
-    policy, then the smaller code; what two cuts tell of a target is equal up to 1e-9 bits per record.
+    The loss of an interval is its width over the attribute's whole width for numbers, the leaves under the lowest node that
+    covers it for taxonomies, and the number of values in it for categories without a taxonomy. Ties: the earlier attribute in
+    the policy, then the smaller code; the information gains of two cuts are equal up to 1e-9 bits per record.
 
     The boxes are a local recoding: one value may be published in different ways in different groups. With weights, ``gain``
-    lowers the weighted certainty penalty that Xu et al. define for it.
+    lowers the weighted certainty penalty of Xu et al.
 
     Guarantee
     ---------
-    Every box meets every requirement of the policy, also those on fewer attributes, since their groups are unions of
+    Every box meets every requirement of the policy, also requirements on fewer attributes, since their groups are unions of
     boxes. The release is the same for the same records in any order and on any number of threads; with ``relaxed`` it also
-    depends on the secret. Where cuts look at a target that is sensitive as well, they drive the groups towards one value of
-    it: ask for l-diversity or t-closeness.
+    depends on the secret seed. If the target is a sensitive attribute as well, cuts for the target drive the groups towards one
+    value of it: require l-diversity or t-closeness.
 
     References
     ----------
@@ -72,7 +72,7 @@ class Mondrian(Method):
 
     name: ClassVar[str] = "mondrian"
     cuts: ClassVar[bool] = True
-    summary: ClassVar[str] = "cuts the table into boxes, by the least loss, by medians, or for a target"
+    summary: ClassVar[str] = "cuts the table into boxes by the least loss, at medians, or for a target"
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Mondrian(Method):
         self.weights = weights
 
     def extra_columns(self) -> tuple[str, ...]:
-        """The target, where cuts are to tell of it."""
+        """The target, if cuts depend on it."""
         return (self.policy.target,) if self.cut == "target" and self.policy.target is not None else ()
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
@@ -100,26 +100,28 @@ class Mondrian(Method):
         if not isinstance(self.relaxed, bool):
             raise PolicyError(f"relaxed must be true or false, not {self.relaxed!r}")
         if self.relaxed and self.cut != "median":
-            raise PolicyError("relaxed cuts divide the records at the median; use cut='median'")
+            raise PolicyError(
+                "relaxed=True divides the records at the median and needs cut='median'; set cut='median' or leave 'relaxed' out"
+            )
         if self.cut == "target" and self.policy.target is None:
             raise PolicyError(
-                "cut='target' needs a column to tell of; name it as 'target' in the policy, or use cut='gain'"
+                "cut='target' needs a target column; name it as 'target' in the policy, or use cut='gain'"
             )
         mode = RELAXED if self.relaxed else {"gain": GAIN, "median": MEDIAN, "target": TARGET}[self.cut]
-        keyed, number = codes.sort_by_key() if self.relaxed else (codes, np.zeros(0, np.int64))
-        forest = _Forest.of(keyed, self.policy, mode, self.attribute_weights(codes))
-        tree, ref = _joined(forest.grow(progress), len(forest.ref)), forest.ref
-        regions = _regions(codes, tree, forest) if self.ends == "cut" else None
+        ordered, number = codes.sort_by_key() if self.relaxed else (codes, np.zeros(0, np.int64))
+        search = _CutSearch.of(ordered, self.policy, mode, self.attribute_weights(codes))
+        tree, ref = _join_trees(search.cut_all(progress), len(search.ref)), search.ref
+        regions = _bound_regions(codes, tree, search) if self.ends == "cut" else None
         if self.relaxed:
-            return Grouping.from_records(codes, number[ref], _groups(tree)[1], regions)
-        box = kernels.boxes.of_segments(forest.rows, tree.segment[tree.leaves], forest.width)
-        del forest  # its rows are large
-        return replace(_strict(codes, ref, tree, box), regions=regions)
+            return Grouping.from_records(codes, number[ref], _number_groups(tree)[1], regions)
+        box = kernels.boxes.bound_segments(search.rows, tree.segment[tree.leaves], search.width)
+        del search  # free the memory of its rows
+        return replace(_group_combinations(codes, ref, tree, box), regions=regions)
 
 
 @dataclass(frozen=True)
 class _Tree:
-    """The nodes of the cuts: attribute (-1: a group), cut, children, segment of rows."""
+    """The nodes of the tree of cuts: attribute (-1: a group), cut, children, segment of rows."""
 
     attribute: Int32Array
     cut: Int32Array
@@ -127,8 +129,8 @@ class _Tree:
     segment: Int64Array
 
     @property
-    def below(self) -> list[tuple[int, int]]:
-        """The segments that are left to be cut: both halves where only one cut was made."""
+    def uncut_segments(self) -> list[tuple[int, int]]:
+        """The segments that are still to be cut: both halves, if only one cut was made."""
         begin, end = _bounds(self.segment[0])
         return [_bounds(half) for half in self.segment[1:]] if end - begin > PIECE else []
 
@@ -140,22 +142,22 @@ class _Tree:
 
 
 @dataclass(frozen=True)
-class _Forest:
-    """Rows of codes to be cut in place, with what the kernels need to judge a cut."""
+class _CutSearch:
+    """Rows of codes that are cut in place, and the arrays by which kernels evaluate a cut."""
 
     rows: NDArray[Any]
-    weight: Int32Array
+    row_records: Int32Array
     ref: Int32Array
     width: int
     mode: int
-    geometry: tuple[NDArray[Any], ...]
+    losses: tuple[NDArray[Any], ...]
     cells: tuple[NDArray[Any] | int, ...]
     limits: tuple[NDArray[Any], ...]
     least: int
     records: int
 
     @classmethod
-    def of(cls, codes: Codes, policy: Policy, mode: int, weights: FloatArray) -> _Forest:
+    def of(cls, codes: Codes, policy: Policy, mode: int, weights: FloatArray) -> _CutSearch:
         counts = codes.counts
         layout = codes.distribution
         limits = lower_requirements(policy.require, layout)
@@ -164,67 +166,67 @@ class _Forest:
             if layout.domains
             else np.zeros(0, np.int64)
         )
-        classes, kinds = classes_of(codes, policy.target) if mode == TARGET else (np.zeros(0, np.int32), 0)
+        classes, class_count = classes_of(codes, policy.target) if mode == TARGET else (np.zeros(0, np.int32), 0)
         most = max((a.size for a in codes.attributes), default=0)
-        if mode == RELAXED:  # one row per record, told by its cell
+        if mode == RELAXED:  # one row per record
             cell = np.repeat(np.arange(len(counts.size), dtype=np.int32), counts.size)
-            rows = _padded(codes.quasi[codes.combination[cell]], most)
-            weight = np.ones(len(rows), np.int32)
+            rows = _pad_rows(codes.quasi[codes.combination[cell]], most)
+            row_records = np.ones(len(rows), np.int32)
             start = np.arange(len(counts.size) + 1, dtype=np.int64)
-            cells = (start, counts.sensitive, np.ones(len(counts.size), np.int64), offset, classes, kinds)
+            cells = (start, counts.sensitive, np.ones(len(counts.size), np.int64), offset, classes, class_count)
         else:
             cell = np.arange(len(codes.quasi), dtype=np.int32)
-            rows = _padded(codes.quasi, most)
-            weight = codes.size.astype(np.int32)
-            cells = (counts.start, counts.sensitive, counts.size, offset, classes, kinds)
-        shape, share = codes.loss_tables, weights / (weights.max(initial=0.0) or 1.0)
-        geometry = (shape.ints, shape.floats, share, _first_codes(codes))
+            rows = _pad_rows(codes.quasi, most)
+            row_records = codes.size.astype(np.int32)
+            cells = (counts.start, counts.sensitive, counts.size, offset, classes, class_count)
+        tables, relative_weights = codes.loss_tables, weights / (weights.max(initial=0.0) or 1.0)
+        losses = (tables.ints, tables.floats, relative_weights, _first_codes(codes))
         width = len(codes.attributes)
-        return cls(rows, weight, cell, width, mode, geometry, cells, limits.arrays(), limits.least, codes.records)
+        return cls(rows, row_records, cell, width, mode, losses, cells, limits.arrays(), limits.least, codes.records)
 
-    def grow(self, progress: Progress) -> dict[tuple[int, int], _Tree]:
-        """Cut everything; the parts of the tree by their segments.
+    def cut_all(self, progress: Progress) -> dict[tuple[int, int], _Tree]:
+        """Cut all rows; return the subtrees by their segments.
 
-        Large segments are cut once and their halves queued; small ones are finished by one task. The parts do not depend
-        on the number of threads: tasks work on disjoint rows.
+        Large segments are cut once and their halves queued; a small segment is cut completely by one task. The subtrees do not
+        depend on the number of threads: tasks work on disjoint rows.
         """
         done, waiting = 0, [(0, len(self.rows))]
-        parts: dict[tuple[int, int], _Tree] = {}
+        trees: dict[tuple[int, int], _Tree] = {}
         ready: SimpleQueue[Future[_Tree]] = SimpleQueue()
         progress("cutting", 0, self.records)
         with ThreadPoolExecutor(max_workers=threads.CORES) as pool:
             running = 0
             while waiting or running:
                 for segment in waiting:
-                    pool.submit(self._task, *segment).add_done_callback(ready.put)
+                    pool.submit(self._cut_segment, *segment).add_done_callback(ready.put)
                 running += len(waiting)
                 tree = ready.get().result()
                 running -= 1
                 begin, end = _bounds(tree.segment[0])
-                parts[begin, end] = tree
-                waiting = tree.below
+                trees[begin, end] = tree
+                waiting = tree.uncut_segments
                 if not waiting:
-                    done += int(self.weight[begin:end].sum())
+                    done += int(self.row_records[begin:end].sum())
                     progress("cutting", done, self.records)
-        return parts
+        return trees
 
-    def _task(self, begin: int, end: int) -> _Tree:
+    def _cut_segment(self, begin: int, end: int) -> _Tree:
         once = end - begin > PIECE
-        grown = kernels.mondrian.grow(
+        nodes = kernels.mondrian.grow_tree(
             self.rows,
-            self.weight,
+            self.row_records,
             self.ref,
             begin,
             end,
             self.width,
             self.mode,
             once,
-            self.geometry,
+            self.losses,
             self.cells,
             self.limits,
             self.least,
         )
-        return _Tree(*grown)
+        return _Tree(*nodes)
 
 
 def _bounds(segment: Int64Array) -> tuple[int, int]:
@@ -232,44 +234,44 @@ def _bounds(segment: Int64Array) -> tuple[int, int]:
 
 
 def _first_codes(codes: Codes) -> Int32Array:
-    """The first code under each node, at the place where the geometry has the last."""
+    """The first code under each node, at the index where the loss tables have the last code."""
     ints = codes.loss_tables.ints
-    found = np.zeros(len(ints), np.int32)
+    first = np.zeros(len(ints), np.int32)
     for j, attribute in enumerate(codes.attributes):
         if attribute.taxonomy is not None:
-            nodes = ints[kernels.boxes.HEAD * j + kernels.boxes.NODES]
-            found[nodes : nodes + 2 * len(attribute.taxonomy.lo) : 2] = attribute.taxonomy.lo
-    return found
+            nodes = ints[HEAD * j + NODES]
+            first[nodes : nodes + 2 * len(attribute.taxonomy.lo) : 2] = attribute.taxonomy.lo
+    return first
 
 
-def _padded(quasi: Int32Array, most: int) -> NDArray[Any]:
-    """A copy of codes below ``most`` in the shortest type, its rows a multiple of 16 bytes, as the kernels compare them."""
+def _pad_rows(quasi: Int32Array, most: int) -> NDArray[Any]:
+    """Copy codes below ``most`` into the shortest type, rows padded to a multiple of `STEP_BYTES`."""
     kind = np.dtype(np.uint16 if most <= 1 << 16 else np.int32)
-    lanes = 16 // kind.itemsize
+    lanes = STEP_BYTES // kind.itemsize
     rows = np.zeros((len(quasi), -(-quasi.shape[1] // lanes) * lanes), kind)
     rows[:, : quasi.shape[1]] = quasi
     return rows
 
 
-def _joined(parts: Mapping[tuple[int, int], _Tree], rows: int) -> _Tree:
-    """One tree out of the parts: a part's root takes the place of the leaf with its segment."""
-    order = sorted(parts, key=lambda segment: (segment != (0, rows), segment))
-    shift = dict(zip(order, np.cumsum([0, *(len(parts[s].attribute) for s in order)]), strict=False))
-    child = np.concatenate([np.where(parts[s].child >= 0, parts[s].child + shift[s], -1) for s in order])
+def _join_trees(trees: Mapping[tuple[int, int], _Tree], rows: int) -> _Tree:
+    """Join the subtrees into one tree: the root of a subtree replaces the leaf with the same segment."""
+    order = sorted(trees, key=lambda segment: (segment != (0, rows), segment))
+    shift = dict(zip(order, np.cumsum([0, *(len(trees[s].attribute) for s in order)]), strict=False))
+    child = np.concatenate([np.where(trees[s].child >= 0, trees[s].child + shift[s], -1) for s in order])
     for segment in order:
-        if below := parts[segment].below:
-            child[shift[segment]] = [shift[half] for half in below]
+        if halves := trees[segment].uncut_segments:
+            child[shift[segment]] = [shift[half] for half in halves]
     whole = _Tree(
-        np.concatenate([parts[s].attribute for s in order]),
-        np.concatenate([parts[s].cut for s in order]),
+        np.concatenate([trees[s].attribute for s in order]),
+        np.concatenate([trees[s].cut for s in order]),
         child,
-        np.concatenate([parts[s].segment for s in order]),
+        np.concatenate([trees[s].segment for s in order]),
     )
-    return _reached(whole)
+    return _drop_unreachable(whole)
 
 
-def _reached(tree: _Tree) -> _Tree:
-    """Only the nodes that hang on the root."""
+def _drop_unreachable(tree: _Tree) -> _Tree:
+    """Keep only the nodes that can be reached from the root."""
     seen = np.zeros(len(tree.attribute), bool)
     seen[0] = True
     seen[tree.child[tree.attribute >= 0].ravel()] = True
@@ -278,14 +280,14 @@ def _reached(tree: _Tree) -> _Tree:
     return _Tree(tree.attribute[seen], tree.cut[seen], child[seen], tree.segment[seen])
 
 
-def _groups(tree: _Tree) -> tuple[Int64Array, Int32Array]:
+def _number_groups(tree: _Tree) -> tuple[Int64Array, Int32Array]:
     leaves = tree.leaves
     sizes = tree.segment[leaves, 1] - tree.segment[leaves, 0]
     return leaves, np.repeat(np.arange(len(leaves), dtype=np.int32), sizes)
 
 
-def _regions(codes: Codes, tree: _Tree, forest: _Forest) -> Regions:
-    """What the cuts leave to every group of all codes; a relaxed cut may divide the records of one code."""
+def _bound_regions(codes: Codes, tree: _Tree, search: _CutSearch) -> Regions:
+    """The region of all codes that the cuts assign to every group; a relaxed cut may divide the records of one code."""
     width = len(codes.attributes)
     lo = np.zeros((len(tree.attribute), width), np.int32)
     hi = np.tile(np.array([a.size - 1 for a in codes.attributes], np.int32), (len(lo), 1))
@@ -299,8 +301,8 @@ def _regions(codes: Codes, tree: _Tree, forest: _Forest) -> Regions:
         left, right = tree.child[node].tolist()
         for child in (left, right):
             lo[child], hi[child], shared[child] = lo[node], hi[node], shared[node]
-        if forest.mode == RELAXED:
-            below, above = (forest.rows[begin:end, a] for begin, end in tree.segment[[left, right]])
+        if search.mode == RELAXED:
+            below, above = (search.rows[begin:end, a] for begin, end in tree.segment[[left, right]])
             last, first = int(below.max()), int(above.min())
             hi[left, a], shared[left, a], lo[right, a] = max(first - 1, last), first == last, first
         else:
@@ -310,8 +312,8 @@ def _regions(codes: Codes, tree: _Tree, forest: _Forest) -> Regions:
     return Regions(lo[leaves], hi[leaves], shared[leaves])
 
 
-def _strict(codes: Codes, ref: Int32Array, tree: _Tree, box: tuple[Int32Array, Int32Array]) -> Grouping:
-    leaves, by_row = _groups(tree)
+def _group_combinations(codes: Codes, ref: Int32Array, tree: _Tree, box: tuple[Int32Array, Int32Array]) -> Grouping:
+    leaves, by_row = _number_groups(tree)
     group = np.empty(len(codes.quasi), np.int32)
     group[ref] = by_row
     del by_row

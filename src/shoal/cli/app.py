@@ -31,8 +31,10 @@ class ExitStatus(IntEnum):
     FAILS = 1
     WRONG_INPUT = 2
     FAULT = 3
+    HUNG_UP = 129
     STOPPED = 130
     CLOSED_PIPE = 141
+    TERMINATED = 143
 
 
 EXIT_STATUSES = {
@@ -41,8 +43,10 @@ EXIT_STATUSES = {
     "(taxonomy check).",
     ExitStatus.WRONG_INPUT: "the input, the policy or an option is wrong.",
     ExitStatus.FAULT: "Shoal itself has a fault.",
-    ExitStatus.STOPPED: "the command was stopped (Ctrl-C, SIGTERM, SIGHUP).",
+    ExitStatus.HUNG_UP: "the terminal was closed (SIGHUP).",
+    ExitStatus.STOPPED: "the command was stopped (Ctrl-C).",
     ExitStatus.CLOSED_PIPE: "the program that reads the output ended first.",
+    ExitStatus.TERMINATED: "the command was ended by another program (SIGTERM).",
 }
 
 
@@ -112,7 +116,18 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the terminal cannot encode must not end the program
-    _stop_on_signals()
+    signals: list[int] = []
+    _stop_on_signals(signals)
+    try:
+        _run()
+    except SystemExit as ended:
+        if signals and ended.code == ExitStatus.STOPPED:
+            raise SystemExit(128 + signals[0]) from None
+        raise
+
+
+def _run() -> None:
+    """Run the command; every error becomes an exit status."""
     try:
         app(prog_name="shoal")
     except RequirementNotMet as error:
@@ -143,14 +158,15 @@ def _describe_fault(error: Exception) -> str:
     )
 
 
-def _stop_on_signals() -> None:
-    """Let SIGTERM and SIGHUP end the program like Ctrl-C, so that temporary files are removed."""
+def _stop_on_signals(received: list[int]) -> None:
+    """Let SIGTERM and SIGHUP end the program like Ctrl-C, so that temporary files are removed; note their numbers."""
+
+    def interrupt(number: int, frame: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has no SIGHUP
         ignored = name == "SIGHUP" and number is not None and signal.getsignal(number) is signal.SIG_IGN  # nohup
         if number is not None and not ignored:
-            signal.signal(number, _interrupt)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
+            signal.signal(number, interrupt)

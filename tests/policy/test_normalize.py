@@ -348,7 +348,7 @@ def test_what_was_released_before_is_normalized_where_a_later_policy_says_so(tmp
 def test_a_later_policy_cannot_take_normalization_back(tmp_path: Path) -> None:
     normalized = policy_of(shoal.KAnonymity(2), BOUND)
     plain = policy_of(shoal.KAnonymity(2), BOUND, normalize=())
-    with pytest.raises(shoal.PolicyError, match=r"'ill' were normalized .* add 'normalize: \[ill\]'"):
+    with pytest.raises(shoal.PolicyError, match=r"'ill' were normalized .* Add 'normalize: \[ill\]'"):
         months(tmp_path, normalized, plain, ["hiv", "flu"])
 
 

@@ -84,7 +84,7 @@ def test_dates_stay_as_fine_as_they_are(write: str, days: list[str | None], show
 def expected(column: pd.Series, values: list[object], quasi: shoal.policy.Quasi, write: str) -> object:
     """What a group of raw values is to show, by plain loops; for categories all that would do."""
     known = [None if pd.isna(v) else v for v in values]
-    if quasi.kind == "numeric" and quasi.maker is None:
+    if quasi.kind == "numeric" and quasi.tree_builder is None:
         if None in known:
             return None
         known_to = [p for p in range(7) if all(round(float(v), p) == v for v in column.dropna())]
@@ -145,7 +145,7 @@ def test_whole_numbers_become_floats_and_rounding_stays_inside() -> None:
 
 
 @styles
-def test_groups_that_look_alike_are_one_to_a_stranger(write: str) -> None:
+def test_groups_with_equal_published_values_are_one(write: str) -> None:
     frame = pd.DataFrame({"ward": list("aaabbb"), "age": [1, 2, 3, 0, 2, 4], "job": ["clerk"] * 6})
     policy = shoal.Policy(quasi={"age": "numeric", "job": {"taxonomy": JOB}}, require=[shoal.KAnonymity(3)])
     release = shoal.anonymize(frame, policy, method="mondrian", write=write)

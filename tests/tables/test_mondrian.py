@@ -250,10 +250,10 @@ def test_weights_as_the_command_line_gives_them(patients: pd.DataFrame) -> None:
         ({"zip": "much"}, "the weight of 'zip' must be a number, not 'much'"),
         ({"zip": None}, "the weight of 'zip' must be a number, not None"),
         ({"zip": True}, "the weight of 'zip' must be a finite number, not True"),
-        ([1, 2], "numbers by the names of columns, such as {'birth': 2}"),
-        (2, "numbers by the names of columns"),
+        ([1, 2], "numbers by column name, such as {'birth': 2}"),
+        (2, "numbers by column name"),
         ("zip", "NAME=NUMBER"),
-        ("zip=1,zip=2", "NAME=NUMBER once for a column"),
+        ("zip=1,zip=2", "NAME=NUMBER, once per column"),
         ("zip=", "the weight of 'zip' must be a number, not ''"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What goes wrong on the way: the disk fills, the process is killed, the source changes. No half release, a clear error."""
+"""Faults: a full disk, a killed process, a changed source. No incomplete release, a clear error."""
 
 from __future__ import annotations
 

@@ -210,13 +210,13 @@ def tables() -> Iterator[tuple[str, shoal.Policy]]:
 
 
 @pytest.mark.parametrize("policy", [p for _, p in tables()], ids=[n for n, _ in tables()])
-def test_what_looks_at_the_whole_table_cannot_be_searched_in_parts(policy: shoal.Policy) -> None:
+def test_relative_requirements_cannot_be_searched_in_partitions(policy: shoal.Policy) -> None:
     frame = pd.DataFrame({"age": np.arange(40), "ill": ["flu", "cold"] * 20})
     with pytest.raises(shoal.PolicyError, match=r"in partitions\. Allow more memory, or more combinations at once"):
         shoal.anonymize(frame, policy, engine="duckdb", combinations=10)
 
 
-def test_drawn_records_cannot_be_searched_in_parts() -> None:
+def test_synthetic_records_cannot_be_searched_in_partitions() -> None:
     frame = pd.DataFrame({"age": np.arange(40)})
     policy = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(2)])
     with pytest.raises(

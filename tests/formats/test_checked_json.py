@@ -279,7 +279,7 @@ def test_a_part_of_another_recoding_is_refused(owner: Callable[[str], Path]) -> 
     with pytest.raises(shoal.DataError, match=r"recoding-0\.json.*differ from those of the whole"):
         recoding.apply(FRAME)
     shutil.copy(saved("synthesis") / "recoding.json", part)
-    with pytest.raises(shoal.DataError, match=r"recoding-0\.json.*cannot be of the kind 'synthesis'"):
+    with pytest.raises(shoal.DataError, match=r"recoding-0\.json.*cannot have the kind 'synthesis'"):
         recoding.apply(FRAME)
     part.write_text(original, encoding="utf-8")
     assert len(recoding.apply(FRAME))

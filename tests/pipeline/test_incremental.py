@@ -1,4 +1,4 @@
-"""Next month's rows: recoded as the first were, and tested together with all that was released before."""
+"""Incremental releases: new records get the earlier recoding and are tested together with earlier releases."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def people(*rows: tuple[Any, ...]) -> pd.DataFrame:
 
 
 def saved(release: shoal.Release, folder: Path) -> Path:
-    """The recoding that a release leaves with the owner."""
+    """The recoding in the owner folder of a release."""
     return release.save(folder).with_name(f"{folder.name}.owner") / "recoding.json"
 
 
@@ -130,10 +130,10 @@ def test_every_way_of_writing_joins_its_groups(tmp_path: Path, write: str) -> No
     saved(november, tmp_path / "november")
 
 
-# ---- what is left out
+# ---- suppressed new records
 
 
-def test_too_many_left_out_is_refused_with_reasons(recoding: Path) -> None:
+def test_too_many_suppressed_records_are_refused_with_reasons(recoding: Path) -> None:
     new = people((23, "f", "flu"), (99, "m", "flu"), (23, "x", "flu"), (23, "y", "flu"), (44, "f", "flu"))
     with pytest.raises(shoal.RequirementNotMet) as caught:
         shoal.anonymize(new, recoding=recoding)
@@ -229,7 +229,7 @@ def test_diversity_is_that_of_both_months(recoding: Path) -> None:
 
 
 def test_new_records_that_shift_the_whole_break_what_was_released(recoding: Path) -> None:
-    """The new groups are near the new whole, so nothing can be left out that would save the old one without new records."""
+    """The new groups are close to the new whole table, so no suppression lets the old group pass, which has no new records."""
     loose = allowing(1.0, require=(shoal.TCloseness(0.3, of="ill"),))
     flood = people(*[(age, sex, "flu") for age, sex in ((23, "f"), (33, "f"), (44, "m"))] * 20)
     with pytest.raises(
@@ -239,7 +239,7 @@ def test_new_records_that_shift_the_whole_break_what_was_released(recoding: Path
     assert "The new records change the distribution" in str(caught.value) and caught.value.certificate.holds is False
 
 
-def test_a_policy_that_did_not_hold_before_is_told(recoding: Path) -> None:
+def test_a_policy_that_earlier_releases_fail_is_an_error(recoding: Path) -> None:
     strict = allowing(0.0, require=(shoal.KAnonymity(4),))
     with pytest.raises(shoal.RequirementNotMet, match="earlier releases did not meet this requirement"):
         shoal.anonymize(people((23, "f", "flu")), strict, recoding=recoding)
@@ -313,7 +313,7 @@ def test_an_empty_table_is_refused(recoding: Path) -> None:
         shoal.anonymize(OCTOBER[:0], recoding=recoding)
 
 
-def test_records_that_were_drawn_have_no_later(tmp_path: Path) -> None:
+def test_synthetic_records_have_no_recoding_for_later_data(tmp_path: Path) -> None:
     release = shoal.anonymize(OCTOBER, allowing(0.0, require=(shoal.KAnonymity(3),)), method="condensation", seed=1)
     recoding = saved(release, tmp_path / "october")
     assert not (recoding.parent / "groups.json").exists()
@@ -374,7 +374,7 @@ def test_a_recoding_in_parts_serves_later_rows(tmp_path: Path) -> None:
 
 
 def nameless(certificate: shoal.Certificate) -> list[Any]:
-    """What was found, without the worst group: it may stand in another table than the one that leaves."""
+    """The findings without the worst group, which may be in an earlier table."""
     return [replace(finding, worst={}) for finding in certificate.findings]
 
 
@@ -452,7 +452,7 @@ def passes(part: pd.DataFrame, whole: pd.DataFrame, requirement: Any) -> bool:
 
 @kinds
 @given(case=cases(least=6), share=st.sampled_from([0.0, 0.3, 1.0]), nearest=st.booleans(), data=st.data())
-def test_the_union_holds_for_a_stranger(
+def test_the_union_of_published_tables_holds(
     case: Case, kind: str, share: float, nearest: bool, data: st.DataObject
 ) -> None:
     """Release one month, then another by its recoding: both tables as one meet every requirement, counted by plain pandas."""

@@ -155,7 +155,7 @@ def test_everything_suppressed_is_no_release() -> None:
         Each(policy_of([shoal.KAnonymity(2)])).release(frame)
 
 
-def test_what_cannot_be_met_says_how_far_it_got() -> None:
+def test_an_unreachable_requirement_reports_the_best_value() -> None:
     frame = pd.DataFrame({"age": [1, 2, 3, 4], "ill": ["flu", "flu", "flu", "cold"]})
     policy = shoal.Policy(quasi={"age": "numeric"}, sensitive="ill", require=[shoal.LDiversity(3, of="ill")])
     with pytest.raises(shoal.RequirementNotMet, match=r"l-diversity \(l = 3, of = ill\) cannot be met.*reaches 2"):
@@ -163,17 +163,17 @@ def test_what_cannot_be_met_says_how_far_it_got() -> None:
 
 
 class Lavish(Method):
-    """Leaves out all but the first combination by its own decision."""
+    """Suppresses all but the first combination itself."""
 
     name: ClassVar[str] = "lavish"
-    summary: ClassVar[str] = "leaves out whom it likes"
+    summary: ClassVar[str] = "suppresses all but one combination"
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         group = np.where(np.arange(len(codes.quasi)) == 0, 0, -1).astype(np.int32)
         return Grouping(Placement.whole(codes.counts, group), codes.quasi[:1].copy(), codes.quasi[:1].copy())
 
 
-def test_what_a_method_leaves_out_itself_counts_against_the_allowance() -> None:
+def test_records_that_a_method_suppresses_count_against_the_allowance() -> None:
     frame = pd.DataFrame({"a": list("ppqq"), "b": "x", "c": "x", "ill": "flu"})
     with pytest.raises(shoal.RequirementNotMet, match="2 of 4 records"):
         Lavish(policy_of([shoal.KAnonymity(2)], suppress=0.25)).release(frame)
@@ -181,7 +181,7 @@ def test_what_a_method_leaves_out_itself_counts_against_the_allowance() -> None:
 
 
 class Veil(Method):
-    """Publishes the root for everybody, but says so in as many groups as there are combinations."""
+    """Publishes the root for all records, but makes one group per combination."""
 
     name: ClassVar[str] = "veil"
     summary: ClassVar[str] = "publishes nothing"
@@ -194,7 +194,7 @@ class Veil(Method):
 
 
 def test_groups_that_are_published_alike_are_one_group() -> None:
-    """What counts is what a stranger sees, so nobody has to be suppressed here."""
+    """Groups with equal published values are merged, so no record has to be suppressed."""
     frame = pd.DataFrame({"a": list("pqrs"), "b": list("xyxy"), "c": list("xxyy"), "ill": "flu"})
     release = Veil(policy_of([shoal.KAnonymity(4)], suppress=0.0)).release(frame)
     assert rows(release.frame) == [("*", "*", "*", "flu")] * 4
@@ -258,7 +258,7 @@ def test_parameters_are_known_by_name_and_kept() -> None:
     assert rows(release.frame) == rows(Mondrian(POLICY, cut="median", write="set").release(FRAME).frame)
 
 
-def test_progress_is_told_and_ends() -> None:
+def test_progress_is_reported_to_the_end() -> None:
     told: dict[str, tuple[int, int]] = {}
     shoal.anonymize(FRAME, POLICY, progress=lambda stage, done, total: told.update({stage: (done, total)}))
     assert set(told) >= {"reading", "cutting", "checking"}

@@ -348,7 +348,7 @@ def test_a_later_policy_normalizes_records_released_before(tmp_path: Path) -> No
 def test_a_later_policy_cannot_take_normalization_back(tmp_path: Path) -> None:
     normalized = policy_of(shoal.KAnonymity(2), BOUND)
     plain = policy_of(shoal.KAnonymity(2), BOUND, normalize=())
-    with pytest.raises(shoal.PolicyError, match=r"'ill' were normalized .* add 'normalize: \[ill\]'"):
+    with pytest.raises(shoal.PolicyError, match=r"'ill' were normalized .* Add 'normalize: \[ill\]'"):
         months(tmp_path, normalized, plain, ["hiv", "flu"])
 
 

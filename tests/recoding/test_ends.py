@@ -196,7 +196,7 @@ def test_later_rows_get_no_label_of_suppressed_records_alone(style: str, ends: s
 
 
 @pytest.mark.parametrize("method", ["mondrian", "kmember", "knn", "tds"])
-def test_a_set_is_true_of_later_records_or_they_lie_outside(method: str, tmp_path: Any) -> None:
+def test_a_set_is_true_of_later_records_or_they_are_outside(method: str, tmp_path: Any) -> None:
     tree = {"Any": ["Baker", "Clerk", "Painter", "Typist"]}
     policy = shoal.Policy(quasi={"work": {"taxonomy": tree}}, require=[shoal.KAnonymity(4)])
     frame = pd.DataFrame({"work": ["Baker", "Baker", "Painter", "Painter"]})

@@ -1,4 +1,4 @@
-"""Recodings: kept as JSON, applied to the data they were learned on and to data that came later."""
+"""Recodings: stored as JSON, applied to the first table and to later data."""
 
 from __future__ import annotations
 
@@ -483,7 +483,7 @@ def test_a_cut_places_a_new_code_under_the_node_that_holds_it() -> None:
         ({"age": ["*"], "job": []}, "exactly one node"),
     ],
 )
-def test_a_cut_that_is_none_is_an_error(given: dict[str, list[object]], text: str) -> None:
+def test_an_invalid_cut_is_an_error(given: dict[str, list[object]], text: str) -> None:
     with pytest.raises(shoal.PolicyError, match=text):
         cut_of(given, "age", "job")
 
@@ -554,14 +554,14 @@ def test_what_is_written_holds_the_originals(case: Case, write: str, kind: str) 
                 assert member in str(label).strip("{}").split(", ") or alone == (None if pd.isna(value) else value)
 
 
-def test_an_unknown_way_of_writing_lists_the_ways() -> None:
+def test_an_unknown_style_lists_the_choices() -> None:
     with pytest.raises(shoal.PolicyError, match=r"unknown value 'labels' for 'write'.*'lo-hi'.*did you mean 'label'"):
         learn(people(), policy_of("age"), "boxes", "labels")
     with pytest.raises(shoal.PolicyError, match="unknown value '5' for 'write'"):
         learn(people(), policy_of("age"), "boxes", 5)  # type: ignore[arg-type]
 
 
-def test_two_written_columns_may_not_clash_with_a_kept_one() -> None:
+def test_two_published_columns_may_not_clash_with_an_unchanged_one() -> None:
     policy = policy_of("age", keep=["age_lo"])
     with pytest.raises(shoal.PolicyError, match="'age_lo' would have the name of another column"):
         learn(people().assign(age_lo=1), policy, "boxes", "lo-hi")

@@ -1,4 +1,4 @@
-"""Synthesis: the moments of groups against plain pandas, and what is drawn from them."""
+"""Synthesis: the moments of groups against plain pandas, and the synthetic records."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_means_and_covariances_of_draws_approach_those_of_the_group() -> None:
     st.floats(-1e6, 1e6),
     st.floats(0, 1e6),
 )
-def test_what_would_leave_the_ends_is_turned_back_around_the_mean(
+def test_values_beyond_the_ends_are_reflected_around_the_mean(
     at: float, deviation: float, low: float, width: float
 ) -> None:
     scale = Scale("x", 1.0, None, low, low + width)
@@ -153,7 +153,7 @@ def test_values_are_as_fine_as_the_column(values: list[object], kind: object, li
     assert found.min() >= min(frame["x"].astype(found.dtype)) or kind == {"date": ["month", "year"]}
 
 
-def test_equal_records_are_drawn_as_they_were() -> None:
+def test_synthetic_records_of_equal_records_are_equal_to_them() -> None:
     frame = pd.DataFrame(
         {"a": [0.1] * 3 + [0.7] * 3, "b": [3] * 3 + [1 / 3] * 3, "c": ["x"] * 3 + [None] * 3, "d": ["2001-12-31"] * 6}
     )
@@ -174,7 +174,7 @@ def test_categories_and_blanks_come_with_their_shares() -> None:
         assert abs(found[name].isna().mean() - 0.2) <= SIGMAS * np.sqrt(0.2 * 0.8 / rows)
 
 
-def test_no_category_leaves_its_group() -> None:
+def test_every_synthetic_category_occurs_in_its_group() -> None:
     frame = pd.DataFrame({"c": list("aabbccdd")})
     synthesis = learned(frame, [0, 0, 0, 0, 1, 1, 1, 1], {"c": "categorical"})
     group = group_of(synthesis)

@@ -145,7 +145,7 @@ def test_whole_numbers_become_floats_and_rounding_stays_inside() -> None:
 
 
 @styles
-def test_groups_that_look_alike_are_one_to_a_stranger(write: str) -> None:
+def test_groups_with_equal_published_values_are_one(write: str) -> None:
     frame = pd.DataFrame({"ward": list("aaabbb"), "age": [1, 2, 3, 0, 2, 4], "job": ["clerk"] * 6})
     policy = shoal.Policy(quasi={"age": "numeric", "job": {"taxonomy": JOB}}, require=[shoal.KAnonymity(3)])
     release = shoal.anonymize(frame, policy, method="mondrian", write=write)

@@ -1,4 +1,4 @@
-"""The ledger: counts of released tables that can be kept, put together, and told from those of others."""
+"""The ledger: stored counts of released tables, their union, and the check of their recoding."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def tally(ledger: Ledger) -> dict[tuple[str | None, ...], int]:
 
 
 @given(st.lists(cells, min_size=1, max_size=20), st.lists(cells, min_size=1, max_size=20))
-def test_a_union_is_what_a_stranger_counts_in_both_tables(
+def test_a_union_counts_the_groups_of_both_tables(
     one: list[tuple[str | None, ...]], other: list[tuple[str | None, ...]]
 ) -> None:
     union = ledger_of(one).union(ledger_of(other, "other"))
@@ -79,7 +79,7 @@ def test_long_arrays_are_packed_and_come_back(monkeypatch: pytest.MonkeyPatch) -
     assert "packed" in text and tally(Ledger.from_json(text)) == plain
 
 
-def test_fewer_confidential_columns_are_summed_up() -> None:
+def test_selecting_fewer_sensitive_columns_merges_cells() -> None:
     rows = [("3", "f", "flu", "9"), ("3", "f", "flu", "10"), ("3", "f", "cold", "9")]
     fewer = ledger_of(rows).select_sensitive(["ill"])
     assert tally(fewer) == {("3", "f", "flu"): 2, ("3", "f", "cold"): 1}

@@ -1,4 +1,4 @@
-"""Saving a release: what leaves, what stays, and that nothing half-made is ever seen."""
+"""Saving a release: the public folder, the owner folder, and no incomplete folders after a failure."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_the_owner_keeps_what_is_needed_later(release: shoal.Release, tmp_path: 
 
 
 @formats
-def test_no_raw_value_leaves_that_was_not_published(tmp_path: Path, format: str) -> None:
+def test_public_files_contain_no_unpublished_raw_value(tmp_path: Path, format: str) -> None:
     home = tmp_path / "private-home"
     home.mkdir()
     FRAME.to_csv(home / "raw-input.csv", index=False)
@@ -210,7 +210,7 @@ def test_no_raw_value_leaves_that_was_not_published(tmp_path: Path, format: str)
     assert "Surname" not in text and "unnamed" not in text
 
 
-def test_trees_made_from_the_data_stay_at_home_and_given_ones_leave(tmp_path: Path) -> None:
+def test_derived_trees_are_not_published_and_given_trees_are(tmp_path: Path) -> None:
     made = shoal.Taxonomy.from_nested({"ANY": {"North": ["Oulu", "Lund"], "South": ["Rome", "Bari"]}}, made=True)
     policy = POLICY.model_copy(update={"quasi": {**POLICY.quasi, "town": shoal.policy.QuasiIdentifier(taxonomy=made)}})
     folder = shoal.anonymize(FRAME, policy).save(tmp_path / "release")
@@ -257,7 +257,7 @@ sources = pytest.mark.parametrize("source", SOURCES)
 
 @formats
 @sources
-def test_nothing_of_a_suppressed_record_leaves(tmp_path: Path, source: str, format: str) -> None:
+def test_public_files_contain_nothing_of_a_suppressed_record(tmp_path: Path, source: str, format: str) -> None:
     """Not even in the dictionary of a column, where no row points at it."""
     frame = pd.DataFrame({"sex": ["f", "f", "m", "m", "Odd-sex"], "ill": ["flu", "cold", "flu", "cold", "Odd-ill"]})
     policy = shoal.Policy(quasi={"sex": "categorical"}, sensitive="ill", require=[shoal.KAnonymity(2)], suppress=0.2)
@@ -395,7 +395,7 @@ def test_the_report_escapes_what_the_policy_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("which", ["release", "release.owner"])
-def test_an_earlier_release_is_not_overwritten_unless_asked(release: shoal.Release, tmp_path: Path, which: str) -> None:
+def test_an_earlier_release_is_not_overwritten_by_default(release: shoal.Release, tmp_path: Path, which: str) -> None:
     folder = release.save(tmp_path / "release")
     shutil.rmtree(tmp_path / ({"release", "release.owner"} - {which}).pop())
     before = snapshot(tmp_path)
@@ -467,7 +467,7 @@ def test_a_frame_changed_after_its_check_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_confidential_value_changed_after_its_check_is_refused(tmp_path: Path) -> None:
+def test_a_sensitive_value_changed_after_the_audit_is_refused(tmp_path: Path) -> None:
     release = shoal.anonymize(FRAME, POLICY)
     release.frame.loc[0, "ward"] = 99
     with pytest.raises(shoal.RequirementNotMet, match="differs from the audited table"):
@@ -577,7 +577,7 @@ def test_a_crash_while_folders_change_places_leaves_what_was_there(
 
 @faults
 @pytest.mark.parametrize("call", [1, 2, 3, 4])
-def test_an_earlier_release_is_never_deleted_before_the_new_one_stands(
+def test_an_earlier_release_is_never_deleted_before_the_new_one_exists(
     release: shoal.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int, fault: str
 ) -> None:
     """Where even putting back fails, the earlier release is left beside, not thrown away."""
@@ -684,7 +684,7 @@ def test_a_full_disk_is_an_engine_error_that_names_the_folder(
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_published_tells_nothing_of_a_number_that_the_table_hides(tmp_path: Path) -> None:
+def test_public_files_do_not_reveal_a_generalized_number(tmp_path: Path) -> None:
     """The width of the whole column, which relative figures are divided by, may be known from a hidden record alone."""
     frame = pd.DataFrame({"salary": [30_000 + i for i in range(8)] + [1_234_567, None]})
     policy = shoal.Policy(quasi={"salary": "numeric"}, require=[shoal.KAnonymity(2)])
@@ -697,7 +697,7 @@ def test_what_is_published_tells_nothing_of_a_number_that_the_table_hides(tmp_pa
     assert "Information kept" in (owner_of(folder) / "report.html").read_text()
 
 
-def test_words_for_missing_in_a_confidential_column_are_values_to_a_stranger() -> None:
+def test_words_for_missing_in_a_sensitive_column_are_values_in_the_audit() -> None:
     frame = pd.DataFrame({"a": [1] * 4 + [9] * 4, "s": ["?"] * 4 + [None] * 4})
     require = [shoal.KAnonymity(2), shoal.TCloseness(0.1, of="s")]
     policy = shoal.Policy(quasi={"a": "numeric"}, sensitive="s", missing=["", "?"], require=require)
@@ -753,7 +753,7 @@ def test_a_tree_made_from_the_data_stays_at_home_even_through_a_file(tmp_path: P
 
 @pytest.fixture(scope="module")
 def walked(release: shoal.Release) -> shoal.Release:
-    """A release with the path of a method that specializes values step by step."""
+    """A release of a method that specializes values step by step."""
     texts = ("Any-job", "Raw-inside", "Raw-outside", None)
     return replace(release, path=walk(3, chosen=2, texts=texts, refused=refusals("Raw-refused", 4)))
 
@@ -781,7 +781,7 @@ def test_the_path_is_drawn_and_explained(walked: shoal.Release) -> None:
     assert "2. job-2: Any-job -> Raw-inside, Raw-outside, (missing)" in walked.explain()
 
 
-def test_a_method_that_opens_values_leaves_its_path(tmp_path: Path) -> None:
+def test_a_method_that_specializes_values_records_its_path(tmp_path: Path) -> None:
     found = shoal.anonymize(FRAME, POLICY, method="tds")
     assert found.path is not None and 0 < found.path.chosen <= len(found.path)
     smallest = found.path[found.path.chosen - 1].smallest
@@ -792,7 +792,7 @@ def test_a_method_that_opens_values_leaves_its_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ask", [shoal.Release.plot_path, shoal.Release.explain])
-def test_a_method_without_a_path_says_so(release: shoal.Release, ask: Callable[[shoal.Release], Any]) -> None:
+def test_a_method_without_a_path_is_an_error(release: shoal.Release, ask: Callable[[shoal.Release], Any]) -> None:
     assert release.path is None
     with pytest.raises(shoal.PolicyError, match=r"mondrian records no search path\. .* step by step: tds or bottom-up"):
         ask(release)

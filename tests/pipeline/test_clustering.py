@@ -265,13 +265,13 @@ class Forest:
     def __post_init__(self) -> None:
         near, records = kernels.neighbours, self.records
         m = records.rows.shape[1]
-        self.begin, room = near.locate_term_tables(m, records.loss_tables[1])
+        self.begin, room = near.locate_term_tables(m, records.loss_tables.ints)
         self.labels = len(records.sensitive)
         cells = np.flatnonzero(self.count).astype(np.int32)
         self.forest = near.build_forest(
             records.rows, cells, records.keyed_rank, records.label, self.labels, *records.loss_tables
         )
-        nodes, heap = len(self.forest[3]), self.forest[8]
+        nodes, heap = len(self.forest.child), self.forest.queue_start
         self.none = near.build_forest(
             records.rows, cells[:0], records.keyed_rank, records.label, self.labels, *records.loss_tables
         )
@@ -313,9 +313,9 @@ class Forest:
         around = (self.records.rows, self.count, *self.box, self.begin, self.table, *self.records.loss_tables)
         if not kernels.neighbours.find_nearest(label, self.version, self.forest, self.queue, self.sizes, *around):
             return None
-        top = self.forest[8][label]
-        place = (int(self.queue[1][top]) & int(kernels.neighbours.LOW)) - len(self.forest[3])
-        return float(self.queue[0][top]), int(self.forest[0][place])
+        top = self.forest.queue_start[label]
+        place = (int(self.queue[1][top]) & int(kernels.neighbours.LOW)) - len(self.forest.child)
+        return float(self.queue[0][top]), int(self.forest.order[place])
 
     # The same by a plain scan.
 

@@ -47,11 +47,11 @@ def recursive_excess(histogram, first, last, a, b):
 @njit(cache=True, nogil=True)
 def compute_distance(total, histogram, first, last, first_part, end_part, first_order, limits):
     """The distance from the distribution of the whole table: the weighted sum of |share difference| over sets of values."""
-    table_share, left, right, ceiling, order = limits[2], limits[3], limits[4], limits[6], limits[7]
+    left, right, ceiling, order = limits.left, limits.right, limits.ceiling, limits.order
     excess = np.zeros(last - first + 1, np.float64)  # cumulative share in the group minus share in the table
     for i in range(last - first):
         c = first + order[first_order + i]
-        excess[i + 1] = excess[i] + histogram[c] / total - table_share[c]
+        excess[i + 1] = excess[i] + histogram[c] / total - limits.base[c]
     distance = 0.0
     for i in range(first_part, end_part):
         distance += ceiling[i] * abs(excess[right[i] + 1] - excess[left[i]])
@@ -65,7 +65,7 @@ def holds(total, histogram, limits):
     ``histogram`` holds the counts of all sensitive attributes, concatenated. Rule r (see `requirements.requirement.Limits`)
     uses the codes ``first`` to ``last`` of the histogram and its own parts of the other arrays.
     """
-    table, number, floor, ceiling = limits[0], limits[1], limits[5], limits[6]
+    table, number, floor, ceiling = limits.table, limits.number, limits.floor, limits.ceiling
     for r in range(table.shape[0]):
         kind, first, last, first_part, end_part, first_order = table[r]
         a = number[r, 0]
@@ -102,7 +102,7 @@ def holds(total, histogram, limits):
 @njit(cache=True, nogil=True)
 def shortfall(total, histogram, limits):
     """How far a group is from meeting the rules on its sensitive values: 0 if it meets them, larger the further away."""
-    table, number, floor, ceiling = limits[0], limits[1], limits[5], limits[6]
+    table, number, floor, ceiling = limits.table, limits.number, limits.floor, limits.ceiling
     amount = 0.0
     for r in range(table.shape[0]):
         kind, first, last, first_part, end_part, first_order = table[r]

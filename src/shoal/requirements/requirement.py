@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.errors import PolicyError, RequirementNotMet, escape_invisible, list_some
+from shoal.kernels.interface import RuleArrays
 from shoal.requirements.groups import Groups
 from shoal.taxonomy import Taxonomy
 
@@ -106,9 +107,11 @@ class Limits:
             least,
         )
 
-    def arrays(self) -> tuple[NDArray[Any], ...]:
+    def arrays(self) -> RuleArrays:
         """In the order that the kernel takes them."""
-        return self.table, self.number, self.base, self.left, self.right, self.floor, self.ceiling, self.order
+        return RuleArrays(
+            self.table, self.number, self.base, self.left, self.right, self.floor, self.ceiling, self.order
+        )
 
 
 @dataclass(frozen=True)

@@ -183,42 +183,42 @@ def test_all_are_one_group_where_nothing_holds() -> None:
 
 
 def test_groups_that_hold_stay() -> None:
-    assert Line.of([1, 2, 8, 9], suppress=1.0).settled(1, 1, 0, 0) == [1, 1, 0, 0]
+    assert Line.of([1, 2, 8, 9], suppress=1.0).suppress_or_merge(1, 1, 0, 0) == [1, 1, 0, 0]
 
 
 def test_what_fails_is_suppressed_within_the_allowance() -> None:
     numbers, group = [1, 2, 3, 8, 9], (0, 0, 1, 2, 2)
-    assert Line.of(numbers, suppress=0.2).settled(*group) == [0, 0, -1, 2, 2]
-    assert Line.of(numbers, suppress=0.19).settled(*group) == [0, 0, 0, 2, 2]
-    assert Line.of(numbers).settled(*group) == [0, 0, 0, 2, 2]
+    assert Line.of(numbers, suppress=0.2).suppress_or_merge(*group) == [0, 0, -1, 2, 2]
+    assert Line.of(numbers, suppress=0.19).suppress_or_merge(*group) == [0, 0, 0, 2, 2]
+    assert Line.of(numbers).suppress_or_merge(*group) == [0, 0, 0, 2, 2]
 
 
 def test_the_allowance_counts_records_and_not_groups() -> None:
     numbers, group = [1, 2, 8, 9, 10], (0, 0, 1, 1, 1)
-    assert Line.of(numbers, "aaaab", DIVERSE, suppress=0.4).settled(*group) == [-1, -1, 1, 1, 1]
-    assert Line.of(numbers, "aaaab", DIVERSE, suppress=0.2).settled(*group) == [0, 0, 0, 0, 0]
+    assert Line.of(numbers, "aaaab", DIVERSE, suppress=0.4).suppress_or_merge(*group) == [-1, -1, 1, 1, 1]
+    assert Line.of(numbers, "aaaab", DIVERSE, suppress=0.2).suppress_or_merge(*group) == [0, 0, 0, 0, 0]
 
 
 def test_rounding_does_not_take_the_allowance_away() -> None:
     """Three tenths of ten are three, though 0.3 x 10 may be a little less in floating point."""
     numbers = [*range(7), 20, 30, 40]
     group = (0, 0, 0, 0, 0, 0, 0, 1, 2, 3)
-    assert Line.of(numbers, suppress=0.3).settled(*group) == [0] * 7 + [-1] * 3
-    assert Line.of(numbers, suppress=0.1 * 3).settled(*group) == [0] * 7 + [-1] * 3
+    assert Line.of(numbers, suppress=0.3).suppress_or_merge(*group) == [0] * 7 + [-1] * 3
+    assert Line.of(numbers, suppress=0.1 * 3).suppress_or_merge(*group) == [0] * 7 + [-1] * 3
 
 
 def test_not_everybody_is_suppressed() -> None:
-    assert Line.of([1, 2, 3], suppress=1.0).settled(0, 1, 2) == [0, 0, 0]
+    assert Line.of([1, 2, 3], suppress=1.0).suppress_or_merge(0, 1, 2) == [0, 0, 0]
 
 
 def test_records_in_no_group_are_groups_that_fail() -> None:
-    assert Line.of([1, 2, 8, 9], suppress=0.5).settled(0, 0, -1, -1) == [0, 0, -1, -1]
-    assert Line.of([1, 2, 8, 9]).settled(0, 0, -1, -1) == [0, 0, 1, 1]
-    assert Line.of([1, 2, 3, 9, 10]).settled(0, 0, -1, 1, 1) == [0, 0, 0, 1, 1]
+    assert Line.of([1, 2, 8, 9], suppress=0.5).suppress_or_merge(0, 0, -1, -1) == [0, 0, -1, -1]
+    assert Line.of([1, 2, 8, 9]).suppress_or_merge(0, 0, -1, -1) == [0, 0, 1, 1]
+    assert Line.of([1, 2, 3, 9, 10]).suppress_or_merge(0, 0, -1, 1, 1) == [0, 0, 0, 1, 1]
 
 
 def test_a_record_in_no_group_that_does_on_its_own_is_a_group() -> None:
-    assert Line.of([1, 2, 3], k=1, suppress=1.0).settled(0, -1, -1) == [0, 1, 2]
+    assert Line.of([1, 2, 3], k=1, suppress=1.0).suppress_or_merge(0, -1, -1) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_record_in_no_group_that_does_on_its_own_is_a_group() -> None:
 )
 def test_nothing_is_suppressed_where_groups_are_compared_with_the_whole(relative: object) -> None:
     line = Line.of([1, 2, 3, 8, 9], "ababb", relative, suppress=1.0)
-    found = line.settled(0, 0, 1, 2, 2)
+    found = line.suppress_or_merge(0, 0, 1, 2, 2)
     assert min(found) >= 0
     assert not line.records.find_failing(line.cell, np.array(found, np.int32)).any()
 
@@ -265,13 +265,13 @@ class Forest:
     def __post_init__(self) -> None:
         near, records = kernels.neighbours, self.records
         m = records.rows.shape[1]
-        self.begin, room = near.locate_term_tables(m, records.loss_tables[1])
+        self.begin, room = near.locate_term_tables(m, records.loss_tables.ints)
         self.labels = len(records.sensitive)
         cells = np.flatnonzero(self.count).astype(np.int32)
         self.forest = near.build_forest(
             records.rows, cells, records.keyed_rank, records.label, self.labels, *records.loss_tables
         )
-        nodes, heap = len(self.forest[3]), self.forest[8]
+        nodes, heap = len(self.forest.child), self.forest.queue_start
         self.none = near.build_forest(
             records.rows, cells[:0], records.keyed_rank, records.label, self.labels, *records.loss_tables
         )
@@ -313,9 +313,9 @@ class Forest:
         around = (self.records.rows, self.count, *self.box, self.begin, self.table, *self.records.loss_tables)
         if not kernels.neighbours.find_nearest(label, self.version, self.forest, self.queue, self.sizes, *around):
             return None
-        top = self.forest[8][label]
-        place = (int(self.queue[1][top]) & int(kernels.neighbours.LOW)) - len(self.forest[3])
-        return float(self.queue[0][top]), int(self.forest[0][place])
+        top = self.forest.queue_start[label]
+        place = (int(self.queue[1][top]) & int(kernels.neighbours.LOW)) - len(self.forest.child)
+        return float(self.queue[0][top]), int(self.forest.order[place])
 
     # The same by a plain scan.
 

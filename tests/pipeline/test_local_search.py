@@ -179,7 +179,7 @@ def test_no_group_grows_beyond_the_most(data: st.DataObject, case: Case, method:
         return
     assert holds(release.frame, case.policy)
     place = release.recoding
-    sizes = np.bincount(place.group[place.group >= 0], place.weight[place.group >= 0]).astype(int).tolist()
+    sizes = np.bincount(place.group[place.group >= 0], place.count[place.group >= 0]).astype(int).tolist()
     before = made.decide(codes, rng=np.random.default_rng(SECRET), progress=lambda *_: None).size().tolist()
     check_sizes(before, sizes, 2 * k - 1 if most is None else most)
     assert min(sizes) >= k

@@ -366,11 +366,11 @@ def test_faults_in_the_parameters_are_named() -> None:
     frame = people(20)
     with pytest.raises(shoal.PolicyError, match="'wisch' is not in the table"):
         condensed(frame, policy_of(3), own_k="wisch")
-    with pytest.raises(shoal.PolicyError, match="own_k names 'age', a quasi-identifier"):
+    with pytest.raises(shoal.PolicyError, match="own_k is 'age', a quasi-identifier"):
         condensed(frame, policy_of(3), own_k="age")
-    with pytest.raises(shoal.PolicyError, match="own_k names a column"):
+    with pytest.raises(shoal.PolicyError, match="own_k must be the name of a column"):
         condensed(frame, policy_of(3), own_k=3)
-    with pytest.raises(shoal.PolicyError, match="cannot be written as 'midpoint'"):
+    with pytest.raises(shoal.PolicyError, match="write='midpoint' is not possible"):
         condensed(frame, policy_of(3), write="midpoint")
 
 

@@ -76,7 +76,7 @@ def slow_groups(codes: Codes, k: int, weights: dict[str, float]) -> list[list[in
         total = 0.0
         for j in range(numbers):
             if np.inf in (x[j], y[j]):
-                total += 0.0 if x[j] == y[j] else space.gap[j]
+                total += 0.0 if x[j] == y[j] else space.missing_distance[j]
             else:
                 total += (x[j] - y[j]) * (x[j] - y[j]) * space.factor[j]
         for j, attribute in enumerate(trees, numbers):
@@ -147,7 +147,7 @@ def test_differences_count_by_the_variance_of_the_records(values: list[float | N
         return
     shown = space.number[0][np.isfinite(space.number[0])]
     unit = (shown.max() - shown.min()) / (known.max() - known.min())  # a power of two
-    assert space.factor[0] / space.gap[0] == pytest.approx(1 / (unit * known.std()) ** 2, rel=1e-9)
+    assert space.factor[0] / space.missing_distance[0] == pytest.approx(1 / (unit * known.std()) ** 2, rel=1e-9)
 
 
 # ---- what a reader can follow by hand

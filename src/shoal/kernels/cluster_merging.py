@@ -1,8 +1,7 @@
 """Clusters of records after the search: assign the leftover records, merge clusters until all meet the requirement.
 
 A cluster is a linked list of records: ``head`` and ``tail`` by cluster, ``following`` by record; ``cell`` is the cell of every
-record. ``values`` holds the label of every cell, the sensitive codes of every label, the offset of every sensitive attribute in
-a histogram, and the limits. ``loss_tables`` holds the attribute weights and the two arrays of `boxes.interval_loss`.
+record. ``values`` are `interface.SensitiveLabels`, ``loss_tables`` `interface.LossArrays`.
 
 D is the weighted loss of a cluster's box, summed over the attributes.
 """
@@ -83,7 +82,7 @@ def assign_leftovers(left, chance, rows, cell, group, groups, values, loss_table
 
     ``left`` lists the records; their entries in ``group`` are set. A record that fits into no cluster keeps -1.
     """
-    label, sensitive, offset, limits = values
+    label, sensitive, offset, limits = values.label, values.sensitive, values.offset, values.limits
     weight, ints, floats = loss_tables
     m = rows.shape[1]
     lo, hi, size = bound_clusters(rows, cell, group, groups)
@@ -127,7 +126,7 @@ def assign_leftovers(left, chance, rows, cell, group, groups, values, loss_table
 @njit(cache=True, nogil=True)
 def find_failing(cell, group, groups, values):
     """For every cluster, whether it fails the requirement."""
-    label, sensitive, offset, limits = values
+    label, sensitive, offset, limits = values.label, values.sensitive, values.offset, values.limits
     head, _, following = build_chains(group, groups)
     size = np.zeros(groups, np.int64)
     for i in range(group.shape[0]):
@@ -149,7 +148,7 @@ def merge_failing(rows, cell, group, groups, values, loss_tables):
 
     Partners whose union with the cluster passes have priority. The union keeps the lower number. ``group`` is changed in place.
     """
-    label, sensitive, offset, limits = values
+    label, sensitive, offset, limits = values.label, values.sensitive, values.offset, values.limits
     weight, ints, floats = loss_tables
     m = rows.shape[1]
     lo, hi, size = bound_clusters(rows, cell, group, groups)

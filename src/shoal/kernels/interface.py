@@ -1,4 +1,10 @@
-"""Constants that kernels share with their callers. This module does not load the compiler."""
+"""Constants and named tuples that kernels share with their callers. This module does not load the compiler."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
 
 # The kind of an attribute: how `boxes.interval_loss` measures an interval.
 NUMBER, TREE, FLAT = range(3)
@@ -15,3 +21,95 @@ STEP_BYTES = 16  # codes are compared this many bytes at a time, so rows are pad
 LAST, SEED, RANDOM = range(3)
 # Indices in the state of its search.
 PICKED, CLUSTERS, REMAINING, REFERENCE, NONEMPTY = range(5)
+
+
+class RuleArrays(NamedTuple):
+    """The rules of the requirements for `limits`; see `requirements.requirement.Limits`."""
+
+    term: NDArray[Any]
+    parameter: NDArray[Any]
+    table_shares: NDArray[Any]
+    left: NDArray[Any]
+    right: NDArray[Any]
+    floor: NDArray[Any]
+    figure: NDArray[Any]
+    value_order: NDArray[Any]
+
+
+class LossArrays(NamedTuple):
+    """The attribute weights, and the two arrays of `boxes.interval_loss`."""
+
+    weight: NDArray[Any]
+    ints: NDArray[Any]
+    floats: NDArray[Any]
+
+
+class SplitLosses(NamedTuple):
+    """The losses for `mondrian`; ``first_code`` is the first code under each node, where ``ints`` has the last code."""
+
+    ints: NDArray[Any]
+    floats: NDArray[Any]
+    weight: NDArray[Any]
+    first_code: NDArray[Any]
+
+
+class SplitCells(NamedTuple):
+    """The cells of every row for `mondrian`: cells ``start[u]`` to ``start[u + 1]`` belong to row u.
+
+    By cell: the sensitive codes, the number of records, the class of the target. Sensitive attribute s begins at ``offset[s]``
+    in a histogram.
+    """
+
+    start: NDArray[Any]
+    sensitive: NDArray[Any]
+    records: NDArray[Any]
+    offset: NDArray[Any]
+    classes: NDArray[Any]
+    class_count: int
+
+
+class SensitiveLabels(NamedTuple):
+    """The label of every cell, the sensitive codes of every label, their offsets in a histogram, and the limits."""
+
+    label: NDArray[Any]
+    sensitive: NDArray[Any]
+    offset: NDArray[Any]
+    limits: RuleArrays
+
+
+class ClusterCells(NamedTuple):
+    """The cells for `kmember`: codes, records left and label of every cell, and the sensitive codes of every label."""
+
+    rows: NDArray[Any]
+    records: NDArray[Any]
+    label: NDArray[Any]
+    sensitive: NDArray[Any]
+    offset: NDArray[Any]
+
+
+class DistanceScale(NamedTuple):
+    """The scale of distances for `microaggregate`.
+
+    By number: the factor of a squared difference, the squared distance from a missing value, whether values are missing. By
+    category: its first place in the table of code distances.
+    """
+
+    factor: NDArray[Any]
+    missing_distance: NDArray[Any]
+    has_missing: NDArray[Any]
+    first: NDArray[Any]
+
+
+class TaxonomyArrays(NamedTuple):
+    """The taxonomies of all categories for `microaggregate`.
+
+    The node of every code; the first and last code under every node, its parent and its squared distance; the root of every
+    taxonomy.
+    """
+
+    leaf: NDArray[Any]
+    low: NDArray[Any]
+    high: NDArray[Any]
+    parent: NDArray[Any]
+    cost: NDArray[Any]
+    root: NDArray[Any]

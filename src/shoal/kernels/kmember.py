@@ -6,14 +6,27 @@ record in the order in which the records were clustered.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-from shoal.kernels.interface import CLUSTERS, NONEMPTY, PICKED, RANDOM, REFERENCE, REMAINING, SEED
+from shoal.kernels.interface import CLUSTERS, NONEMPTY, PICKED, RANDOM, REFERENCE, REMAINING, SEED, LossArrays
 from shoal.kernels.limits import holds, shortfall
 from shoal.kernels.neighbours import LOW, extend_box, find_furthest, find_nearest, remove_cell, reset_box
 
 LEAST_IMPROVEMENT = 1e-12  # a smaller decrease of the shortfall does not count
+
+
+class Context(NamedTuple):
+    """The codes and records of the cells, the box of the cluster, the tables of its terms, and the loss tables."""
+
+    rows: NDArray[Any]
+    records: NDArray[Any]
+    box: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+    terms: tuple[NDArray[Any], NDArray[Any]]
+    loss_tables: LossArrays
 
 
 @njit(cache=True, nogil=True)
@@ -52,7 +65,7 @@ def take_record(cell, rows, forests, count, place_of, sums, state, picks):
     if count[cell] == 0:
         state[NONEMPTY] -= 1
         remove_cell(place_of[0, cell], rows, count, forests[0])
-        if forests[1][0].shape[0] > 0:  # empty if there are no labels
+        if forests[1].order.shape[0] > 0:  # empty if there are no labels
             remove_cell(place_of[1, cell], rows, count, forests[1])
     i = cell + 1
     while i < sums.shape[0]:
@@ -71,14 +84,14 @@ def find_majority(histogram, first, last):
 
 
 @njit(cache=True, nogil=True)
-def compute_penalties(histogram, sensitive, offset, penalties, price, harmful, penalty):
+def compute_penalties(histogram, sensitive, offset, columns, amount, harmful, penalty):
     """The penalty of every label: for a class other than the majority class, and for a value that all records share.
 
-    ``penalties`` has a row (column of the label, first code, last code, whether the column is the class) per penalized column.
+    ``columns`` has a row (column of the label, first code, last code, whether the column is the class) per penalized column.
     """
     penalty[:] = 0.0
-    for a in range(penalties.shape[0]):
-        s, first, last, of_class = penalties[a]
+    for a in range(columns.shape[0]):
+        s, first, last, of_class = columns[a]
         common = find_majority(histogram, first, last)
         values = 0
         for c in range(first, last):
@@ -89,7 +102,7 @@ def compute_penalties(histogram, sensitive, offset, penalties, price, harmful, p
         for i in range(penalty.shape[0]):
             same = offset[s] + sensitive[i, s] == common
             if same != of_class:
-                penalty[i] += price[a]
+                penalty[i] += amount[a]
 
 
 @njit(cache=True, nogil=True)
@@ -109,12 +122,10 @@ def find_helpful_labels(total, histogram, sensitive, offset, limits, allowed):
 
 @njit(cache=True, nogil=True)
 def choose_record(size, version, forest, queue, sizes, penalty, allowed, context):
-    """The cell with the least (score, D, rank), where the score is (size + 1) D + penalty; -1 if no label is allowed.
-
-    ``context`` holds the rows and counts of the cells, the box of the cluster, the tables of its terms, and the loss tables.
-    """
-    rows, count, (lo, hi, current), (begin, table), (weight, ints, floats) = context
-    order, nodes, queue_start, rank = forest[0], forest[3].shape[0], forest[8], forest[10]
+    """The cell with the least (score, D, rank), where the score is (size + 1) D + penalty; -1 if no label is allowed."""
+    rows, count, (lo, hi, current), (begin, table) = context.rows, context.records, context.box, context.terms
+    weight, ints, floats = context.loss_tables
+    order, nodes, queue_start, rank = forest.order, forest.child.shape[0], forest.queue_start, forest.rank
     key, tag = queue[0], queue[1]
     best_score, best_d, best = np.inf, np.inf, np.int64(-1)
     for i in range(sizes.shape[0]):
@@ -135,7 +146,7 @@ def choose_record(size, version, forest, queue, sizes, penalty, allowed, context
 @njit(cache=True, nogil=True)
 def reset_queues(forest, queue, sizes):
     """Start the queue of every label with the root of its tree. The lower bound of its D is 0."""
-    root, queue_start = forest[7], forest[8]
+    root, queue_start = forest.root, forest.queue_start
     for i in range(root.shape[0]):
         sizes[i] = 1 if root[i] >= 0 else 0
         if root[i] >= 0:
@@ -145,9 +156,9 @@ def reset_queues(forest, queue, sizes):
 @njit(cache=True, nogil=True)
 def allocate_queues(forest):
     """Allocate the queues of a forest at their largest size, and their current sizes."""
-    length = forest[8][-1]
+    length = forest.queue_start[-1]
     queue = (np.empty(length, np.float64), np.empty(length, np.int64), np.empty(length, np.int32))
-    return queue, np.zeros(forest[7].shape[0], np.int64)
+    return queue, np.zeros(forest.root.shape[0], np.int64)
 
 
 @njit(cache=True, nogil=True)
@@ -155,7 +166,7 @@ def locate_cells(forests, cells):
     """The place of every cell in both forests."""
     place_of = np.empty((2, cells), np.int32)
     for f in range(2):
-        order = forests[f][0]
+        order = forests[f].order
         for p in range(order.shape[0]):
             place_of[f, order[p]] = p
     return place_of
@@ -163,25 +174,27 @@ def locate_cells(forests, cells):
 
 @njit(cache=True, nogil=True)
 def grow_clusters(
-    state, max_clusters, indexed_cells, settings, chance, records, forests, penalties, limits, loss_tables, out
+    state, max_clusters, indexed_cells, settings, chance, cells, forests, terms, penalties, limits, loss_tables, out
 ):
     """Make up to ``max_clusters`` clusters. Stop when fewer than half of the ``indexed_cells`` of the forests are left.
 
     ``settings``: k, the choice of seeds, and whether the box grows with its cluster; otherwise records are ranked by their
     distance from the seed alone. The first forest is a single tree, used while labels do not matter; the second has a tree for
-    every label. ``out`` receives the picks, the start of every cluster, and whether it failed to meet the requirement.
+    every label. ``terms``: the start of every table of terms, and their length. ``out`` receives the picks, the start of every
+    cluster, and whether it failed to meet the requirement.
     """
     k, mode, box_grows = settings
-    rows, count, label, sensitive, offset = records
+    rows, count, label, sensitive, offset = cells.rows, cells.records, cells.label, cells.sensitive, cells.offset
     picks, starts, failed = out
     weight, ints, floats = loss_tables
-    columns, price, harmful, begin, table_size = penalties
+    columns, amount, harmful = penalties
+    begin, table_size = terms
     unlabelled, labelled = forests
-    labels, m, nodes = sensitive.shape[0], rows.shape[1], unlabelled[3].shape[0]
+    labels, m, nodes = sensitive.shape[0], rows.shape[1], unlabelled.child.shape[0]
     place_of = locate_cells(forests, count.shape[0])
     box = (np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.float64))
     (lo, hi, current), table = box, np.empty(table_size, np.float64)
-    context = (rows, count, box, (begin, table), loss_tables)
+    context = Context(rows, count, box, (begin, table), loss_tables)
     (queue, sizes), (by_label, label_sizes) = allocate_queues(unlabelled), allocate_queues(labelled)
     stack, upper, rest = np.empty(nodes, np.int32), np.empty(nodes, np.float64), np.empty(m, np.float64)
     penalty, allowed = np.zeros(labels), np.ones(labels, np.bool_)
@@ -221,7 +234,7 @@ def grow_clusters(
                     reset_queues(labelled, by_label, label_sizes)
                     allowed[:] = True
                     uses_labels = True
-                compute_penalties(histogram, sensitive, offset, columns, price, harmful, penalty)
+                compute_penalties(histogram, sensitive, offset, columns, amount, harmful, penalty)
                 chosen = np.int64(-1)
                 if size < k or find_helpful_labels(size, histogram, sensitive, offset, limits, allowed):
                     chosen = choose_record(size, version, labelled, by_label, label_sizes, penalty, allowed, context)

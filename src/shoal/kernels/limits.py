@@ -47,14 +47,14 @@ def recursive_excess(histogram, first, last, a, b):
 @njit(cache=True, nogil=True)
 def compute_distance(total, histogram, first, last, first_part, end_part, first_order, limits):
     """The distance from the distribution of the whole table: the weighted sum of |share difference| over sets of values."""
-    table_share, left, right, ceiling, order = limits[2], limits[3], limits[4], limits[6], limits[7]
+    left, right, set_weight, order = limits.left, limits.right, limits.figure, limits.value_order
     excess = np.zeros(last - first + 1, np.float64)  # cumulative share in the group minus share in the table
     for i in range(last - first):
         c = first + order[first_order + i]
-        excess[i + 1] = excess[i] + histogram[c] / total - table_share[c]
+        excess[i + 1] = excess[i] + histogram[c] / total - limits.table_shares[c]
     distance = 0.0
     for i in range(first_part, end_part):
-        distance += ceiling[i] * abs(excess[right[i] + 1] - excess[left[i]])
+        distance += set_weight[i] * abs(excess[right[i] + 1] - excess[left[i]])
     return distance
 
 
@@ -65,10 +65,10 @@ def holds(total, histogram, limits):
     ``histogram`` holds the counts of all sensitive attributes, concatenated. Rule r (see `requirements.requirement.Limits`)
     uses the codes ``first`` to ``last`` of the histogram and its own parts of the other arrays.
     """
-    table, number, floor, ceiling = limits[0], limits[1], limits[5], limits[6]
-    for r in range(table.shape[0]):
-        kind, first, last, first_part, end_part, first_order = table[r]
-        a = number[r, 0]
+    term, parameter, floor, figure = limits.term, limits.parameter, limits.floor, limits.figure
+    for r in range(term.shape[0]):
+        kind, first, last, first_part, end_part, first_order = term[r]
+        a = parameter[r, 0]
         if kind == _SIZE:
             if total < a:
                 return False
@@ -82,19 +82,19 @@ def holds(total, histogram, limits):
             if compute_entropy(total, histogram, first, last) < np.log(a) - SLACK:
                 return False
         elif kind == _RECURSIVE:
-            if not recursive_excess(histogram, first, last, a, number[r, 1]) < -SLACK:
+            if not recursive_excess(histogram, first, last, a, parameter[r, 1]) < -SLACK:
                 return False
         elif kind == _BETWEEN:
             for c in range(first, last):
                 share = histogram[c] / total
-                if share < floor[first_part + c - first] - SLACK or share > ceiling[first_part + c - first] + SLACK:
+                if share < floor[first_part + c - first] - SLACK or share > figure[first_part + c - first] + SLACK:
                     return False
         elif kind == _DISTANCE:
             if compute_distance(total, histogram, first, last, first_part, end_part, first_order, limits) > a + SLACK:
                 return False
         elif kind == _OWN:
             for c in range(first, last):
-                if histogram[c] > 0 and total < ceiling[first_part + c - first]:
+                if histogram[c] > 0 and total < figure[first_part + c - first]:
                     return False
     return True
 
@@ -102,23 +102,23 @@ def holds(total, histogram, limits):
 @njit(cache=True, nogil=True)
 def shortfall(total, histogram, limits):
     """How far a group is from meeting the rules on its sensitive values: 0 if it meets them, larger the further away."""
-    table, number, floor, ceiling = limits[0], limits[1], limits[5], limits[6]
+    term, parameter, floor, figure = limits.term, limits.parameter, limits.floor, limits.figure
     amount = 0.0
-    for r in range(table.shape[0]):
-        kind, first, last, first_part, end_part, first_order = table[r]
-        a = number[r, 0]
+    for r in range(term.shape[0]):
+        kind, first, last, first_part, end_part, first_order = term[r]
+        a = parameter[r, 0]
         if kind == _DISTINCT:
             amount += max(0.0, (a - count_distinct(histogram, first, last)) / a)
         elif kind == _ENTROPY and a > 1.0:
             amount += max(0.0, (np.log(a) - compute_entropy(total, histogram, first, last)) / np.log(a))
         elif kind == _RECURSIVE:
-            excess = recursive_excess(histogram, first, last, a, number[r, 1])
+            excess = recursive_excess(histogram, first, last, a, parameter[r, 1])
             if not excess < -SLACK:  # the inequality is strict
                 amount += excess / total + SLACK
         elif kind == _BETWEEN:
             for c in range(first, last):
                 share = histogram[c] / total
-                amount += max(0.0, floor[first_part + c - first] - share, share - ceiling[first_part + c - first])
+                amount += max(0.0, floor[first_part + c - first] - share, share - figure[first_part + c - first])
         elif kind == _DISTANCE:
             amount += max(
                 0.0, compute_distance(total, histogram, first, last, first_part, end_part, first_order, limits) - a
@@ -127,6 +127,6 @@ def shortfall(total, histogram, limits):
             required = 0.0
             for c in range(first, last):
                 if histogram[c] > 0:
-                    required = max(required, ceiling[first_part + c - first])
+                    required = max(required, figure[first_part + c - first])
             amount += max(0.0, (required - total) / max(required, 1.0))
     return amount

@@ -5,20 +5,19 @@ or with one more, is known at once. The increase of a group's loss by one more r
 attributes. The sum stops at the first attribute that makes it too large; attributes that separate the groups best come first.
 A record without a better group is compared again only with groups that changed since, unless its own group changed.
 
-``model`` is constant: rows, the cell of every record, the loss of every interval of attributes with few codes and where each
-attribute's losses begin, the attribute weights, the two arrays of `boxes.interval_loss`, the order of the attributes.
-``state`` holds the group of every record, linked lists of records (first of a group, next, previous), group sizes, the two
-smallest and two largest codes and the loss by [attribute, group], and the time of each group's last change; ``clock`` counts
-the changes. D is the weighted loss of a group's box, summed over the attributes.
+D is the weighted loss of a group's box, summed over the attributes. ``clock`` counts the changes of groups.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from shoal.kernels.boxes import weighted_loss
-from shoal.kernels.interface import HEAD, SIZE
+from shoal.kernels.interface import HEAD, SIZE, LossArrays
 from shoal.kernels.limits import holds
 
 LARGEST = np.int32(2**31 - 1)
@@ -26,6 +25,40 @@ SLACK = 1e-9  # smaller gains are rounding
 CANDIDATES = 6  # groups considered for a swap with a record
 TABULATED = 256  # attributes with up to this many codes have a table of the losses of all intervals
 SAMPLE = 64  # records that determine the order of the attributes
+
+
+class Model(NamedTuple):
+    """The constants of a search.
+
+    The codes of every cell and the cell of every record; the losses of all intervals of attributes with few codes, and where
+    each attribute's losses begin; the loss tables; the order in which attributes are compared.
+    """
+
+    rows: NDArray[Any]
+    cell: NDArray[Any]
+    pairs: NDArray[Any]
+    begin: NDArray[Any]
+    loss_tables: LossArrays
+    attribute_order: NDArray[Any]
+
+
+class State(NamedTuple):
+    """The group of every record; linked lists of records: first of a group, next, previous; the size of every group.
+
+    By [attribute, group]: the two smallest and the two largest codes, and the loss. By group: the time of its last change.
+    """
+
+    group: NDArray[Any]
+    head: NDArray[Any]
+    following: NDArray[Any]
+    previous: NDArray[Any]
+    size: NDArray[Any]
+    low: NDArray[Any]
+    next_low: NDArray[Any]
+    high: NDArray[Any]
+    next_high: NDArray[Any]
+    loss: NDArray[Any]
+    changed: NDArray[Any]
 
 
 @njit(cache=True, nogil=True)
@@ -71,8 +104,10 @@ def extend_ends(g, x, j, low, next_low, high, next_high):
 @njit(cache=True, nogil=True)
 def recompute_group(g, model, state, clock):
     """Recompute the ends and the loss of a group from its records."""
-    rows, cell, pairs, begin, weight, ints, floats, _ = model
-    _, head, following, _, _, low, next_low, high, next_high, loss, changed = state
+    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
+    weight, ints, floats = model.loss_tables
+    head, following, loss, changed = state.head, state.following, state.loss, state.changed
+    low, next_low, high, next_high = state.low, state.next_low, state.high, state.next_high
     clock[0] += 1
     changed[g] = clock[0]
     for j in range(rows.shape[1]):
@@ -92,7 +127,7 @@ def recompute_group(g, model, state, clock):
 @njit(cache=True, nogil=True)
 def link(i, g, state):
     """Insert a record into the list of a group."""
-    group, head, following, previous, size = state[0], state[1], state[2], state[3], state[4]
+    group, head, following, previous, size = state.group, state.head, state.following, state.previous, state.size
     group[i] = g
     following[i], previous[i] = head[g], -1
     if head[g] >= 0:
@@ -104,7 +139,7 @@ def link(i, g, state):
 @njit(cache=True, nogil=True)
 def unlink(i, state):
     """Remove a record from the list of its group."""
-    group, head, following, previous, size = state[0], state[1], state[2], state[3], state[4]
+    group, head, following, previous, size = state.group, state.head, state.following, state.previous, state.size
     g = group[i]
     if previous[i] >= 0:
         following[previous[i]] = following[i]
@@ -118,8 +153,10 @@ def unlink(i, state):
 @njit(cache=True, nogil=True)
 def add_record(i, g, model, state, clock):
     """Add a record to a group and update the group's ends and loss."""
-    rows, cell, pairs, begin, weight, ints, floats, _ = model
-    _, _, _, _, _, low, next_low, high, next_high, loss, changed = state
+    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
+    weight, ints, floats = model.loss_tables
+    loss, changed = state.loss, state.changed
+    low, next_low, high, next_high = state.low, state.next_low, state.high, state.next_high
     link(i, g, state)
     clock[0] += 1
     changed[g] = clock[0]
@@ -140,8 +177,9 @@ def group_loss(g, loss):
 @njit(cache=True, nogil=True)
 def loss_after_exchange(g, removed, added, limit, model, state):
     """D of a group without record ``removed`` and with record ``added`` (-1: none); infinity if it is ``limit`` or more."""
-    rows, cell, pairs, begin, weight, ints, floats, attribute_order = model
-    _, _, _, _, _, low, next_low, high, next_high, loss, _ = state
+    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
+    (weight, ints, floats), attribute_order = model.loss_tables, model.attribute_order
+    low, next_low, high, next_high, loss = state.low, state.next_low, state.high, state.next_high, state.loss
     total = 0.0
     for t in range(rows.shape[1]):
         j = attribute_order[t]
@@ -162,8 +200,9 @@ def loss_after_exchange(g, removed, added, limit, model, state):
 @njit(cache=True, nogil=True)
 def insertion_cost(g, i, more, limit, model, state):
     """The increase (size + more) x D with the record - size x D without it; infinity if it is ``limit`` or more."""
-    rows, cell, pairs, begin, weight, ints, floats, attribute_order = model
-    size, low, high, loss = state[4], state[5], state[7], state[9]
+    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
+    (weight, ints, floats), attribute_order = model.loss_tables, model.attribute_order
+    size, low, high, loss = state.size, state.low, state.high, state.loss
     increase = 0.0
     for t in range(rows.shape[1]):
         j = attribute_order[t]
@@ -181,8 +220,8 @@ def insertion_cost(g, i, more, limit, model, state):
 @njit(cache=True, nogil=True)
 def holds_after_exchange(g, removed, added, model, state, values, histogram):
     """Whether a group meets the requirement without record ``removed`` and with record ``added`` (-1: none)."""
-    label, sensitive, offset, limits = values
-    cell, head, following = model[1], state[1], state[2]
+    label, sensitive, offset = values.label, values.sensitive, values.offset
+    cell, head, following = model.cell, state.head, state.following
     if histogram.shape[0] > 0:
         histogram[:] = 0
         i = head[g]
@@ -193,7 +232,7 @@ def holds_after_exchange(g, removed, added, model, state, values, histogram):
         if added >= 0:
             for s in range(sensitive.shape[1]):
                 histogram[offset[s] + sensitive[label[cell[added]], s]] += 1
-    return holds(state[4][g] - (removed >= 0) + (added >= 0), histogram, limits)
+    return holds(state.size[g] - (removed >= 0) + (added >= 0), histogram, values.limits)
 
 
 @njit(cache=True, nogil=True)
@@ -202,8 +241,9 @@ def find_cheapest_group(i, after, limit, groups, most, model, state, values, his
 
     Only groups that changed later than ``after`` are considered.
     """
-    rows, cell, pairs, begin, weight, ints, floats, attribute_order = model
-    group, size, low, high, loss, changed = state[0], state[4], state[5], state[7], state[9], state[10]
+    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
+    (weight, ints, floats), attribute_order = model.loss_tables, model.attribute_order
+    group, size, low, high, loss, changed = state.group, state.size, state.low, state.high, state.loss, state.changed
     found, first = -1, attribute_order[0]
     x = rows[cell[i], first]
     for g in range(groups):
@@ -225,7 +265,7 @@ def find_cheapest_group(i, after, limit, groups, most, model, state, values, his
 @njit(cache=True, nogil=True)
 def dissolve(g, groups, most, model, state, values, histogram, moved_records, stamps, clock):
     """Move all records of a group to other groups, each to the cheapest, if that costs less than the group's loss."""
-    head, following, size, loss = state[1], state[2], state[4], state[9]
+    head, following, size, loss = state.head, state.following, state.size, state.loss
     loss_before = size[g] * group_loss(g, loss)
     records = size[g]
     spent, sent, i = 0.0, 0, head[g]
@@ -235,7 +275,7 @@ def dissolve(g, groups, most, model, state, values, histogram, moved_records, st
         if t < 0 or spent + increase >= loss_before - SLACK * records:
             break
         spent += increase
-        moved_records[sent], stamps[sent] = i, state[10][t]
+        moved_records[sent], stamps[sent] = i, state.changed[t]
         sent += 1
         unlink(i, state)
         add_record(i, t, model, state, clock)
@@ -244,10 +284,10 @@ def dissolve(g, groups, most, model, state, values, histogram, moved_records, st
         return loss_before - spent
     for p in range(sent - 1, -1, -1):  # undo
         i = moved_records[p]
-        t = state[0][i]
+        t = state.group[i]
         unlink(i, state)
         recompute_group(t, model, state, clock)
-        state[10][t] = stamps[p]
+        state.changed[t] = stamps[p]
         link(i, g, state)
     return 0.0
 
@@ -255,10 +295,10 @@ def dissolve(g, groups, most, model, state, values, histogram, moved_records, st
 @njit(cache=True, nogil=True)
 def move(i, after, groups, most, model, state, values, histogram, clock):
     """Move a record to the cheapest group, if its own group still passes without it."""
-    g, size = state[0][i], state[4]
+    g, size = state.group[i], state.size
     if size[g] < 2:
         return 0.0
-    decrease = size[g] * group_loss(g, state[9]) - (size[g] - 1) * loss_after_exchange(g, i, -1, np.inf, model, state)
+    decrease = size[g] * group_loss(g, state.loss) - (size[g] - 1) * loss_after_exchange(g, i, -1, np.inf, model, state)
     if decrease <= SLACK or not holds_after_exchange(g, i, -1, model, state, values, histogram):
         return 0.0
     t, increase = find_cheapest_group(i, after, decrease - SLACK, groups, most, model, state, values, histogram)
@@ -273,8 +313,9 @@ def move(i, after, groups, most, model, state, values, histogram, clock):
 @njit(cache=True, nogil=True)
 def find_swap_groups(i, after, limit, groups, model, state, candidates, increases):
     """List the groups with the least increase for receiving the record in a swap, cheapest first; return their number."""
-    rows, cell, pairs, begin, weight, ints, floats, attribute_order = model
-    group, size, low, high, loss, changed = state[0], state[4], state[5], state[7], state[9], state[10]
+    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
+    (weight, ints, floats), attribute_order = model.loss_tables, model.attribute_order
+    group, size, low, high, loss, changed = state.group, state.size, state.low, state.high, state.loss, state.changed
     found, first = 0, attribute_order[0]
     x = rows[cell[i], first]
     for g in range(groups):
@@ -300,8 +341,8 @@ def find_swap_groups(i, after, limit, groups, model, state, candidates, increase
 @njit(cache=True, nogil=True)
 def swap(i, after, groups, model, state, values, histogram, candidates, increases, clock):
     """Swap a record with the best record of a candidate group, if the loss of both groups together falls."""
-    cell, head, following, size, loss = model[1], state[1], state[2], state[4], state[9]
-    g = state[0][i]
+    cell, head, following, size, loss = model.cell, state.head, state.following, state.size, state.loss
+    g = state.group[i]
     own_loss = group_loss(g, loss)
     decrease = size[g] * (own_loss - loss_after_exchange(g, i, -1, np.inf, model, state))
     if decrease <= SLACK or size[g] < 2:
@@ -331,7 +372,7 @@ def swap(i, after, groups, model, state, values, histogram, candidates, increase
             other = following[other]
     if partner < 0:
         return 0.0
-    t = state[0][partner]
+    t = state.group[partner]
     unlink(i, state)
     unlink(partner, state)
     link(i, t, state)
@@ -344,7 +385,7 @@ def swap(i, after, groups, model, state, values, histogram, candidates, increase
 @njit(cache=True, nogil=True)
 def count_record(i, sign, cell, values, histogram):
     """Add ``sign`` to the counts of a record's sensitive values."""
-    label, sensitive, offset, _ = values
+    label, sensitive, offset = values.label, values.sensitive, values.offset
     for s in range(sensitive.shape[1]):
         histogram[offset[s] + sensitive[label[cell[i]], s]] += sign
 
@@ -352,10 +393,11 @@ def count_record(i, sign, cell, values, histogram):
 @njit(cache=True, nogil=True)
 def split(g, new_group, least, model, state, values, clock):
     """Split a group where the loss falls most and both halves pass; the second half becomes group ``new_group``."""
-    rows, cell, pairs, begin, weight, ints, floats, _ = model
-    head, following, size, loss = state[1], state[2], state[4], state[9]
-    n, m, limits = size[g], rows.shape[1], values[3]
-    width = values[2][-1]
+    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
+    weight, ints, floats = model.loss_tables
+    head, following, size, loss = state.head, state.following, state.size, state.loss
+    n, m, limits = size[g], rows.shape[1], values.limits
+    width = values.offset[-1]
     left, right, whole_counts = np.zeros(width, np.int64), np.zeros(width, np.int64), np.zeros(width, np.int64)
     records = np.empty(n, np.int64)
     i = head[g]
@@ -369,7 +411,7 @@ def split(g, new_group, least, model, state, values, clock):
     codes = np.empty(n, np.int32)
     lo, hi = np.empty(m, np.int32), np.empty(m, np.int32)
     for a in range(m):
-        if state[5][a, g] == state[7][a, g]:
+        if state.low[a, g] == state.high[a, g]:
             continue
         for p in range(n):
             codes[p] = rows[cell[records[p]], a]
@@ -417,8 +459,8 @@ def prepare(rows, cell, group, groups, capacity, loss_tables):
     loss = np.zeros((m, capacity))
     changed = np.zeros(capacity, np.int64)
     attribute_order = np.arange(m)
-    model = (rows, cell, pairs, begin, weight, ints, floats, attribute_order)
-    state = (group, head, following, previous, size, low, next_low, high, next_high, loss, changed)
+    model = Model(rows, cell, pairs, begin, loss_tables, attribute_order)
+    state = State(group, head, following, previous, size, low, next_low, high, next_high, loss, changed)
     clock = np.zeros(1, np.int64)
     for i in range(group.shape[0] - 1, -1, -1):
         link(i, group[i], state)
@@ -445,21 +487,21 @@ def run_round(groups, least, most, model, state, values, record_checked, group_c
     Groups of at least 2 x ``least`` records are split; groups are dissolved in descending order of D; then every record is
     moved or else swapped. ``record_checked`` and ``group_checked`` hold the time of the last check of every record and group.
     """
-    group, size, loss, changed = state[0], state[4], state[9], state[10]
-    histogram = np.zeros(values[2][-1], np.int64)
+    group, size, loss, changed = state.group, state.size, state.loss, state.changed
+    histogram = np.zeros(values.offset[-1], np.int64)
     candidates, increases = np.empty(CANDIDATES, np.int64), np.empty(CANDIDATES)
     moved_records, stamps = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
     gain = 0.0
     g = 0
     while g < groups:
-        gained = 0.0
+        decrease = 0.0
         if size[g] >= 2 * least and groups < size.shape[0] and changed[g] > group_checked[g]:
-            gained = split(g, groups, least, model, state, values, clock)
-            gain += gained
-            if gained == 0.0 and size[g] > most:
+            decrease = split(g, groups, least, model, state, values, clock)
+            gain += decrease
+            if decrease == 0.0 and size[g] > most:
                 group_checked[g] = clock[0]
-        groups += gained > 0.0
-        g += gained == 0.0
+        groups += decrease > 0.0
+        g += decrease == 0.0
     order_key = np.empty(groups)
     for g in range(groups):
         order_key[g] = -group_loss(g, loss)
@@ -470,9 +512,9 @@ def run_round(groups, least, most, model, state, values, record_checked, group_c
     for i in range(group.shape[0]):
         after = record_checked[i] if changed[group[i]] <= record_checked[i] else -1
         now = clock[0]
-        gained = move(i, after, groups, most, model, state, values, histogram, clock)
-        if gained == 0.0:
-            gained = swap(i, after, groups, model, state, values, histogram, candidates, increases, clock)
-        record_checked[i] = now if gained == 0.0 else -1
-        gain += gained
+        decrease = move(i, after, groups, most, model, state, values, histogram, clock)
+        if decrease == 0.0:
+            decrease = swap(i, after, groups, model, state, values, histogram, candidates, increases, clock)
+        record_checked[i] = now if decrease == 0.0 else -1
+        gain += decrease
     return groups, gain

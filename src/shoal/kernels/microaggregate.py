@@ -20,7 +20,7 @@ def compute_distances(rows, scale, point, code_distance, begin, end, distance):
     all numbers. Numbers are summed in their order, then categories. Ties: the earlier row.
     """
     number, code, count = rows
-    factor, missing_distance, has_missing, first = scale
+    factor, missing_distance, has_missing, first = scale.factor, scale.missing_distance, scale.has_missing, scale.first
     best, furthest = -1.0, -1
     for low in range(begin, end, BLOCK):
         high = min(low + BLOCK, end)
@@ -51,11 +51,9 @@ def compute_distances(rows, scale, point, code_distance, begin, end, distance):
 
 @njit(cache=True, nogil=True)
 def fill_code_distances(code, trees, first, code_distance):
-    """Fill ``code_distance`` with the squared distance of every code of every category from the codes of a point.
-
-    A tree has by node the first and last code under it and its parent; ``leaf`` is the node of every code.
-    """
-    leaf, low, high, parent, cost, root = trees
+    """Fill ``code_distance`` with the squared distance of every code of every category from the codes of a point."""
+    leaf, low, high = trees.leaf, trees.low, trees.high
+    parent, cost, root = trees.parent, trees.cost, trees.root
     for j in range(code.shape[0]):
         node = root[j] + leaf[first[j] + code[j]]
         begin, end = code[j], code[j]

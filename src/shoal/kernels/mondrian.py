@@ -6,19 +6,20 @@ largest information gain on a target (see `kernels.target_split`). The second re
 and largest codes of all attributes are gathered per code of the cut attribute, and running boxes from both ends give the loss
 on either side of every cut.
 
-``losses`` holds the two arrays of `encoding.attributes.LossTables`, the attribute weights, and the first code under each node,
-at the index where the first of the two arrays has the last code.
-``cells`` describes the cells of each row: where they begin, their sensitive codes, their records, the offset of each sensitive
-attribute in a histogram, their class, and the number of classes.
+``losses`` are `interface.SplitLosses`, ``cells`` `interface.SplitCells`.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from shoal.kernels.boxes import interval_loss, lowest_node
 from shoal.kernels.interface import GAIN, HEAD, KIND, MEDIAN, NODES, RELAXED, SIZE, TARGET, TREE
+from shoal.kernels.rules import SIZE as SIZE_RULE
 from shoal.kernels.segments import (
     LEAST_GAIN,
     LOW,
@@ -37,17 +38,57 @@ from shoal.kernels.vectorized_boxes import clear, stretch
 ZERO, TWO = np.uint64(0), np.uint64(2)
 
 
+class Scratch(NamedTuple):
+    """Work arrays of all cuts: records by code, two buffers of sort keys, the histogram of the segment (empty: not needed)."""
+
+    tally: NDArray[Any]
+    keys: NDArray[Any]
+    spare: NDArray[Any]
+    whole: NDArray[Any]
+
+
+class BoxScratch(NamedTuple):
+    """Work arrays of `find_gain_cut`.
+
+    The boxes by code; the running box, its previous state and its loss by attribute; by entry its position, cumulative records
+    and code, and the loss up to it and from it on; the tabulated attributes and their places; the counts of both sides.
+    """
+
+    table: NDArray[Any]
+    box: NDArray[Any]
+    previous: NDArray[Any]
+    attribute_loss: NDArray[Any]
+    place: NDArray[Any]
+    cumulative: NDArray[Any]
+    code: NDArray[Any]
+    before: NDArray[Any]
+    after: NDArray[Any]
+    tabulated: NDArray[Any]
+    base: NDArray[Any]
+    left_counts: NDArray[Any]
+    right_counts: NDArray[Any]
+
+
+class CutNodes(NamedTuple):
+    """The nodes of a tree of cuts: attribute (-1: a group), cut, children, segment of rows."""
+
+    attribute: NDArray[Any]
+    cut: NDArray[Any]
+    child: NDArray[Any]
+    segment: NDArray[Any]
+
+
 @njit(cache=True, nogil=True, forceinline=True)
 def weighted_interval_loss(j, lo, hi, losses):
     """The loss of the codes ``lo`` to ``hi`` of attribute ``j``, times the attribute weight."""
-    return losses[2][j] * interval_loss(j, lo, hi, losses[0], losses[1])
+    return losses.weight[j] * interval_loss(j, lo, hi, losses.ints, losses.floats)
 
 
 @njit(cache=True, nogil=True)
 def is_allowed(rows, row_records, ref, begin, end, a, at, total, whole, cells, limits):
     """Whether both sides of a cut meet every rule; ``whole`` is the histogram of the segment, empty if not needed."""
     left = np.zeros(whole.shape[0], np.int64)
-    start, sensitive, cell_records, offset = cells[:4]
+    start, sensitive, offset = cells.start, cells.sensitive, cells.offset
     size = 0
     for i in range(begin, end):
         if rows[i, a] <= at:
@@ -56,7 +97,7 @@ def is_allowed(rows, row_records, ref, begin, end, a, at, total, whole, cells, l
                 u = ref[i]
                 for c in range(start[u], start[u + 1]):
                     for s in range(sensitive.shape[1]):
-                        left[offset[s] + sensitive[c, s]] += cell_records[c]
+                        left[offset[s] + sensitive[c, s]] += cells.records[c]
     return both_hold(size, total - size, left, whole - left, limits)
 
 
@@ -91,7 +132,7 @@ def find_balanced_cut(rows, row_records, begin, end, a, lo, hi, total, tally, ke
 @njit(cache=True, nogil=True)
 def find_median_cut(rows, row_records, ref, begin, end, lo, hi, total, losses, cells, limits, least, scratch):
     """The widest attribute whose most balanced cut is allowed, and that cut; -1 if there is none."""
-    tally, keys, spare, whole = scratch
+    tally, keys, spare, whole = scratch.tally, scratch.keys, scratch.spare, scratch.whole
     m = lo.shape[0]
     width = np.empty(m)
     for j in range(m):
@@ -175,7 +216,7 @@ def update_box_loss(box, previous, attribute_loss, losses):
 
     The box is widened to the codes under its nodes, which does not change its loss. So it grows less often afterwards.
     """
-    ints, first = losses[0], losses[3]
+    ints, first = losses.ints, losses.first_code
     width = box.shape[0] // 2
     loss = 0.0
     for j in range(attribute_loss.shape[0]):
@@ -217,22 +258,17 @@ def find_gain_cut(
     rows, row_records, ref, begin, end, lo, hi, total, losses, cells, limits, least, scratch, box_scratch
 ):
     """The cut with the largest decrease of records x loss. Ties: the earlier attribute, then the smaller code."""
-    tally, keys, spare, whole = scratch
-    (
-        table,
-        box,
-        previous,
-        attribute_loss,
-        place,
-        cumulative,
-        code,
-        before,
-        after,
-        tabulated,
-        base,
-        left_counts,
-        right_counts,
-    ) = box_scratch
+    tally, keys, spare, whole = scratch.tally, scratch.keys, scratch.spare, scratch.whole
+    table, box, previous, attribute_loss = (
+        box_scratch.table,
+        box_scratch.box,
+        box_scratch.previous,
+        box_scratch.attribute_loss,
+    )
+    place, cumulative, code = box_scratch.place, box_scratch.cumulative, box_scratch.code
+    before, after = box_scratch.before, box_scratch.after
+    tabulated, base = box_scratch.tabulated, box_scratch.base
+    left_counts, right_counts = box_scratch.left_counts, box_scratch.right_counts
     m, n, width = lo.shape[0], end - begin, rows.shape[1]
     flat = rows.reshape(-1)
     current_loss = 0.0
@@ -314,7 +350,7 @@ def split_relaxed(rows, row_records, ref, begin, end, lo, hi, total, losses, cel
     Each row is one record. The rows end up sorted by (code, combination). Return the attribute and the start of the second
     half.
     """
-    whole = scratch[3]
+    whole = scratch.whole
     m = lo.shape[0]
     width = np.empty(m)
     for j in range(m):
@@ -360,19 +396,19 @@ def allocate_scratch(rows, n, m, mode, ints, limits, class_count):
             places += min(np.int64(ints[HEAD * j + SIZE]), max(n, SHORT))
         places = min(places, TABLE)
     histogram_size = 0
-    for r in range(limits[0].shape[0]):
-        if limits[0][r, 0] != 0:
-            histogram_size, sorted_rows = limits[2].shape[0], n
+    for r in range(limits.term.shape[0]):
+        if limits.term[r, 0] != SIZE_RULE:
+            histogram_size, sorted_rows = limits.table_shares.shape[0], n
     if mode == TARGET:
         sorted_rows = n
-    scratch = (
+    scratch = Scratch(
         np.empty(max(codes, places), np.int64),
         np.empty(sorted_rows, np.int64),
         np.empty(sorted_rows, np.int64),
         np.zeros(histogram_size, np.int64),
     )
     box = 2 * rows.shape[1]
-    box_scratch = (
+    box_scratch = BoxScratch(
         np.empty(box * places, rows.dtype),
         np.empty(box, rows.dtype),
         np.empty(box, rows.dtype),
@@ -397,10 +433,7 @@ def allocate_scratch(rows, n, m, mode, ints, limits, class_count):
 
 @njit(cache=True, nogil=True)
 def grow_tree(rows, row_records, ref, begin, end, m, mode, once, losses, cells, limits, least):
-    """Cut a segment until no cut is allowed, or ``once``; the rows end up ordered by group.
-
-    Return the nodes of the tree of cuts: attribute (-1: a group), cut, children, segment of rows.
-    """
+    """Cut a segment until no cut is allowed, or ``once``; the rows end up ordered by group. Return the nodes of the tree."""
     records = np.int64(0)
     for i in range(begin, end):
         records += row_records[i]
@@ -413,7 +446,9 @@ def grow_tree(rows, row_records, ref, begin, end, m, mode, once, losses, cells, 
     count = 1
     lo, hi = np.empty(m, np.int32), np.empty(m, np.int32)
     flat, width, box = rows.reshape(-1), np.uint64(rows.shape[1]), np.empty(2 * rows.shape[1], rows.dtype)
-    scratch, box_scratch, class_scratch = allocate_scratch(rows, end - begin, m, mode, losses[0], limits, cells[5])
+    scratch, box_scratch, class_scratch = allocate_scratch(
+        rows, end - begin, m, mode, losses.ints, limits, cells.class_count
+    )
     stack = np.empty(max_nodes + 1, np.int32)
     stack[0] = 0
     top = 1
@@ -457,4 +492,4 @@ def grow_tree(rows, row_records, ref, begin, end, m, mode, once, losses, cells, 
             stack[top + 1] = count
             top += 2
         count += 2
-    return attribute[:count].copy(), cut[:count].copy(), child[:count].copy(), segment[:count].copy()
+    return CutNodes(attribute[:count].copy(), cut[:count].copy(), child[:count].copy(), segment[:count].copy())

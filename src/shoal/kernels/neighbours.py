@@ -13,8 +13,11 @@ plus the record's place.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from shoal.kernels.boxes import weighted_loss
 from shoal.kernels.interface import HEAD, SIZE
@@ -23,6 +26,27 @@ LEAF = 8  # nodes with up to this many cells are leaves
 TABLE = 256  # attributes with up to this many codes have a table of terms
 LOW = np.int64(0xFFFFFFFF)
 FAR = np.int32(2**31 - 1)
+
+
+class Forest(NamedTuple):
+    """Trees of boxes, one per label.
+
+    ``order`` has the cells in tree order, one per place. By node: box, first and last place (``span``), left child (the right
+    child follows; -1: a leaf), parent, remaining cells, smallest rank. By label: the root (-1: none) and the start of its
+    queue. By place: the leaf. By cell: the rank.
+    """
+
+    order: NDArray[Any]
+    box: NDArray[Any]
+    span: NDArray[Any]
+    child: NDArray[Any]
+    parent: NDArray[Any]
+    remaining: NDArray[Any]
+    first_rank: NDArray[Any]
+    root: NDArray[Any]
+    queue_start: NDArray[Any]
+    leaf: NDArray[Any]
+    rank: NDArray[Any]
 
 
 @njit(cache=True, nogil=True)
@@ -174,12 +198,7 @@ def partition_places(rows, order, begin, end, a, lo, hi, keys, spare):
 
 @njit(cache=True, nogil=True)
 def build_forest(rows, cells, rank, label, labels, weight, ints, floats):
-    """Build a forest over the remaining cells, one tree per label; ``rank`` orders cells with equal D.
-
-    Return the places in tree order (one cell each). By node: box, first and last place, left child (the right child follows;
-    -1: a leaf), parent, remaining cells, smallest rank. By label: the root (-1: none) and the start of its queue. By place: the
-    leaf. By cell: the rank.
-    """
+    """Build a forest over the remaining cells, one tree per label; ``rank`` orders cells with equal D."""
     n = cells.shape[0]
     m = rows.shape[1]
     order = np.empty(n, np.int32)
@@ -241,7 +260,7 @@ def build_forest(rows, cells, rank, label, labels, weight, ints, floats):
     for at in range(nodes):
         if child[at] < 0:
             leaf[span[at, 0] : span[at, 1]] = at
-    return (
+    return Forest(
         order,
         box[:nodes].copy(),
         span[:nodes].copy(),
@@ -259,7 +278,8 @@ def build_forest(rows, cells, rank, label, labels, weight, ints, floats):
 @njit(cache=True, nogil=True)
 def remove_cell(place, rows, count, forest):
     """Remove an empty cell and tighten the boxes above it, since seeds use up the outermost cells first."""
-    order, box, span, child, parent, remaining, _, _, _, leaf, _ = forest
+    order, box, span, child = forest.order, forest.box, forest.span, forest.child
+    parent, remaining, leaf = forest.parent, forest.remaining, forest.leaf
     m = rows.shape[1]
     node, loose = leaf[place], True
     while node >= 0:
@@ -288,7 +308,8 @@ def remove_cell(place, rows, count, forest):
 @njit(cache=True, nogil=True)
 def find_furthest(forest, rows, count, lo, hi, begin, table, weight, ints, floats, stack, upper, rest):
     """The remaining cell furthest from the box, which is a single record. Ties: the smaller rank."""
-    order, box, span, child, _, remaining, first_rank, root, _, _, rank = forest
+    order, box, span, child = forest.order, forest.box, forest.span, forest.child
+    remaining, first_rank, root, rank = forest.remaining, forest.first_rank, forest.root, forest.rank
     best, found, earliest = -1.0, FAR, FAR
     bound_remaining_terms(lo, hi, begin, table, weight, ints, floats, rest)
     for i in range(root.shape[0]):
@@ -372,7 +393,8 @@ def find_nearest(i, version, forest, queue, sizes, rows, count, lo, hi, current,
 
     ``version`` counts the extensions of the box. Values with an older version are lower bounds.
     """
-    order, box, span, child, _, remaining, first_rank, _, queue_start, _, rank = forest
+    order, box, span, child = forest.order, forest.box, forest.span, forest.child
+    remaining, first_rank, queue_start, rank = forest.remaining, forest.first_rank, forest.queue_start, forest.rank
     key, tag, stamp = queue
     nodes = np.int64(child.shape[0])
     base, size = queue_start[i], sizes[i]

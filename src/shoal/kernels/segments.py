@@ -17,13 +17,13 @@ LEAST_GAIN = 1e-9  # per record; smaller gains are rounding
 @njit(cache=True, nogil=True)
 def count_segment(ref, begin, end, cells, histogram):
     """Count the sensitive values of a segment into ``histogram``."""
-    start, sensitive, cell_records, offset = cells[:4]
+    start, sensitive, offset = cells.start, cells.sensitive, cells.offset
     histogram[:] = 0
     for i in range(begin, end):
         u = ref[i]
         for c in range(start[u], start[u + 1]):
             for s in range(sensitive.shape[1]):
-                histogram[offset[s] + sensitive[c, s]] += cell_records[c]
+                histogram[offset[s] + sensitive[c, s]] += cells.records[c]
 
 
 @njit(cache=True, nogil=True)
@@ -35,13 +35,13 @@ def both_hold(left, right, left_counts, right_counts, limits):
 @njit(cache=True, nogil=True)
 def move_counts(ref, begin, end, order, moved, v, cells, left, right):
     """Move the sensitive counts of all rows up to code offset ``v`` from the right side to the left."""
-    start, sensitive, cell_records, offset = cells[:4]
+    start, sensitive, offset = cells.start, cells.sensitive, cells.offset
     while moved < end - begin and order[moved] >> 32 <= v:
         u = ref[begin + (order[moved] & LOW)]
         for c in range(start[u], start[u + 1]):
             for s in range(sensitive.shape[1]):
-                left[offset[s] + sensitive[c, s]] += cell_records[c]
-                right[offset[s] + sensitive[c, s]] -= cell_records[c]
+                left[offset[s] + sensitive[c, s]] += cells.records[c]
+                right[offset[s] + sensitive[c, s]] -= cells.records[c]
         moved += 1
     return moved
 

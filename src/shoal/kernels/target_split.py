@@ -40,7 +40,7 @@ def move_class_records(label, records, left, right, unit):
 @njit(cache=True, nogil=True)
 def count_classes(ref, begin, end, cells, out, unit):
     """Count the classes of a segment into ``out``, which is all zero; return the sum of T over the classes."""
-    start, cell_records, classes = cells[0], cells[2], cells[4]
+    start, cell_records, classes = cells.start, cells.records, cells.classes
     total = np.int64(0)
     for i in range(begin, end):
         for c in range(start[ref[i]], start[ref[i] + 1]):
@@ -54,7 +54,7 @@ def count_classes(ref, begin, end, cells, out, unit):
 @njit(cache=True, nogil=True)
 def reset_classes(ref, begin, end, cells, left, right):
     """Move all classes of a segment back to the right side."""
-    start, classes = cells[0], cells[4]
+    start, classes = cells.start, cells.classes
     for i in range(begin, end):
         for c in range(start[ref[i]], start[ref[i] + 1]):
             right[classes[c]] += left[classes[c]]
@@ -67,7 +67,7 @@ def tabulate_classes(rows, ref, begin, end, lo, hi, cells, labels, table):
 
     Return the start of every attribute in the table; -1 for attributes that are not counted.
     """
-    start, cell_records, classes = cells[0], cells[2], cells[4]
+    start, cell_records, classes = cells.start, cells.records, cells.classes
     most, used, m = table_capacity(end - begin), 0, lo.shape[0]
     first = np.full(m, -1, np.int64)
     for a in range(m):
@@ -90,9 +90,9 @@ def search_target_cut(
     rows, ref, begin, end, lo, hi, total, cells, limits, least, scratch, class_scratch, segment_sum, unit
 ):
     """Search the cut of `find_target_cut`; ``segment_sum`` is the sum of T over the segment's classes, all on the right."""
-    keys, spare, whole = scratch[1:]
+    keys, spare, whole = scratch.keys, scratch.spare, scratch.whole
     left, right, table = class_scratch
-    start, cell_records, classes = cells[0], cells[2], cells[4]
+    start, cell_records, classes = cells.start, cells.records, cells.classes
     n, labels = end - begin, left.shape[0]
     slack = np.int64(LEAST_GAIN * total * unit)
     best, best_a, best_at = np.int64(0), -1, NO_CUT
@@ -158,7 +158,7 @@ def find_target_cut(rows, ref, begin, end, lo, hi, total, cells, limits, least, 
         a, at = search_target_cut(
             rows, ref, begin, end, lo, hi, total, cells, limits, least, scratch, class_scratch, segment_sum, unit
         )
-    start, classes = cells[0], cells[4]
+    start, classes = cells.start, cells.classes
     for i in range(begin, end):  # there may be many more classes than rows
         for c in range(start[ref[i]], start[ref[i] + 1]):
             right[classes[c]] = 0

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
+from shoal.kernels.interface import LossArrays, RuleArrays, SensitiveLabels
 from shoal.policy import Policy
 from shoal.requirements import TableDistribution, lower_requirements
 
@@ -29,8 +28,8 @@ class ClusteringInput:
     label: Int32Array
     sensitive: Int32Array
     offset: Int64Array
-    limits: tuple[NDArray[Any], ...]
-    loss_tables: tuple[FloatArray, Int32Array, FloatArray]
+    limits: RuleArrays
+    loss_tables: LossArrays
     k: int
     keyed_rank: Int32Array
 
@@ -67,7 +66,7 @@ class ClusteringInput:
             np.ascontiguousarray(sensitive, np.int32),
             np.concatenate(([0], np.cumsum(domains))).astype(np.int64),
             limits.arrays(),
-            (weights, codes.height_tables.ints, codes.height_tables.floats),
+            LossArrays(weights, codes.height_tables.ints, codes.height_tables.floats),
             limits.least,
             codes.keyed_rank,
         )
@@ -106,9 +105,9 @@ class ClusteringInput:
         kernels.cluster_merging.merge_failing(self.rows, cell, group, groups, self.values, self.loss_tables)
 
     @property
-    def values(self) -> tuple[Any, ...]:
+    def values(self) -> SensitiveLabels:
         """The labels, the sensitive codes, their offsets and the limits, as kernels take them."""
-        return self.label, self.sensitive, self.offset, self.limits
+        return SensitiveLabels(self.label, self.sensitive, self.offset, self.limits)
 
 
 def suppress_or_merge(records: ClusteringInput, policy: Policy, cell: Int32Array, group: Int32Array) -> Int32Array:

@@ -116,10 +116,9 @@ def _divide_groups(
         return [groups] if len(groups) else []
     rows = np.zeros((len(start) - 1, records.rows.shape[1]), np.int32)
     rows[groups] = records.rows[cell[by_group[start[groups]]]]
-    weight, ints, floats = records.loss_tables
     label = np.zeros(len(rows), np.int32)
     rank = np.arange(len(rows), dtype=np.int32)
-    in_tree_order = kernels.neighbours.build_forest(rows, groups, rank, label, 1, weight, ints, floats)[0]
+    in_tree_order = kernels.neighbours.build_forest(rows, groups, rank, label, 1, *records.loss_tables).order
     return np.array_split(in_tree_order, -(-len(in_tree_order) // PIECE))
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.errors import PolicyError, RequirementNotMet, escape_invisible, list_some
+from shoal.kernels.interface import RuleArrays
 from shoal.requirements.groups import Groups
 from shoal.taxonomy import Taxonomy
 
@@ -118,9 +119,9 @@ class Limits:
             least,
         )
 
-    def arrays(self) -> tuple[NDArray[Any], ...]:
+    def arrays(self) -> RuleArrays:
         """The arrays in the order of the kernel's parameters."""
-        return (
+        return RuleArrays(
             self.term,
             self.parameter,
             self.table_shares,

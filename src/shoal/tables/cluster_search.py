@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from shoal import kernels, threads
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
-from shoal.kernels.interface import CLUSTERS, NONEMPTY, PICKED, RANDOM, REMAINING
+from shoal.kernels.interface import CLUSTERS, NONEMPTY, PICKED, RANDOM, REMAINING, ClusterCells
 from shoal.pipeline.clustering import ClusteringInput, suppress_or_merge
 from shoal.policy import Policy
 from shoal.progress import Progress
@@ -93,16 +93,16 @@ class ClusterSearch:
     ) -> None:
         """Make clusters until fewer than k records are left; rebuild the forests when half of their cells are used up."""
         neighbours = kernels.neighbours
-        weight, ints, floats = records.loss_tables
-        begin, room = neighbours.locate_term_tables(records.rows.shape[1], ints)
-        penalties = (self.penalties.columns, self.penalties.amount, self.penalties.harmful, begin, room)
+        terms = neighbours.locate_term_tables(records.rows.shape[1], records.loss_tables.ints)
+        penalties = (self.penalties.columns, self.penalties.amount, self.penalties.harmful)
+        cells_left = ClusterCells(records.rows, count, records.label, records.sensitive, records.offset)
         indexed_cells, forests = -1, ((), ())
         while state[REMAINING] >= records.k:
             if 2 * state[NONEMPTY] < indexed_cells or indexed_cells < 0:
                 cells = np.flatnonzero(count).astype(np.int32)
                 no_label, labelled = np.zeros(len(count), np.int32), cells[: None if records.sensitive.shape[1] else 0]
                 forests = tuple(
-                    neighbours.build_forest(records.rows, of, records.keyed_rank, label, labels, weight, ints, floats)
+                    neighbours.build_forest(records.rows, of, records.keyed_rank, label, labels, *records.loss_tables)
                     for of, label, labels in ((cells, no_label, 1), (labelled, records.label, len(records.sensitive)))
                 )
                 state[NONEMPTY] = indexed_cells = len(cells)
@@ -112,8 +112,9 @@ class ClusterSearch:
                 indexed_cells,
                 (records.k, self.mode, self.box_grows),
                 draws,
-                (records.rows, count, records.label, records.sensitive, records.offset),
+                cells_left,
                 forests,
+                terms,
                 penalties,
                 records.limits,
                 records.loss_tables,

@@ -19,6 +19,7 @@ from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError
+from shoal.kernels.interface import DistanceScale, TaxonomyArrays
 from shoal.pipeline.clustering import meet_requirements
 from shoal.pipeline.method import LEAST_AVERAGED, Method
 from shoal.policy import Policy
@@ -144,7 +145,7 @@ class Space:
 
     ``number[j, u]`` is a number of combination u, scaled by a power of two to at most 1, infinity if missing. Its squared
     distance is ``factor[j]`` x difference², or ``missing_distance[j]`` if one of both is missing. ``code[j, u]`` is a category;
-    the codes of category j have the places ``first[j]`` to ``first[j + 1]``, its nodes begin at ``trees[-1][j]``.
+    the codes of category j have the places ``first[j]`` to ``first[j + 1]``, its nodes begin at ``trees.root[j]``.
     """
 
     number: FloatArray
@@ -153,7 +154,7 @@ class Space:
     code: Int32Array
     first: Int64Array
     missing: Int64Array
-    trees: tuple[NDArray[Any], ...]
+    trees: TaxonomyArrays
 
     @classmethod
     def of(cls, codes: Codes, weights: FloatArray) -> Space:
@@ -201,15 +202,15 @@ def _scale_positions(attribute: Attribute, records: NDArray[Any]) -> tuple[Float
     return np.ldexp(attribute.position, -exponent), float(np.average((value - middle) ** 2, weights=records))
 
 
-def _stack_trees(weighted: list[tuple[Attribute, float]]) -> tuple[NDArray[Any], ...]:
-    """Node by code; by node the first and last code, the parent and the squared distance; the start of each tree."""
+def _stack_trees(weighted: list[tuple[Attribute, float]]) -> TaxonomyArrays:
+    """The taxonomies of several attributes as one set of arrays; distances are multiplied by the attribute weights."""
     trees = [a.taxonomy for a, _ in weighted if a.taxonomy is not None]
 
     def concatenate(parts: list[NDArray[Any]], kind: type) -> NDArray[Any]:
         return np.concatenate([np.zeros(0, kind), *parts]).astype(kind)
 
     relative = [tree.height / max(int(tree.height[0]), 1) for tree in trees]
-    return (
+    return TaxonomyArrays(
         concatenate([tree.leaf for tree in trees], np.int32),
         concatenate([tree.lo for tree in trees], np.int32),
         concatenate([tree.hi for tree in trees], np.int32),
@@ -225,21 +226,23 @@ class _Remaining:
     Sums of numbers are integer multiples of 1 / ``grid``, so that they are exact in any order.
     """
 
-    def __init__(self, space: Space, weight: Int64Array, k: int, workers: threads.Workers) -> None:
+    def __init__(self, space: Space, count: Int64Array, k: int, workers: threads.Workers) -> None:
         self.space, self.workers = space, workers
-        self.left = int(weight.sum())
-        self.rows = (space.number.copy(), space.code.copy(), weight.copy())
-        self.nonempty = len(weight)
-        self.ref = np.arange(len(weight), dtype=np.int32)
+        self.left = int(count.sum())
+        self.rows = (space.number.copy(), space.code.copy(), count.copy())
+        self.nonempty = len(count)
+        self.ref = np.arange(len(count), dtype=np.int32)
         self.grid = 2.0 ** (62 - self.left.bit_length())
         known = np.isfinite(space.number)
         whole = np.rint(np.where(known, space.number, 0.0) * self.grid).astype(np.int64)
-        self.sums, self.present = (whole * weight).sum(axis=1), (known * weight).sum(axis=1)
-        self.distance_scale = (space.factor, space.missing_distance, ~known.all(axis=1), space.first)
+        self.sums, self.present = (whole * count).sum(axis=1), (known * count).sum(axis=1)
+        self.distance_scale = DistanceScale(
+            space.factor, space.missing_distance, np.asarray(~known.all(axis=1)), space.first
+        )
         self.tally = np.zeros(space.first[-1], np.int64)
         for first, column in zip(space.first, space.code, strict=False):
-            np.add.at(self.tally, first + column, weight)
-        self.distance, self.code_distance = np.empty(len(weight)), np.empty(len(self.tally))
+            np.add.at(self.tally, first + column, count)
+        self.distance, self.code_distance = np.empty(len(count)), np.empty(len(self.tally))
         self.chosen, self.taken = np.empty(k + 1, np.int64), np.empty(k + 1, np.int64)
         self.order, self.group = np.empty(self.left, np.int32), np.empty(self.left, np.int32)  # of the assigned records
 
@@ -311,14 +314,14 @@ class _Remaining:
         return self.group[np.argsort(self.order, kind="stable")]
 
 
-def _group_by_mdav(space: Space, weight: Int64Array, k: int, progress: Progress) -> Int32Array:
+def _group_by_mdav(space: Space, count: Int64Array, k: int, progress: Progress) -> Int32Array:
     """MDAV: the group of every record, in the order of the cells.
 
     Cells that differ only in sensitive values have equal distances, so the records of a combination are taken in the order of
     its cells.
     """
     with threads.workers() as workers:
-        remaining = _Remaining(space, weight, k, workers)
+        remaining = _Remaining(space, count, k, workers)
         records, group, reported = remaining.left, 0, 0
         progress("grouping", 0, records)
         while remaining.left >= 3 * k:

@@ -19,7 +19,18 @@ from shoal import kernels, threads
 from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
-from shoal.kernels.interface import GAIN, HEAD, MEDIAN, NODES, RELAXED, STEP_BYTES, TARGET
+from shoal.kernels.interface import (
+    GAIN,
+    HEAD,
+    MEDIAN,
+    NODES,
+    RELAXED,
+    STEP_BYTES,
+    TARGET,
+    RuleArrays,
+    SplitCells,
+    SplitLosses,
+)
 from shoal.pipeline.method import CommonParameters, Method
 from shoal.policy import Policy
 from shoal.progress import Progress
@@ -150,9 +161,9 @@ class _CutSearch:
     ref: Int32Array
     width: int
     mode: int
-    losses: tuple[NDArray[Any], ...]
-    cells: tuple[NDArray[Any] | int, ...]
-    limits: tuple[NDArray[Any], ...]
+    losses: SplitLosses
+    cells: SplitCells
+    limits: RuleArrays
     least: int
     records: int
 
@@ -173,14 +184,15 @@ class _CutSearch:
             rows = _pad_rows(codes.quasi[codes.combination[cell]], most)
             row_records = np.ones(len(rows), np.int32)
             start = np.arange(len(counts.size) + 1, dtype=np.int64)
-            cells = (start, counts.sensitive, np.ones(len(counts.size), np.int64), offset, classes, class_count)
+            ones = np.ones(len(counts.size), np.int64)
+            cells = SplitCells(start, counts.sensitive, ones, offset, classes, class_count)
         else:
             cell = np.arange(len(codes.quasi), dtype=np.int32)
             rows = _pad_rows(codes.quasi, most)
             row_records = codes.size.astype(np.int32)
-            cells = (counts.start, counts.sensitive, counts.size, offset, classes, class_count)
+            cells = SplitCells(counts.start, counts.sensitive, counts.size, offset, classes, class_count)
         tables, relative_weights = codes.loss_tables, weights / (weights.max(initial=0.0) or 1.0)
-        losses = (tables.ints, tables.floats, relative_weights, _first_codes(codes))
+        losses = SplitLosses(tables.ints, tables.floats, relative_weights, _first_codes(codes))
         width = len(codes.attributes)
         return cls(rows, row_records, cell, width, mode, losses, cells, limits.arrays(), limits.least, codes.records)
 

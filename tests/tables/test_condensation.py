@@ -137,7 +137,7 @@ def test_l_diversity_holds_in_every_group() -> None:
 def test_the_certificate_says_that_the_table_is_not_the_evidence() -> None:
     policy = policy_of()
     release = shoal.anonymize(people(), policy, method="condensation", seed=1)
-    note = "the groups they were generated from meet the requirements, but the table does not show them"
+    note = "generated from groups that meet the requirements, but the table does not show these groups"
     assert f"the records are synthetic; {note}" in str(release.certificate)
     content = json.loads(release.certificate.to_json())
     assert content["evidence"] == "groups" and content["findings"][0]["worst"] == {}
@@ -366,7 +366,7 @@ def test_faults_in_the_parameters_are_named() -> None:
     frame = people(20)
     with pytest.raises(shoal.PolicyError, match="'wisch' is not in the table"):
         condensed(frame, policy_of(3), own_k="wisch")
-    with pytest.raises(shoal.PolicyError, match="own_k is 'age', a quasi-identifier"):
+    with pytest.raises(shoal.PolicyError, match="own_k names the quasi-identifier 'age'"):
         condensed(frame, policy_of(3), own_k="age")
     with pytest.raises(shoal.PolicyError, match="own_k must be the name of a column"):
         condensed(frame, policy_of(3), own_k=3)

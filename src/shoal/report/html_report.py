@@ -23,8 +23,8 @@ code { font-size: .9em; overflow-wrap: anywhere; } footer { margin-top: 2rem; fo
 
 TABLE = "The published values were tested after the table was written."
 GROUPS = """The quasi-identifiers are synthetic: they were generated from the statistics of groups that meet the requirements.
-These groups were counted, record by record, before the table was written. The table alone does not show them, so a check of
-the table alone fails."""
+These groups were counted, record by record, before the table was written. The table alone does not show these groups, so a
+check of the table alone fails."""
 UNION = """The published values were tested after the table was written, together with all tables that were released before by
 the same recoding. The requirements hold for the groups of all these tables together. This table alone may contain smaller
 groups, so a person who is known to be in this table is less protected. The risks below are those of this table alone."""
@@ -55,8 +55,8 @@ group{" from which the record was generated" if facts.is_synthetic else ""}.</p>
 <h2>Columns</h2>
 {_table(("role", "columns"), _roles(policy, "synthetic" if facts.is_synthetic else "generalized"))}
 <footer><p>Method: {escape_markup(facts.method)} ({escape_markup(parameters)}). Counting rules: a missing value is a value of
-its own; suppressed records are removed completely. Not guaranteed: that columns which the policy leaves unchanged identify
-nobody, and that the sensitive values of a group differ, except where a requirement demands it.</p>
+its own; suppressed records are removed completely. Not guaranteed: columns that the policy leaves unchanged may identify a
+person. The sensitive values of a group may be equal, unless a requirement demands that they differ.</p>
 <p>Fingerprint of the rows: <code>{escape_markup(certificate.fingerprint)}</code></p></footer>
 </body></html>
 """

@@ -56,8 +56,8 @@ class Finding:
 
 Evidence = Literal["table", "groups", "union"]
 SYNTHETIC_NOTE = (
-    "the records are synthetic; the groups they were generated from meet the requirements, but the table does not show "
-    "them"
+    "the records are synthetic; they were generated from groups that meet the requirements, but the table does not show "
+    "these groups"
 )
 PARTITIONS_NOTE = (
     "the table was searched in {} partitions, one after another; each partition meets the requirements on its own"

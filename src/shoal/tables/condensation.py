@@ -72,7 +72,9 @@ class Condensation(KNearest):
     """
 
     name: ClassVar[str] = "condensation"
-    summary: ClassVar[str] = "replaces groups by synthetic records with their means, covariances and shares"
+    summary: ClassVar[str] = (
+        "replaces each group by synthetic records with the means, covariances and shares of the group"
+    )
     randomized: ClassVar[bool] = True
 
     def __init__(
@@ -95,7 +97,7 @@ class Condensation(KNearest):
             raise PolicyError(f"own_k must be the name of a column with each record's own k, not {self.own_k!r}")
         if self.own_k in self.policy.quasi:
             raise PolicyError(
-                f"own_k is {self.own_k!r}, a quasi-identifier; give each record's own k in a separate column"
+                f"own_k names the quasi-identifier {self.own_k!r}; put each record's own k into a separate column"
             )
         return (self.own_k,)
 

@@ -311,9 +311,9 @@ def test_the_bar_follows_a_total_that_changes(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--set", "cut=medium"), ("unknown cut 'medium'", "did you mean 'median'")),
-        (("--set", "cut=5"), ("unknown cut", "'gain', 'median'")),
-        (("--set", "cut"), ("--set takes NAME=VALUE, not 'cut'",)),
+        (("--set", "cut=medium"), ("unknown value 'medium' for 'cut'", "did you mean 'median'")),
+        (("--set", "cut=5"), ("unknown value 5 for 'cut'", "'gain', 'median'")),
+        (("--set", "cut"), ("--set must have the form NAME=VALUE, such as stop_at=2, not 'cut'",)),
         (("--set", "cuts=gain"), ("no parameter 'cuts'", "did you mean 'cut'")),
         (("--set", "=3"), ("no parameter ''",)),
         (("--set", "relaxed=perhaps", "--set", "cut=median"), ("relaxed",)),

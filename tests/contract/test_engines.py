@@ -212,7 +212,7 @@ def tables() -> Iterator[tuple[str, shoal.Policy]]:
 @pytest.mark.parametrize("policy", [p for _, p in tables()], ids=[n for n, _ in tables()])
 def test_relative_requirements_cannot_be_searched_in_partitions(policy: shoal.Policy) -> None:
     frame = pd.DataFrame({"age": np.arange(40), "ill": ["flu", "cold"] * 20})
-    with pytest.raises(shoal.PolicyError, match=r"in partitions\. Allow more memory, or more combinations at once"):
+    with pytest.raises(shoal.PolicyError, match=r"in partitions: .* Allow more memory .* or more combinations"):
         shoal.anonymize(frame, policy, engine="duckdb", combinations=10)
 
 
@@ -221,6 +221,6 @@ def test_synthetic_records_cannot_be_searched_in_partitions() -> None:
     policy = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(2)])
     with pytest.raises(
         shoal.PolicyError,
-        match=r"condensation cannot search a table in partitions\. Allow more memory, or more combinations",
+        match=r"condensation cannot search a table in partitions\. Allow more memory .* or more combinations",
     ):
         shoal.anonymize(frame, policy, method="condensation", seed=1, engine="duckdb", combinations=10)

@@ -811,7 +811,7 @@ def test_odd_places_for_the_work(place: str, tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_worked_in(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(shoal.EngineError, match=r"cannot work in.*temp"):
+    with pytest.raises(shoal.EngineError, match=r"cannot write temporary files to.*--temp"):
         opened(PEOPLE, temp=tmp_path / "file")
 
 

@@ -112,7 +112,7 @@ def test_round_trip_and_schema(body: dict[str, Any]) -> None:
         ("{boundaries: [30, 18]}", "ascending order, not [30, 18]"),
         ("{boundaries: [[18, 30], [20]]}", "[20] is not a proper subset of [18, 30]"),
         ("{boundaries: [18, [20]]}", "quasi.x.boundaries"),
-        ("{balanced: 1}", "'balanced' must be a fanout, a whole number of at least 2, not 1"),
+        ("{balanced: 1}", "'balanced' is the number of children per node, a whole number of at least 2, not 1"),
         ("{balanced: yes}", "quasi.x.balanced"),
         ("{balanced: 4, kind: date}", "'balanced' needs a column of the kind 'categorical' or 'numeric', not 'date'"),
         ("{balanced: 4, mask: right}", "exclude each other"),

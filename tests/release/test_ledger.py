@@ -135,7 +135,7 @@ def test_a_ledger_that_is_not_there(owner: Path) -> None:
 def test_a_ledger_of_another_recoding(owner: Path) -> None:
     file = owner / "recoding.json"
     file.write_text(file.read_text().replace('"span": 1.0', '"span": 2.0'))
-    with pytest.raises(shoal.DataError, match="does not belong to the recoding"):
+    with pytest.raises(shoal.DataError, match="belongs to another recoding"):
         Ledger.load(file)
 
 

@@ -127,7 +127,7 @@ def test_long_texts_are_not_masked() -> None:
         (Boundaries, (((18, 30), (20,)),), r"\[20\] is not a proper subset of \[18, 30\]"),
         (Boundaries, (((18, 30), (18, 30)),), "not a proper subset"),
         (Mask, ("middle",), "'right', 'left'"),
-        (DateParts, (("hour",),), "out of day, week"),
+        (DateParts, (("hour",),), "choose from day, week"),
         (Balanced, (1,), "at least 2, not 1"),
         (Balanced, (True,), "at least 2"),
     ],

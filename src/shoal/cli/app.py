@@ -39,7 +39,7 @@ class ExitStatus(IntEnum):
 
 EXIT_STATUSES = {
     ExitStatus.HOLDS: "the command succeeded and every requirement holds.",
-    ExitStatus.FAILS: "a requirement does not hold, or identifiers are present (check), or the taxonomy lacks values "
+    ExitStatus.FAILS: "a requirement does not hold, identifiers are present (check), or a value is not in the taxonomy "
     "(taxonomy check).",
     ExitStatus.WRONG_INPUT: "the input, the policy or an option is wrong.",
     ExitStatus.FAULT: "Shoal itself has a fault.",

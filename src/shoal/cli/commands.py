@@ -63,7 +63,8 @@ EngineOption = Annotated[
 MemoryOption = Annotated[
     str | None,
     typer.Option(
-        "--memory", help="Largest amount of memory, such as 4GB; data beyond it go to temporary files (duckdb)."
+        "--memory",
+        help="Memory limit, such as 4GB. The engine duckdb writes data that exceed the limit to temporary files.",
     ),
 ]
 EndsOption = Annotated[
@@ -101,7 +102,11 @@ def anonymize(
     table: TableFile,
     out_folder: Annotated[
         Path,
-        typer.Option("--out", "-o", help="Public folder of the release. Files for the owner only go to OUT.owner."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="Public folder of the release. OUT.owner gets the files that you must not publish.",
+        ),
     ],
     policy: Annotated[
         Path | None,
@@ -161,8 +166,8 @@ def anonymize(
     combinations: Annotated[
         int | None,
         typer.Option(
-            help="Largest number of distinct combinations of values in memory. A table with more is divided into partitions "
-            "that are searched one after another (duckdb; default: derived from --memory)."
+            help="Largest number of distinct combinations of values in memory. A table with more combinations is "
+            "divided into partitions that are searched one after another (duckdb; default: derived from --memory)."
         ),
     ] = None,
     temp: TempOption = None,
@@ -180,7 +185,10 @@ def anonymize(
     if format is not None and format not in FORMATS:
         raise shoal.PolicyError(f"unknown format {format!r}; {list_choices(format, FORMATS)}")
     if policy is None and recoding is None:
-        raise shoal.PolicyError("give a policy file with --policy, or an earlier recoding with --recoding")
+        raise shoal.PolicyError(
+            "the policy is missing. Give a policy file with --policy, or the recoding.json of an earlier release with "
+            "--recoding."
+        )
     with show_progress(quiet=quiet) as report:
         styles = {name: value for name, value in (("write", write), ("ends", ends)) if value is not None}
         parameters = _parse_parameters(set_ or []) | styles
@@ -235,7 +243,7 @@ def measure(
     released: Annotated[Path, typer.Argument(help="Released table, from any tool.")],
     policy: PolicyFile,
     threshold: Annotated[
-        float, typer.Option(help="Re-identification risk, from 0 to 1, above which a record counts into risk_above.")
+        float, typer.Option(help="Risk from 0 to 1. The measure risk_above is the share of records with a higher risk.")
     ] = 0.2,
     json_: Annotated[
         Path | None, typer.Option("--json", help="Write the measures as JSON to this file (-: standard output).")
@@ -271,7 +279,7 @@ def schema(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write (default: standard output).")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
-    """Print the JSON Schema of policy files, with which an editor completes and checks them.
+    """Print the JSON Schema of policy files. An editor can use this schema to complete and check policy files.
 
     Editors with the YAML language server read the schema named in the first line of the policy file:
 
@@ -293,7 +301,11 @@ def demo(
     k: Annotated[int, typer.Option(help="Smallest allowed group, in records.")] = 10,
     out_folder: Annotated[
         Path,
-        typer.Option("--out", "-o", help="Public folder of the release. Files for the owner only go to OUT.owner."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="Public folder of the release. OUT.owner gets the files that you must not publish.",
+        ),
     ] = Path("shoal-demo"),
 ) -> None:
     """Generate a hospital table, anonymize it, check it, and print its risks and the information kept."""
@@ -329,7 +341,8 @@ def _write_file(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise shoal.EngineError(f"cannot write {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise shoal.EngineError(f"cannot write {str(path)!r}: {reason}. Choose another file.") from None
 
 
 def _parse_parameters(settings: list[str]) -> dict[str, Any]:
@@ -338,7 +351,7 @@ def _parse_parameters(settings: list[str]) -> dict[str, Any]:
     for text in settings:
         name, sign, value = text.partition("=")
         if not sign:
-            raise shoal.PolicyError(f"--set takes NAME=VALUE, not {text!r}")
+            raise shoal.PolicyError(f"--set must have the form NAME=VALUE, such as stop_at=2, not {text!r}.")
         if name in OPTIONS:
             raise shoal.PolicyError(f"{name!r} is not a parameter of the method. Use {OPTIONS[name]} instead of --set.")
         try:

@@ -45,7 +45,7 @@ def make(
     table: TableFile,
     column: Column,
     mask: Annotated[
-        str | None, typer.Option(help="Mask more and more characters of codes, from the right or left.")
+        str | None, typer.Option(help="Side from which the characters of codes are masked one by one: right or left.")
     ] = None,
     date: Annotated[
         str | None, typer.Option(help="Units of dates from fine to coarse, beginning with day, such as day,month,year.")
@@ -93,7 +93,7 @@ def make(
     }
     chosen = [rule for rule in rules if rules[rule] is not None]
     if len(chosen) != 1:
-        raise PolicyError(f"give exactly one of the options {', '.join(BUILDERS)}")
+        raise PolicyError(f"a taxonomy is made by one rule. Give exactly one of the options {', '.join(BUILDERS)}.")
     if out is not None:
         _refuse_file(out, table, force)
     rule: dict[str, Any] = {chosen[0]: rules[chosen[0]]}
@@ -119,9 +119,9 @@ def check(
     column: Column,
     missing: MissingOption = None,
 ) -> None:
-    """List the values of COLUMN that the taxonomy lacks, and its leaves that no record has.
+    """List the values of COLUMN that are not in the taxonomy, and the leaves of the taxonomy that no record has.
 
-    Exit status 1 if the taxonomy lacks values.
+    Exit status 1 if a value is not in the taxonomy.
     """
     taxonomy = Taxonomy.load(tree)
     distinct = _read_distinct(table, column, Reading("text", _missing_texts(missing)))
@@ -136,7 +136,7 @@ def check(
 def _read_distinct(table: Path, column: str, reading: Reading) -> Distinct:
     distinct = open_data(table).distinct(column, reading)
     if not len(distinct.values):
-        raise DataError(f"column {column!r} contains no values")
+        raise DataError(f"column {column!r} contains no values, or only missing values. Choose another column.")
     return distinct
 
 
@@ -146,7 +146,7 @@ def _missing_texts(texts: list[str] | None) -> tuple[str, ...]:
 
 def _refuse_file(out: Path, table: Path, force: bool) -> None:
     if out.suffix.lower() not in (".yaml", ".yml", ".csv"):
-        raise PolicyError(f"--out {str(out)!r} must end in .yaml or .csv")
+        raise PolicyError(f"the file name {str(out)!r} of --out must end in .yaml or .csv. Choose another name.")
     if out.resolve() == table.resolve():
         raise PolicyError(f"--out would overwrite the input {str(out)!r}. Choose another file.")
     if out.exists() and not force:

@@ -152,7 +152,7 @@ def explain_write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise EngineError(f"cannot write {str(path)!r}: {error.strerror or error}.") from error
+        raise EngineError(f"cannot write {str(path)!r}: {error.strerror or error}. Choose another file.") from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the original message quotes the value
         raise DataError(
             f"cannot write {path.name!r}: a column holds values that {format_of(path)} cannot store, such as timestamps far "

@@ -233,7 +233,7 @@ def release_new_records(
     if nearest:
         measures["untrue_labels"] = float(untrue)
     if untrue:
-        records = ("1 record has", "it") if untrue == 1 else (f"{untrue} records have", "them")
+        records = ("1 record has", "this record") if untrue == 1 else (f"{untrue} records have", "these records")
         certificate = replace(certificate, notes=(*certificate.notes, UNTRUE.format(*records)))
     progress("checking", 1, 1)
     return Release(
@@ -329,7 +329,7 @@ def _explain_suppression(new: NewRecords, lost: dict[str, int], total: int, reco
     reasons = {
         "unknown": f"with a value that is not in the recoding, such as {unseen[1]!r} in column {unseen[0]!r}",
         "outside": "outside every box of the recoding",
-        "suppressed": "that the recoding suppresses",
+        "suppressed": "in groups whose records were suppressed before",
         "failing": f"in groups that fail {wanted}, even together with the earlier releases",
     }
     listed = ", ".join(f"{lost[reason]} {text}" for reason, text in reasons.items() if lost[reason])

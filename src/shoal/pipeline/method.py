@@ -178,7 +178,8 @@ class Method(ABC):
             )
         if self.improve:
             raise PolicyError(
-                "ends='cut' and improve=True exclude each other: with improve=True records cross the cuts. Use one of them."
+                "ends='cut' and improve=True exclude each other: improve=True moves records across the cuts. Remove one of "
+                "them."
             )
 
 

@@ -47,7 +47,7 @@ from shoal.secret import new_seed, parse_seed
 if TYPE_CHECKING:
     from shoal.pipeline.method import Method
 
-REMEDY = "Allow more memory, or more combinations at once."
+REMEDY = "Allow more memory (memory, --memory) or more combinations (combinations, --combinations)."
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,8 @@ class Run:
         for requirement in self.method.full_policy().require:
             if requirement.relative or not requirement.monotone:
                 raise PolicyError(
-                    f"{describe(requirement)} compares groups with the whole table, so it cannot be guaranteed for a table "
-                    f"that is searched in partitions. {REMEDY}"
+                    f"{describe(requirement)} cannot be guaranteed for a table that is searched in partitions: it compares "
+                    f"groups with the whole table, or a union of passing groups may fail it. {REMEDY}"
                 )
 
     def group(self, codes: Codes, rng: np.random.Generator, report: Progress) -> LabelledGroups:

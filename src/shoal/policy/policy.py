@@ -206,7 +206,7 @@ class Policy(BaseModel):
         if self.key is not None and (roles.get(self.key, "identifiers") != "identifiers" or self.key == self.target):
             role = roles.get(self.key, "target")
             raise PolicyError(
-                f"column {self.key!r} cannot be the key, which is dropped, and have the role {role!r}; keep one of the two",
+                f"column {self.key!r} is both the key and {role!r}, but Shoal drops the key; remove one of the two entries",
                 place=("key",),
             )
         if self.target in self.identifiers:
@@ -226,13 +226,13 @@ class Policy(BaseModel):
             for column in requirement.on or ():
                 if column not in self.quasi:
                     raise PolicyError(
-                        f"{requirement.name} has on: {column!r}, which is no quasi-identifier; "
+                        f"'on' of {requirement.name} names {column!r}, which is no quasi-identifier; "
                         f"{_suggest(column, list(self.quasi), 'quasi')}",
                         place=("require", number),
                     )
             if requirement.of is not None and requirement.of not in self.countable:
                 raise PolicyError(
-                    f"{requirement.name} has of: {requirement.of!r}, which is no sensitive column; "
+                    f"'of' of {requirement.name} names {requirement.of!r}, which is no sensitive column; "
                     f"{_suggest(requirement.of, self.countable, 'sensitive')}",
                     place=("require", number),
                 )

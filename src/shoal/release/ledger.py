@@ -211,8 +211,8 @@ class Ledger:
             ledger = cls.from_json(path.read_text(encoding="utf-8"))
         if ledger.recoding != digest(recoding.read_text(encoding="utf-8")):
             raise DataError(
-                f"the ledger {str(path)!r} does not belong to the recoding {str(recoding)!r}, but to another one. Use the "
-                "ledger and the recoding of the same owner folder."
+                f"the ledger {str(path)!r} belongs to another recoding, not to {str(recoding)!r}. Use the ledger and the "
+                "recoding of the same owner folder."
             )
         return ledger
 

@@ -148,8 +148,8 @@ class Release:
             other = self.remake(seed=seed)
         except (DataError, EngineError) as error:
             raise EngineError(
-                "the release to be overwritten has another secret seed, and the method cannot run again with that seed because "
-                "its input is no longer available. Pass the owner folder of the earlier release to anonymize: "
+                "the release to be overwritten has another secret seed. The method must run again with that seed, but its "
+                "input is no longer available. Call anonymize again and pass the owner folder of the earlier release: "
                 "secret='….owner'."
             ) from error
         for attribute in fields(self):

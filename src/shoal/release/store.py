@@ -192,12 +192,13 @@ def _folders(path: str | Path) -> tuple[Path, Path]:
             folder = folder.resolve()
         if not folder.name or folder.resolve() in (Path.cwd(), *Path.cwd().parents):
             raise EngineError(
-                f"{str(path)!r} holds the current folder, so a release cannot replace it. Choose another."
+                f"{str(path)!r} contains the current folder, so a release cannot replace it. Choose another folder."
             )
         owner = folder.with_name(folder.name + OWNER)
         owner.exists()
     except (OSError, ValueError) as error:
-        raise EngineError(f"{str(path)!r} cannot be a folder: {getattr(error, 'strerror', None) or error}.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise EngineError(f"{str(path)!r} cannot be a folder: {reason}. Choose another folder.") from error
     return folder, owner
 
 
@@ -224,6 +225,7 @@ def _refuse_overwriting_prior(owner: Path, prior: Ledger) -> None:
         fingerprint = member(read_object(file.read_text(encoding="utf-8")), "fingerprint", str)
     if fingerprint in prior.releases:
         raise EngineError(
-            f"{str(owner)!r} belongs to an earlier release that this release was tested together with, so it is not "
-            "overwritten. Choose another folder. To replace that earlier release, use the recoding of the release before it."
+            f"{str(owner)!r} belongs to an earlier release. The new release was tested together with that earlier release, so "
+            "Shoal does not overwrite it. Choose another folder. To replace the earlier release, use the recoding of the "
+            "release before it."
         )

@@ -70,7 +70,7 @@ class LDiversity(BaseRequirement):
             object.__setattr__(self, "l", parse_whole_number(self.l, "l", 1))
         if (self.kind == "recursive") != (self.c is not None):
             raise PolicyError(
-                "recursive l-diversity needs c, a number above 0; the other kinds of l-diversity have no c."
+                "recursive l-diversity needs c, a number above 0; the other kinds of l-diversity have no c. Add or remove c."
             )
         if self.c is not None:
             object.__setattr__(self, "c", parse_real_number(self.c, "c"))

@@ -73,8 +73,9 @@ class TCloseness(BaseRequirement):
             )
         if (self.distance == "hierarchical") != (self.taxonomy is not None):
             raise PolicyError(
-                "the hierarchical distance needs 'taxonomy', the taxonomy of the sensitive values; the other distances have "
-                "none. A taxonomy that was built from the data is not published, so only the owner can test the requirement."
+                "the distance 'hierarchical' needs 'taxonomy', the taxonomy of the sensitive values; the other distances have "
+                "no taxonomy. A public policy does not contain a taxonomy that was built from the data, so only the owner can "
+                "test this requirement. Add 'taxonomy', or remove it."
             )
         if self.taxonomy is not None and not isinstance(self.taxonomy, Taxonomy):
             path = isinstance(self.taxonomy, (str, Path))

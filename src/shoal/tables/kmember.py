@@ -101,7 +101,9 @@ class KMember(Method):
         """The clusters."""
         self.refuse_non_monotone()
         if self.furthest not in FURTHEST:
-            raise PolicyError(f"unknown furthest {self.furthest!r}; {list_choices(self.furthest, FURTHEST)}")
+            raise PolicyError(
+                f"unknown value {self.furthest!r} for 'furthest'; {list_choices(self.furthest, FURTHEST)}"
+            )
         _parse_penalty(self.diversity_penalty, "diversity_penalty")
         records = ClusteringInput.of(
             codes, self.policy, self.attribute_weights(codes), extra_column=self._target_classes(codes)
@@ -130,7 +132,8 @@ class KMember(Method):
             amount.append(self.target_penalty)
         if self.diversity is not None:
             if self.diversity not in DIVERSITY:
-                raise PolicyError(f"unknown diversity {self.diversity!r}; {list_choices(self.diversity, DIVERSITY)}")
+                choices = list_choices(self.diversity, DIVERSITY)
+                raise PolicyError(f"unknown value {self.diversity!r} for 'diversity'; {choices}")
             if not self.policy.sensitive:
                 raise PolicyError(
                     "diversity needs a sensitive column; name it in the policy, for example 'sensitive: [disease]'"

@@ -83,7 +83,7 @@ class Mondrian(Method):
 
     name: ClassVar[str] = "mondrian"
     cuts: ClassVar[bool] = True
-    summary: ClassVar[str] = "cuts the table into boxes by the least loss, at medians, or for a target"
+    summary: ClassVar[str] = "splits the table into boxes by the lowest information loss, at medians, or for a target"
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Mondrian(Method):
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """The boxes; ``rng`` is not used."""
         if self.cut not in CUTS:
-            raise PolicyError(f"unknown cut {self.cut!r}; {list_choices(self.cut, CUTS)}")
+            raise PolicyError(f"unknown value {self.cut!r} for 'cut'; {list_choices(self.cut, CUTS)}")
         self.refuse_non_monotone()
         if not isinstance(self.relaxed, bool):
             raise PolicyError(f"relaxed must be true or false, not {self.relaxed!r}")

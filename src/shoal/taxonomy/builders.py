@@ -115,10 +115,12 @@ class DateParts(TreeBuilder):
     def __post_init__(self) -> None:
         places = [PARTS.index(p) for p in self.parts if p in PARTS]
         if len(places) < len(self.parts) or not places or places != sorted(set(places)):
-            raise PolicyError(f"'date' must list parts from fine to coarse, out of {', '.join(PARTS)}")
+            raise PolicyError(
+                f"'date' must list calendar units from fine to coarse, not {list(self.parts)}; choose from {', '.join(PARTS)}"
+            )
         if "week" in self.parts and {"month", "quarter"} & set(self.parts):
             raise PolicyError(
-                "weeks do not nest in months or quarters; remove 'week', or 'month' and 'quarter', from 'date'"
+                "a week can belong to two months or quarters; remove 'week', or 'month' and 'quarter', from 'date'"
             )
 
     def path(self, value: Any) -> list[str]:
@@ -266,7 +268,9 @@ class Balanced(TreeBuilder):
 
     def __post_init__(self) -> None:
         if isinstance(self.fanout, bool) or not isinstance(self.fanout, int) or self.fanout < 2:
-            raise PolicyError(f"'balanced' must be a fanout, a whole number of at least 2, not {self.fanout!r}")
+            raise PolicyError(
+                f"'balanced' is the number of children per node, a whole number of at least 2, not {self.fanout!r}"
+            )
 
     def path(self, value: Any) -> list[str]:
         """The value alone: the nodes above it depend on the other values."""

@@ -124,7 +124,9 @@ class Taxonomy:
         {'*': {'[20, 36]': ['20', '21', '36'], '[40, 70]': ['40', '70']}}
         """
         if isinstance(fanout, bool) or not isinstance(fanout, (int, np.integer)) or fanout < 2:
-            raise PolicyError(f"the fanout of a balanced tree must be a whole number of at least 2, not {fanout!r}")
+            raise PolicyError(
+                f"'fanout', the number of children per node, must be a whole number of at least 2, not {fanout!r}"
+            )
         wrong = [w for w in frequencies.values() if not float(w).is_integer() or w < 0]
         if wrong:
             raise DataError(f"taxonomy: frequencies must be whole numbers of at least 0, not {list_some(wrong)}")
@@ -268,7 +270,7 @@ class Taxonomy:
         {'ANY': ['Oulu', 'Rome']}
         """
         if (keep is None) == (skip is None):
-            raise PolicyError("name the levels to keep ('keep') or the levels to skip ('skip'), one of the two")
+            raise PolicyError("give one of the two: 'keep', the levels to keep, or 'skip', the levels to skip")
         if by not in BY:
             raise PolicyError(f"levels cannot be counted by {by!r}; {list_choices(by, BY)}")
         number = self.level if by == "level" else self.height

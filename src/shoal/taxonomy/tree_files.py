@@ -29,7 +29,8 @@ def write_text(path: str | Path, text: str) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8", newline="")
     except (OSError, ValueError) as error:
-        raise EngineError(f"cannot write {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise EngineError(f"cannot write {str(path)!r}: {reason}. Choose another file.") from None
 
 
 def parse_yaml(text: str) -> Any:

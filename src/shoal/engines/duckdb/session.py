@@ -45,7 +45,8 @@ class Session:
             work = WorkFolder(parent)
         except OSError as error:
             raise EngineError(
-                f"cannot work in {str(parent)!r}: {error.strerror or error}. Set temp to a folder that can be written to."
+                f"cannot write temporary files to {str(parent)!r}: {error.strerror or error}. Set temp (--temp) to a folder in "
+                "which you can write."
             ) from None
         self.folder = work.path
         self.close = weakref.finalize(self, _close, self.connection, work, os.getpid())

@@ -126,8 +126,8 @@ def _quote_pattern(file: Path) -> str:
     pattern = re.sub(r"[*?[]", r"[\g<0>]", path)
     if pattern != path and "\\" in path and os.sep == "/":  # no pattern of DuckDB's matches a backslash
         raise EngineError(
-            f"DuckDB cannot read {path!r}, whose path has a backslash and also one of the characters * ? [. Rename the file "
-            "or its folder."
+            f"DuckDB cannot read {path!r}: the path has a backslash and one of the characters * ? [. Rename the file or its "
+            "folder."
         )
     return quote_text(pattern)
 

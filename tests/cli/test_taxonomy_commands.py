@@ -69,11 +69,12 @@ def test_make(run: Run, arguments: list[str], expected: dict[str, object]) -> No
     assert (code, err) == (0, "")
     Path("printed.yaml").write_text(out, encoding="utf-8")
     tree = Taxonomy.load("printed.yaml")
+    assert tree.derived  # a taxonomy that was redirected to a file is not published either
     for name in ("tree.yaml", "tree.csv"):
         code, out, err = run("make", "table.csv", *arguments, "--out", name)
         assert (code, err) == (0, "")
         assert out == f"{name}: {tree.size} leaves, height {tree.height[0]}\n"
-        assert Taxonomy.load(name) == tree
+        assert Taxonomy.load(name) == tree and Taxonomy.load(name).derived
     assert expected.items() <= found(tree.to_nested()).items()
     missing = [a for a in arguments[1:] if a == "?"]
     assert run("check", "tree.csv", "table.csv", arguments[0], *(["--missing", "?"] if missing else []))[0] == 0

@@ -81,8 +81,9 @@ def make(
     """Make a taxonomy from the values of COLUMN in TABLE.
 
     Edit the taxonomy and name its file in a policy under `taxonomy`.
-    A release publishes the taxonomies that its policy names, with every value of the column.
-    To keep the values out of the release, write the rule into the policy instead, such as `mask: right` or `widths: [5, 10]`.
+    The first line marks the file as made from the data. Shoal does not publish a marked taxonomy.
+    Without this line a release publishes the taxonomy, with every value of the column.
+    A rule in the policy needs no file, for example `mask: right` or `widths: [5, 10]`.
     """
     rules: dict[str, Any] = {
         "mask": mask,
@@ -105,7 +106,7 @@ def make(
     tree = attribute.taxonomy
     assert tree is not None  # noqa: S101
     if out is None:
-        typer.echo(tree.to_yaml(), nl=False)
+        typer.echo(tree.file_text(), nl=False)
         return
     tree.save(out)
     leaves = tree.size - (attribute.missing >= 0)

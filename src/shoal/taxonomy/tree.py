@@ -158,8 +158,12 @@ class Taxonomy:
 
         The first line of the file marks a tree that was derived from the data, so that `load` keeps it out of public policies.
         """
-        text = self.to_csv() if Path(path).suffix.lower() in tree_files.CSV else self.to_yaml()
-        tree_files.write_text(path, tree_files.DERIVED + text if self.derived else text)
+        tree_files.write_text(path, self.file_text(Path(path).suffix))
+
+    def file_text(self, suffix: str = ".yaml") -> str:
+        """The text of a file with this tree; its first line marks a derived tree."""
+        text = self.to_csv() if suffix.lower() in tree_files.CSV else self.to_yaml()
+        return tree_files.DERIVED + text if self.derived else text
 
     @property
     def size(self) -> int:

@@ -19,7 +19,7 @@ import shoal
 from shoal.cli import console, main
 from shoal.errors import escape_invisible
 from shoal.tables import METHODS
-from tests.paths import refusals, walk
+from tests.support.paths import refusals, walk
 
 TABLE = "name,age,zip,ill\n" + "".join(f"N{i},{20 + i},4790{i % 4},{'flu' if i % 2 else 'cold'}\n" for i in range(12))
 POLICY = """\

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from tests.contract.cases import Case, as_rows, cases, covers, holds, recount, released, stayed, suited
+from tests.support.cases import Case, as_rows, cases, covers, holds, recount, released, stayed, suited
 
 WAYS = [
     ("mondrian", {"cut": "gain"}),

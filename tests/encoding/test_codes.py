@@ -21,7 +21,7 @@ from shoal.encoding.equivalence_classes import read_published_groups
 from shoal.engines import open_data
 from shoal.errors import DataError
 from shoal.kernels.boxes import interval_loss
-from tests.strategies import Tree, trees
+from tests.support.strategies import Tree, trees
 
 JOBS = {"ANY": [{"Office": ["clerk", "manager"]}, {"Field": {"Sea": ["sailor"]}}, "none"]}
 

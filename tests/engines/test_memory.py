@@ -26,7 +26,7 @@ from shoal.engines.keyed_hash import KeyedHash
 from shoal.engines.memory import MemoryEngine
 from shoal.errors import DataError, EngineError, PolicyError
 from shoal.formats.numbers import format_number
-from tests.strategies import ODD
+from tests.support.strategies import ODD
 
 Columns = Mapping[str, Sequence[Any]]
 FRAMES: dict[str, Callable[[Columns], Any]] = {

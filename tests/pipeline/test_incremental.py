@@ -21,9 +21,9 @@ from shoal.recoding import STYLES
 from shoal.release.ledger import Ledger
 from shoal.requirements.groups import Groups
 from shoal.tables import TopDownSpecialization
-from tests.contract.cases import Case, as_rows, cases, covers, holds, suited
 from tests.reference.each import Each
 from tests.reference.requirements import passes as plain
+from tests.support.cases import Case, as_rows, cases, covers, holds, suited
 
 METHODS = {"boxes": ("mondrian", {}), "cut": ("tds", {}), "assignment": ("kmember", {})}
 kinds = pytest.mark.parametrize("kind", METHODS)

@@ -23,8 +23,8 @@ from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.local_search import Improvement, improve_groups
 from shoal.requirements import lower_requirements
 from tests.conftest import SECRET
-from tests.contract.cases import Case, as_rows, cases, covers, holds, recount, released, stayed, suited
 from tests.reference.requirements import passes
+from tests.support.cases import Case, as_rows, cases, covers, holds, recount, released, stayed, suited
 
 Given = dict[str, Any]
 WAYS: list[tuple[str, Given]] = [

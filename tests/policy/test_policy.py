@@ -17,7 +17,7 @@ from hypothesis import given
 import shoal
 from shoal import DataError, KAnonymity, LDiversity, Policy, PolicyError, TCloseness
 from shoal.engines import Schema
-from tests.strategies import policies
+from tests.support.strategies import policies
 
 EXAMPLE = """\
 # policy.yaml

@@ -17,10 +17,9 @@ from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
 from shoal.policy import QuasiIdentifier
 from shoal.tables import BottomUpGeneralization
-from tests.contract.cases import TREES, Case, cases, holds, recount
-from tests.contract.test_methods import suited
 from tests.reference.bottom_up import generalize
-from tests.steps import assert_same_steps, needs_data, published, reference, released
+from tests.support.cases import TREES, Case, cases, holds, recount, suited
+from tests.support.steps import assert_same_steps, needs_data, published, reference, released
 
 CATEGORIES = ["workclass", "education", "marital-status", "occupation", "race", "sex", "native-country"]
 both = pytest.mark.parametrize("anonymity", ["records", "smallest"])

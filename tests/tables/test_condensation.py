@@ -21,7 +21,7 @@ from shoal.pipeline.run import RecodedTable
 from shoal.requirements import PersonalizedK, TableDistribution, lower_requirements
 from shoal.requirements.groups import Groups
 from shoal.tables import Condensation
-from tests.contract.cases import Case, cases, holds
+from tests.support.cases import Case, cases, holds
 
 SIGMAS = 5.0
 

@@ -24,9 +24,9 @@ from shoal.engines.keyed_hash import KeyedHash
 from shoal.kernels import rules
 from shoal.pipeline.method import Method
 from shoal.requirements import Term, lower_requirements
-from tests.contract.cases import Case, cases, holds
 from tests.reference.kmember import Clusters, Record, Table, kmember, nearest
 from tests.reference.requirements import passes
+from tests.support.cases import Case, cases, holds
 
 Given = dict[str, Any]
 TWINS = {"kmember": kmember, "knn": nearest}

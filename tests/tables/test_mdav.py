@@ -19,8 +19,8 @@ from shoal.engines import open_data
 from shoal.recoding.grouping import Grouping
 from shoal.tables import mdav as module
 from shoal.tables.mdav import Space
-from tests.contract.cases import Case, averaged, cases, holds, recount
 from tests.reference.mdav import Point, least_squares, mdav, mean, mode, squares
+from tests.support.cases import Case, averaged, cases, holds, recount
 
 JOB = {"ANY": {"Office": ["clerk", "manager"], "Field": {"Land": ["farmer", "miner"], "Sea": ["sailor"]}}}
 

@@ -19,9 +19,9 @@ from shoal.datasets import papers
 from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
 from shoal.tables import TopDownSpecialization
-from tests.contract.cases import Case, cases, holds, recount
 from tests.reference.tds import Cut, Search, candidates, entropy, specialize
-from tests.steps import assert_same_steps, needs_data, published, reference, released
+from tests.support.cases import Case, cases, holds, recount
+from tests.support.steps import assert_same_steps, needs_data, published, reference, released
 
 TOP = [
     *("capital-gain", "age", "marital-status", "education-num", "relationship"),

@@ -93,15 +93,6 @@ def list_some(values: Iterable[object], total: int | None = None) -> str:
     return f"{text} and {more} more" if more > 0 else text
 
 
-def count_noun(count: int, noun: str) -> str:
-    """A count with its unit.
-
-    >>> count_noun(1, "record"), count_noun(3, "record")
-    ('1 record', '3 records')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def list_choices(wrong: object, allowed: Sequence[str]) -> str:
     """List the allowed words, with a suggestion if one of them resembles the wrong word.
 

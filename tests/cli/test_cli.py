@@ -199,7 +199,7 @@ def test_new_rows_are_released_by_an_earlier_recoding(run: Run, here: Path) -> N
     (here / "policy.yaml").unlink()  # the policy in the owner folder is used
     ran = run(*LATER)
     assert ran.code == 0 and ran.err == ""
-    assert "together with earlier releases" in ran.out and "the table alone may hold smaller groups" in ran.out
+    assert "together with the earlier releases" in ran.out and "the table alone may hold smaller groups" in ran.out
     assert "information kept" not in ran.out and "Dropped columns: name" in ran.out
     assert {p.name for p in (here / "november").iterdir()} == {p.name for p in (here / "out").iterdir()}
     assert {p.name for p in (here / "november.owner").iterdir()} == {p.name for p in (here / "out.owner").iterdir()}

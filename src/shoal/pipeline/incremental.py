@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from shoal.arrays import BoolArray, Int32Array
 from shoal.encoding.codes import EncodedColumn, encode_column
 from shoal.engines import Counts, Dictionary, Engine, GroupColumn, Plan, open_data
-from shoal.errors import DataError, PolicyError, RequirementNotMet, count_noun
-from shoal.formats.numbers import format_number, parse_number
+from shoal.errors import DataError, PolicyError, RequirementNotMet
+from shoal.formats.numbers import format_count, format_number, parse_number
 from shoal.measures import compute_measures
 from shoal.policy import Policy
 from shoal.progress import Progress, silent
@@ -313,9 +313,9 @@ def _refuse_failing_prior(groups: Groups, prior: Groups, requirements: Sequence[
             else "The earlier releases did not meet this requirement. Use the policy of the earlier release."
         )
         failing = ~verdict.ok
-        size = count_noun(int(merged.size[failing].sum()), "record")
+        size = format_count(int(merged.size[failing].sum()), "record")
         raise RequirementNotMet(
-            f"{describe(requirement)} fails for {count_noun(int(failing.sum()), 'group')} with {size} of earlier releases, "
+            f"{describe(requirement)} fails for {format_count(int(failing.sum()), 'group')} with {size} of earlier releases, "
             f"which cannot be withdrawn. {reason}"
         ).reached(
             certify(groups.merge_equal()[0], requirements, fingerprint="", label=lambda *_: None, evidence="union")

@@ -16,13 +16,12 @@ from shoal.errors import PolicyError, list_choices
 from shoal.formats.column_pairs import pair_names
 from shoal.formats.dates import format_date
 from shoal.formats.labels import DAY, ROOT, format_interval, format_range, format_set
-from shoal.formats.numbers import format_number
+from shoal.formats.numbers import EXACT, format_number
 from shoal.kernels.combinations import compact_codes, number_combinations
 
 Style = Literal["label", "lo-hi", "midpoint", "set", "mean", "median"]
 STYLES: tuple[str, ...] = get_args(Style)
 PLACES = 6  # columns with more decimals are not rounded
-EXACT = 2.0**53
 AVERAGES: tuple[Style, ...] = ("mean", "median")  # computed from the records of a group, so not possible for a cut
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.engines import Counts, Dictionary, Engine, GroupColumn, KeptColumn, Plan, Reading, open_data
-from shoal.errors import DataError, PolicyError, count_noun, list_choices, list_some
+from shoal.errors import DataError, PolicyError, list_choices, list_some
+from shoal.formats.numbers import format_count
 from shoal.policy import READ_AS
 from shoal.recoding.field import Field
 
@@ -171,7 +172,7 @@ def _refuse_outside(counts: Counts, outside: BoolArray) -> None:
     records = int(counts.size[np.repeat(outside, np.diff(counts.start))].sum())
     if records:
         raise DataError(
-            f"{count_noun(records, 'record')} {'is' if records == 1 else 'are'} outside every box of the recoding. Anonymize "
+            f"{format_count(records, 'record')} {'is' if records == 1 else 'are'} outside every box of the recoding. Anonymize "
             "all records together with a new recoding, or use the nearest box (nearest=True)."
         )
 

@@ -70,15 +70,6 @@ def format_figure(value: float | None) -> str:
     return f"{value:,.1f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
-def format_count(number: int, noun: str) -> str:
-    """A number and its noun.
-
-    >>> format_count(1, "step"), format_count(1500, "step")
-    ('1 step', '1,500 steps')
-    """
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def name_sets(path: SearchPath) -> dict[AttributeNames, str]:
     """A short name for each set of quasi-identifiers: its number, or nothing for a single set."""
     return {names: f"set {n}" if len(path.smallest) > 1 else "" for n, names in enumerate(path.smallest, 1)}

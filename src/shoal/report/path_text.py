@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from shoal.formats.numbers import format_count
 from shoal.recoding.search_path import AttributeNames, Refusal, SearchPath, Step
-from shoal.report.formatting import describe_change, format_count, format_figure, format_label, join_labels, name_sets
+from shoal.report.formatting import describe_change, format_figure, format_label, join_labels, name_sets
 
 SHOWN, REASON_WIDTH = 3, 200  # refused values per attribute; characters of a reason
 RELEASE_MARK = "---- the release is the table at this point ----"

@@ -16,6 +16,7 @@ from shoal import threads
 from shoal.arrays import BoolArray, FloatArray, Int32Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
+from shoal.formats.numbers import format_count
 from shoal.pipeline.method import CommonParameters, Method
 from shoal.policy import Policy
 from shoal.progress import Progress
@@ -327,8 +328,8 @@ class Search:
     def _refuse(self, x: int, failing: int) -> None:
         """Refuse a value at this step, or at all later steps too if the refusal is final."""
         required = "; ".join(str(groups.attribute_set) for groups in self.groups if groups.failing_after[x] > 0)
-        most = f"; at most {self.allowance.records} may be suppressed" if self.allowance.records else ""
-        self.reasons[x] = f"{failing} record{'s' * (failing != 1)} would be in groups that fail {required}{most}"
+        most = f"; at most {self.allowance.records:,} may be suppressed" if self.allowance.records else ""
+        self.reasons[x] = f"{format_count(failing, 'record')} would be in groups that fail {required}{most}"
         if self.allowance.is_refusal_final:
             self.alive[x] = False
         else:

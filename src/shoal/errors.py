@@ -47,7 +47,7 @@ class RequirementNotMet(ShoalError):
 
     certificate: Any = None
 
-    def reached(self, certificate: Any) -> Self:
+    def with_certificate(self, certificate: Any) -> Self:
         """Attach the certificate of the failed attempt."""
         self.certificate = certificate
         return self

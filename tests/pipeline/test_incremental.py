@@ -423,18 +423,18 @@ def test_the_fixed_point_is_that_of_plain_pandas(
     fixed = np.arange(len(rows)) < len(old)
     kept = select_new_groups(grouped(rows), require, fixed)
     assert kept[fixed].all()
-    stay = frame_of(rows, kept, fixed)
+    stay = build_frame(rows, kept, fixed)
     for requirement in require:
         for columns, part in groups_by(stay, requirement):
             if part["new"].any():
                 assert passes(part, stay, requirement), (columns, requirement)
-    everyone = frame_of(rows, np.ones(len(rows), bool), fixed)
+    everyone = build_frame(rows, np.ones(len(rows), bool), fixed)
     policy = shoal.Policy(quasi=dict.fromkeys(("age", "sex"), "categorical"), sensitive="ill", require=require)
     if holds(everyone, policy):
         assert kept.all()
 
 
-def frame_of(rows: list[tuple[str, str, str, int]], kept: np.ndarray, fixed: np.ndarray) -> pd.DataFrame:
+def build_frame(rows: list[tuple[str, str, str, int]], kept: np.ndarray, fixed: np.ndarray) -> pd.DataFrame:
     listed = [(a, s, i, not f) for (a, s, i, n), k, f in zip(rows, kept, fixed, strict=True) if k for _ in range(n)]
     return pd.DataFrame(listed, columns=["age", "sex", "ill", "new"])
 

@@ -197,7 +197,7 @@ def test_a_table_that_meets_the_requirement_is_published_unchanged() -> None:
     frame = pd.DataFrame({"job": ["clerk", "clerk", "sailor", "sailor", None, None]})
     policy = shoal.Policy(quasi={"job": {"taxonomy": TREES["job"]}}, require=[shoal.KAnonymity(2)])
     release, path = generalized(frame, policy)
-    assert len(path) == 0 and path.chosen == 0 and path.ended
+    assert len(path) == 0 and path.chosen == 0 and path.stop_reason
     assert published(release) == {("clerk",): 2, ("sailor",): 2, (None,): 2}
     assert dict(path.smallest) == {("job",): 2}
 

@@ -67,7 +67,7 @@ from shoal.datasets.hospital_figures import (
     YOUNG_WORK,
     Tree,
 )
-from shoal.engines import Column, frame_of
+from shoal.engines import Column, build_frame
 from shoal.errors import DataError
 from shoal.policy import Policy
 from shoal.requirements import KAnonymity
@@ -100,7 +100,7 @@ def hospital(n: int = 50_000, seed: int = 0, *, kind: str | None = None) -> Any:
     """
     if n < 0:
         raise DataError(f"hospital cannot generate {n} patients; n must be at least 0")
-    return frame_of(draw_columns(n, np.random.default_rng(seed)), kind)
+    return build_frame(draw_columns(n, np.random.default_rng(seed)), kind)
 
 
 def hospital_policy(k: int = 10) -> Policy:

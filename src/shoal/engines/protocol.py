@@ -23,7 +23,7 @@ ReadingKind = Literal["number", "date", "text"]
 Format = Literal["csv", "parquet"]
 
 
-def format_of(path: Path) -> Format:
+def detect_format(path: Path) -> Format:
     """Return the format of a file by its suffix."""
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
@@ -36,7 +36,7 @@ def format_of(path: Path) -> Format:
     )
 
 
-def digest_of(path: Path) -> str:
+def digest_file(path: Path) -> str:
     """Return the SHA-256 digest of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -149,7 +149,7 @@ class Partitioning:
 
 
 @dataclass(frozen=True)
-class KeptColumn:
+class UnchangedColumn:
     """A released column with the unchanged values of the source."""
 
     name: str
@@ -190,7 +190,7 @@ class Plan:
     cell: Int64Array
     group: Int32Array
     count: Int64Array
-    columns: tuple[KeptColumn | GroupColumn, ...]
+    columns: tuple[UnchangedColumn | GroupColumn, ...]
     keyed_order: KeyedOrder | None = None
 
     @property

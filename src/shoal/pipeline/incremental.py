@@ -23,7 +23,7 @@ from shoal.errors import DataError, PolicyError, RequirementNotMet
 from shoal.formats.numbers import format_count, format_number, parse_number
 from shoal.measures import compute_measures
 from shoal.policy import Policy
-from shoal.progress import Progress, silent
+from shoal.progress import Progress, ignore_progress
 from shoal.recoding import (
     Columns,
     EncodedLaterData,
@@ -35,7 +35,7 @@ from shoal.recoding import (
     read_recoding,
     refuse_other_policy,
 )
-from shoal.release import AuditedTable, Release, on_published_columns
+from shoal.release import AuditedTable, Release, map_to_published_columns
 from shoal.release.ledger import Labels, Ledger
 from shoal.requirements import Requirement, certify, describe
 from shoal.requirements.groups import Groups
@@ -202,7 +202,7 @@ def release_new_records(
     data: Any, recoding: str | Path, policy: Policy | None, *, nearest: bool = False, progress: Progress | None = None
 ) -> Release:
     """Release new records with the recoding of an earlier release; see `shoal.anonymize`."""
-    progress = progress or silent
+    progress = progress or ignore_progress
     if not isinstance(nearest, bool):
         raise PolicyError(f"nearest must be true or false, not {nearest!r}.")
     prior = PriorReleases.load(Path(recoding), policy)
@@ -228,7 +228,7 @@ def release_new_records(
     if not certificate.holds:
         raise RequirementNotMet(
             f"the release and the earlier releases together fail the audit, so nothing was written:\n{certificate}"
-        ).reached(certificate)
+        ).with_certificate(certificate)
     measures = compute_measures([], audited.for_measures(suppressed))
     if nearest:
         measures["untrue_labels"] = float(untrue)
@@ -243,7 +243,7 @@ def release_new_records(
         prior.recoding,
         "recoding",
         {"kind": prior.recoding.kind, "nearest": nearest},
-        tuple(n for n in schema.names if n not in policy.quasi and n not in policy.unchanged),
+        tuple(n for n in schema.names if n not in policy.quasi and n not in policy.unchanged_columns),
         source.format,
         table,
         seed=prior.seed,
@@ -263,7 +263,7 @@ def _failing_labels(new: NewRecords, records: int) -> set[Labels]:
         both = both.stack(partition.ledger(new.sensitive, ledger))
         lost = {reason: count + partition.lost.get(reason, 0) for reason, count in lost.items()}
     fixed = np.arange(len(both.groups.quasi)) < len(ledger.groups.quasi)
-    require = on_published_columns(policy.require, both.groups.names)
+    require = map_to_published_columns(policy.require, both.groups.names)
     kept = select_new_groups(both.groups, require, fixed)
     _refuse_failing_prior(both.groups.keep(kept), both.groups.keep(fixed), require)
     out = ~kept & ~fixed
@@ -317,7 +317,7 @@ def _refuse_failing_prior(groups: Groups, prior: Groups, requirements: Sequence[
         raise RequirementNotMet(
             f"{describe(requirement)} fails for {format_count(int(failing.sum()), 'group')} with {size} of earlier releases, "
             f"which cannot be withdrawn. {reason}"
-        ).reached(
+        ).with_certificate(
             certify(groups.merge_equal()[0], requirements, fingerprint="", label=lambda *_: None, evidence="union")
         )
 

@@ -6,7 +6,7 @@ from shoal.recoding.assignment import Assignment
 from shoal.recoding.cut import Cut, FieldCut
 from shoal.recoding.field import Field
 from shoal.recoding.group_labels import STYLES, Style, label_boxes, parse_style
-from shoal.recoding.partitioned import Parts, load_recoding, read_recoding, refuse_other_policy
+from shoal.recoding.partitioned import Partitions, load_recoding, read_recoding, refuse_other_policy
 from shoal.recoding.protocol import (
     Columns,
     EncodedLaterData,
@@ -32,7 +32,7 @@ __all__ = [
     "LaterData",
     "LaterPlacement",
     "Output",
-    "Parts",
+    "Partitions",
     "Placement",
     "Recoding",
     "Style",

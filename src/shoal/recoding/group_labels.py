@@ -251,11 +251,11 @@ def _means(value: FloatArray, records: Int64Array, begin: Int64Array) -> FloatAr
 
 def _round_means(means: FloatArray, values: FloatArray) -> FloatArray:
     """Round means to the decimals of the column's values: more decimals would reveal the divisor, the group size."""
-    places = decimal_places(values, float(np.abs(values).max(initial=0.0)))
+    places = count_decimal_places(values, float(np.abs(values).max(initial=0.0)))
     return means if places is None else np.asarray(np.rint(means * 10.0**places) / 10.0**places, np.float64)
 
 
-def decimal_places(values: FloatArray, largest: float) -> int | None:
+def count_decimal_places(values: FloatArray, largest: float) -> int | None:
     """The largest number of decimals of values up to ``largest``; None if above `PLACES` or not exact."""
     for places in range(PLACES + 1):
         scale = 10.0**places

@@ -1,4 +1,4 @@
-"""`Parts`: a coarse split of the table into partitions, each with its own recoding in its own file."""
+"""`Partitions`: a coarse split of the table into partitions, each with its own recoding in its own file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.arrays import FloatArray, Int32Array
-from shoal.engines import GroupColumn, digest_of
+from shoal.engines import GroupColumn, digest_file
 from shoal.errors import DataError, PolicyError, list_choices
 from shoal.formats.checked_json import array_to_json, read_object, report_damage, require, texts
 from shoal.policy import Policy
@@ -27,7 +27,7 @@ from shoal.recoding.synthesis import Synthesis
 
 
 @dataclass(frozen=True)
-class Parts:
+class Partitions:
     """A tree of splits. Node n sends positions up to ``at[n]`` of field ``field[n]`` left, others right.
 
     If ``field[n]`` is -1, node n is the leaf of partition ``partition[n]``. The recodings of the partitions are in
@@ -110,11 +110,11 @@ class Parts:
             "part": self.partition,
         }
         tree = {name: array_to_json(values) for name, values in arrays.items()}
-        digests = [digest_of(file) for file in self.files()]
+        digests = [digest_file(file) for file in self.files()]
         return json.dumps({**head_to_dict(self), **tree, "digests": digests}, ensure_ascii=False)
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any], folder: Path) -> Parts:
+    def from_dict(cls, found: Mapping[str, Any], folder: Path) -> Partitions:
         """Read the coarse split from the content of its JSON file."""
         fields, output = head_from_dict(found)
         recoding = cls(fields, output, *tree_from_dict(found, "part"), folder)
@@ -122,7 +122,7 @@ class Parts:
         require(len(digests) == recoding.partitions, "there is not one digest for each partition")
         for file, digest in zip(recoding.files(), digests, strict=True):
             require(
-                file.is_file() and digest_of(file) == digest,
+                file.is_file() and digest_file(file) == digest,
                 f"the file {file.name!r} of a partition is missing or belongs to another recoding",
             )
         return recoding
@@ -169,9 +169,11 @@ def read_recoding(path: Path) -> Recoding:
     """Load a recoding from its file, without a policy; see `load_recoding`."""
     with report_damage(path, "recoding"):
         found = read_object(path.read_text(encoding="utf-8"))
-        kind, known = found.get("kind"), [*KINDS, Parts.kind]
+        kind, known = found.get("kind"), [*KINDS, Partitions.kind]
         require(kind in known, f"its kind is unknown to this version of Shoal; {list_choices(str(kind), known)}")
-        return Parts.from_dict(found, path.parent) if kind == Parts.kind else KINDS[str(kind)].from_dict(found)
+        return (
+            Partitions.from_dict(found, path.parent) if kind == Partitions.kind else KINDS[str(kind)].from_dict(found)
+        )
 
 
 def refuse_other_policy(policy: Policy, recoding: Recoding) -> None:
@@ -184,7 +186,7 @@ def refuse_other_policy(policy: Policy, recoding: Recoding) -> None:
             )
     pairs: dict[str, tuple[Sequence[str], Sequence[str]]] = {
         "column {!r} is a quasi-identifier": (tuple(policy.quasi), tuple(kinds)),
-        "column {!r} is released unchanged": (policy.unchanged, recoding.output.unchanged),
+        "column {!r} is released unchanged": (policy.unchanged_columns, recoding.output.unchanged),
         "the text {!r} means a missing value": (policy.missing_texts, recoding.output.missing),
     }
     for text, (of_policy, of_recoding) in pairs.items():

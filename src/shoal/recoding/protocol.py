@@ -10,7 +10,7 @@ import numpy as np
 
 from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
-from shoal.engines import Counts, Dictionary, Engine, GroupColumn, KeptColumn, Plan, Reading, open_data
+from shoal.engines import Counts, Dictionary, Engine, GroupColumn, Plan, Reading, UnchangedColumn, open_data
 from shoal.errors import DataError, PolicyError, list_choices, list_some
 from shoal.formats.numbers import format_count
 from shoal.policy import READ_AS
@@ -43,13 +43,13 @@ class Output:
     unchanged: tuple[str, ...]
     missing: tuple[str, ...]
 
-    def order_columns(self, names: Sequence[str], group_columns: Columns) -> tuple[KeptColumn | GroupColumn, ...]:
+    def order_columns(self, names: Sequence[str], group_columns: Columns) -> tuple[UnchangedColumn | GroupColumn, ...]:
         """Return all released columns in the column order of the source."""
-        found: list[KeptColumn | GroupColumn] = []
+        found: list[UnchangedColumn | GroupColumn] = []
         for name in names:
             found += [w for source, w in group_columns if source == name]
             if name in self.unchanged:
-                found.append(KeptColumn(name))
+                found.append(UnchangedColumn(name))
         return tuple(found)
 
 

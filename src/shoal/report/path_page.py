@@ -90,7 +90,7 @@ stay with the data owner.</strong></p>
 <h2>Steps</h2>
 {_render_steps(path)}
 {_render_refusals(path)}
-{f"<p>Why the path ended: {escape_markup(format_label(path.ended, REASON_WIDTH))}</p>" if path.ended else ""}
+{f"<p>Why the path ended: {escape_markup(format_label(path.stop_reason, REASON_WIDTH))}</p>" if path.stop_reason else ""}
 </body></html>
 """
 
@@ -140,7 +140,7 @@ def _format_figures(
 
 
 def _render_refusals(path: SearchPath) -> str:
-    if not path.refused:
+    if not path.refusals:
         return ""
     head = _render_head(("attribute", "value", "children", f"why it was not {PARTICIPLE[path.direction]}"))
     rows = (row for refusals in group_refusals(path).values() for row in _render_refusal_rows(refusals))

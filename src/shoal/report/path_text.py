@@ -45,14 +45,14 @@ def summarize(path: SearchPath) -> str:
 def group_refusals(path: SearchPath) -> dict[str, list[Refusal]]:
     """Return the refused values by attribute, in order."""
     refusals: dict[str, list[Refusal]] = {}
-    for refusal in path.refused:
+    for refusal in path.refusals:
         refusals.setdefault(refusal.attribute, []).append(refusal)
     return refusals
 
 
 def title_refusals(path: SearchPath) -> str:
     """Return the heading of the list of refused values."""
-    return f"Not {PARTICIPLE[path.direction]} further: {format_count(len(path.refused), 'value')}"
+    return f"Not {PARTICIPLE[path.direction]} further: {format_count(len(path.refusals), 'value')}"
 
 
 def _format_head(path: SearchPath) -> Iterator[str]:
@@ -103,7 +103,7 @@ def _format_smallest(sizes: Mapping[AttributeNames, int], names: Mapping[Attribu
 
 
 def _format_refusals(path: SearchPath) -> Iterator[str]:
-    if path.refused:
+    if path.refusals:
         yield title_refusals(path)
     for attribute, refusals in group_refusals(path).items():
         yield f"  {format_label(attribute)}, {format_count(len(refusals), 'value')}"
@@ -114,5 +114,5 @@ def _format_refusals(path: SearchPath) -> Iterator[str]:
 
 
 def _format_end(path: SearchPath) -> Iterator[str]:
-    if path.ended:
-        yield f"Why the path ended: {format_label(path.ended, REASON_WIDTH)}"
+    if path.stop_reason:
+        yield f"Why the path ended: {format_label(path.stop_reason, REASON_WIDTH)}"

@@ -187,7 +187,7 @@ class Requirement(Protocol):
         ...
 
 
-def lower_requirements(requirements: Iterable[Requirement], distribution: TableDistribution) -> Limits:
+def combine_limits(requirements: Iterable[Requirement], distribution: TableDistribution) -> Limits:
     """Combine all requirements in one set of limits: a group meets the limits if it meets every requirement."""
     every = list(requirements)
     terms = [term for requirement in every for term in requirement.limits(distribution)]

@@ -17,7 +17,7 @@ from shoal import kernels, threads
 from shoal.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from shoal.encoding.codes import Codes
 from shoal.kernels.interface import CHILD_GROUPS, FIGURES, GROUP_BEGIN, GROUP_END, MOST_JOINT, NO_GROUP
-from shoal.tables.attribute_sets import AttributeSet, Combinations
+from shoal.tables.attribute_sets import AttributeSet, SetCombinations
 from shoal.tables.specialization_trees import SpecializationTrees
 
 CAPACITY = 64  # groups that fit at first
@@ -66,7 +66,7 @@ class RefinedGroups:
     @classmethod
     def of_set(cls, codes: Codes, attribute_set: AttributeSet, values: SpecializationTrees) -> RefinedGroups:
         """Return one group with all records, without look-ahead figures; the root of attribute j must have number j."""
-        combinations, columns = Combinations.of_set(codes, attribute_set), attribute_set.columns
+        combinations, columns = SetCombinations.of_set(codes, attribute_set), attribute_set.columns
         fields, chunks = _plan_words(
             [values.most_children(c) for c in columns], [codes.attributes[c].size for c in columns]
         )

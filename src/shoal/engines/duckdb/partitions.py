@@ -78,7 +78,7 @@ def partition_table(session: Session, keys: Keys, staged: str, quasi: int, least
     The column with the most codes is split at quantiles of the cells. Partitions that are still too large, because one code has
     too many cells, are split by the next column. Every partition has at least ``least`` records.
     """
-    most = session.resources.most
+    most = session.resources.max_combinations
     if session.fetch_rows(f"SELECT count(*) FROM {staged}")[0][0] <= most:
         return Partitioning.whole()
     cells = session.new_path("cells").with_suffix(".parquet")

@@ -343,7 +343,7 @@ def test_wrong_arguments(run: Run, here: Path, arguments: tuple[str, ...], words
     [
         ("absent.csv", None, ("there is no file 'given/absent.csv'",)),
         ("", None, ("the folder 'given' holds no CSV or Parquet file",)),
-        ("given.xls", b"x", ("cannot tell the format of 'given.xls'", ".csv")),
+        ("given.xls", b"x", ("cannot detect the format of 'given.xls'", ".csv")),
         ("given.csv", b"", ("'given.csv' is empty",)),
         ("given.csv", b"name,age,zip,ill\n", ("the table is empty",)),
         ("given.csv", b"\xff\xfe\x00\x01\n", ("given.csv",)),

@@ -502,7 +502,7 @@ def test_csv_packed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("table.xlsx", b"", "cannot tell the format of 'table.xlsx'"),
+        ("table.xlsx", b"", "cannot detect the format of 'table.xlsx'"),
         ("table.parquet", b"a,b\n1,2\n", "cannot read 'table.parquet'"),
         ("table.parquet", b"", "cannot read 'table.parquet'"),
         ("table.csv.gz", b"a,b\n1,2\n", "cannot read 'table.csv.gz'"),

@@ -531,7 +531,7 @@ def test_text_in_a_numeric_column() -> None:
     with pytest.raises(DataError) as error:
         shoal.anonymize(frame, policy_of())
     assert "column 'age'" in str(error.value)
-    assert "'a', 'b', 'c', 'd', 'e' and 2 more;" in str(error.value)
+    assert "'a', 'b', 'c', 'd', 'e' and 2 more." in str(error.value)
     release = shoal.anonymize(frame, policy_of(missing=[*"abcdefg"]))
     assert release.certificate.records == 9
 

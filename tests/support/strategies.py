@@ -113,7 +113,7 @@ def _ways(body: Any, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 @st.composite
 def quasis(draw: st.DrawFn) -> Any:
-    """What a policy may say of one quasi-identifier."""
+    """Values of one quasi-identifier in a policy."""
     way = draw(st.sampled_from(["short", "bounds", "mask", "date", "taxonomy"]))
     if way == "short":
         return draw(st.sampled_from(["numeric", "categorical", "date"]))

@@ -16,6 +16,7 @@ from shoal import kernels
 from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines import column_values, fingerprint, frames, table_files
 from shoal.engines.protocol import (
+    KEY_LIMIT,
     Counts,
     Dictionary,
     Distinct,
@@ -31,7 +32,6 @@ from shoal.engines.protocol import (
 )
 from shoal.errors import PolicyError, list_choices
 
-KEY_LIMIT = 2**63  # packed keys stay below
 PARALLEL_MINIMUM = 50_000  # records; smaller tables are read by one thread
 
 

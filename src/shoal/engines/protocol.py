@@ -19,6 +19,7 @@ from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import DataError
 
+KEY_LIMIT = 2**63  # codes are packed into keys below this number
 ReadingKind = Literal["number", "date", "text"]
 Format = Literal["csv", "parquet"]
 
@@ -31,7 +32,7 @@ def detect_format(path: Path) -> Format:
     if suffix in (".csv", ".tsv", ".txt", ".gz"):
         return "csv"
     raise DataError(
-        f"cannot tell the format of {path.name!r} by its suffix. Use a file that ends in .csv, .tsv, .txt, .gz, .parquet or "
+        f"cannot detect the format of {path.name!r} by its suffix. Use a file that ends in .csv, .tsv, .txt, .gz, .parquet or "
         ".pq."
     )
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.arrays import BoolArray, Int32Array
 from shoal.encoding.codes import EncodedColumn, encode_column
@@ -38,7 +37,7 @@ from shoal.recoding import (
 from shoal.release import AuditedTable, Release, map_to_published_columns
 from shoal.release.ledger import Labels, Ledger
 from shoal.requirements import Requirement, certify, describe
-from shoal.requirements.groups import Groups
+from shoal.requirements.groups import Groups, stack_columns
 from shoal.secret import LEDGER, load_seed, new_seed
 
 UNTRUE = "{} labels that are not true: no box of the recoding contains {}, so the labels of the nearest box were used."
@@ -99,7 +98,7 @@ class NewPartition:
         groups = Groups(
             tuple(w.name for _, w in self.columns),
             tuple(s.name for s in sensitive),
-            _stack_columns(
+            stack_columns(
                 [np.where(w.index < 0, len(w.values), w.index)[present] for _, w in self.columns], len(present)
             ),
             np.append(start, len(order)).astype(np.int64),
@@ -351,7 +350,3 @@ def _published_texts(column: GroupColumn, prior: Labels) -> Labels:
         return (*(str(v) or None for v in column.values), None)
     by_number = {parse_number(label): label for label in prior if label is not None}
     return (*(by_number.get(float(v)) or format_number(v) for v in column.values), None)
-
-
-def _stack_columns(columns: Sequence[NDArray[Any]], rows: int) -> Int32Array:
-    return np.stack(columns, axis=1).astype(np.int32) if columns else np.zeros((rows, 0), np.int32)

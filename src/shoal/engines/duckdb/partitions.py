@@ -11,9 +11,8 @@ import numpy as np
 from shoal.arrays import Int64Array
 from shoal.engines.duckdb.session import Session
 from shoal.engines.duckdb.sources import quote_text, scan_files
-from shoal.engines.protocol import Partitioning
+from shoal.engines.protocol import KEY_LIMIT, Partitioning
 
-KEY_LIMIT = 2**63  # keys stay below
 SMALL_SHARE = 0.1  # of the target size; a smaller last partition joins its neighbour
 FLUSH_RECORDS = 100_000  # records that are buffered before they are written to their partition
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.encoding.codes import Codes
-from shoal.encoding.equivalence_classes import read_published_groups
+from shoal.encoding.published_table import read_published_groups
 from shoal.engines import open_data
 from shoal.pipeline.method import Method, list_constructor_parameters, make_method
 from shoal.progress import Progress

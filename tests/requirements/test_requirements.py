@@ -15,7 +15,7 @@ from scipy.stats import wasserstein_distance
 import shoal
 from shoal import kernels
 from shoal.encoding.codes import encode_and_count
-from shoal.encoding.equivalence_classes import read_published_groups
+from shoal.encoding.published_table import read_published_groups
 from shoal.engines import open_data
 from shoal.requirements import Requirement, combine_limits, compute_distribution, describe
 from shoal.requirements.groups import Groups

@@ -16,7 +16,7 @@ from shoal.taxonomy import Taxonomy
 
 app = typer.Typer(no_args_is_help=True, help="Show, make and check taxonomies.")
 
-LISTED = 20  # values that a list shows at most
+MOST_LISTED = 20  # values that a list shows at most
 BUILDERS = ("--mask", "--date", "--widths", "--boundaries", "--balanced")
 
 TableFile = Annotated[Path, typer.Argument(help="CSV or Parquet file.")]
@@ -156,7 +156,7 @@ def _refuse_file(out: Path, table: Path, force: bool) -> None:
 
 def _print_list(head: str, lines: list[str]) -> None:
     typer.echo(head + (":" if lines else ""))
-    for line in lines[:LISTED]:
+    for line in lines[:MOST_LISTED]:
         typer.echo(f"  {escape_invisible(line)}")
-    if len(lines) > LISTED:
-        typer.echo(f"  and {len(lines) - LISTED} more")
+    if len(lines) > MOST_LISTED:
+        typer.echo(f"  and {len(lines) - MOST_LISTED} more")

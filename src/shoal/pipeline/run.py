@@ -30,7 +30,7 @@ from shoal.progress import Progress, ignore_progress
 from shoal.recoding import Columns, Output, Placement, Recoding
 from shoal.recoding.group_labels import AVERAGES
 from shoal.recoding.grouping import Grouping, build_published_groups
-from shoal.recoding.publishing import start_partitioned
+from shoal.recoding.publishing import create_partitions
 from shoal.recoding.search_path import SearchPath
 from shoal.release import AuditedTable, Release
 from shoal.requirements import (
@@ -179,7 +179,7 @@ class Run:
         """
         method, partitioning, output, names = self.method, table.partitioning, self.output, table.engine.schema().names
         self._refuse_partitions()
-        recoding = start_partitioned(table.attributes, partitioning, self.policy, output)
+        recoding = create_partitions(table.attributes, partitioning, self.policy, output)
         labels: list[list[PublishedColumn]] = []
         isolated_ends: list[int] = []
 

@@ -217,7 +217,7 @@ class Publication:
         return lo, hi
 
 
-def start_partitioned(
+def create_partitions(
     attributes: tuple[Attribute, ...], partitioning: Partitioning, policy: Policy, output: Output
 ) -> Partitions:
     """The recoding of a partitioned table, before the recodings of the partitions are stored."""

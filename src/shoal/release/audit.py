@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shoal.encoding.equivalence_classes import read_published_groups, read_published_table
+from shoal.encoding.published_table import read_published_groups, read_published_table
 from shoal.engines import Engine, open_data
 from shoal.errors import list_some
 from shoal.formats.column_pairs import published_names

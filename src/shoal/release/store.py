@@ -216,7 +216,7 @@ def _refuse_overwrite(existing: Path, mark: str, overwrite: bool) -> None:
 
 
 def _refuse_overwriting_prior(owner: Path, prior: Ledger) -> None:
-    """Raise `EngineError` if the folder holds one of the prior releases, which the ledger continues to count."""
+    """Raise `EngineError` if the folder holds one of the earlier releases, which the ledger continues to count."""
     file = owner / OWNER_MARK
     if not file.is_file():
         return

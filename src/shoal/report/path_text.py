@@ -8,7 +8,7 @@ from shoal.formats.numbers import format_count
 from shoal.recoding.search_path import AttributeNames, Refusal, SearchPath, Step
 from shoal.report.formatting import describe_change, format_figure, format_label, join_labels, name_sets
 
-SHOWN, REASON_WIDTH = 3, 200  # refused values per attribute; characters of a reason
+MOST_VALUES, REASON_WIDTH = 3, 200  # refused values per attribute; characters of a reason
 RELEASE_MARK = "---- the release is the table at this point ----"
 OWNER_ONLY = "For the data owner only: this text contains values of the original table."
 PARTICIPLE = {"specialize": "specialized", "generalize": "generalized"}
@@ -107,10 +107,10 @@ def _format_refusals(path: SearchPath) -> Iterator[str]:
         yield title_refusals(path)
     for attribute, refusals in group_refusals(path).items():
         yield f"  {format_label(attribute)}, {format_count(len(refusals), 'value')}"
-        for refusal in refusals[:SHOWN]:
+        for refusal in refusals[:MOST_VALUES]:
             yield f"    {describe_change(refusal, path.direction)}: {format_label(refusal.reason, REASON_WIDTH)}"
-        if len(refusals) > SHOWN:
-            yield f"    and {len(refusals) - SHOWN:,} more"
+        if len(refusals) > MOST_VALUES:
+            yield f"    and {len(refusals) - MOST_VALUES:,} more"
 
 
 def _format_end(path: SearchPath) -> Iterator[str]:

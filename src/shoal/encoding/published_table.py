@@ -1,4 +1,4 @@
-"""Equivalence classes: the groups of a published table, read from its published values alone."""
+"""A published table: its groups (equivalence classes), read from its published values alone."""
 
 from __future__ import annotations
 

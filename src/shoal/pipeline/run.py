@@ -237,12 +237,12 @@ class Run:
         allowed = self.policy.most_suppressed(codes.records)
         if lost > allowed or not kept.any():
             wanted = "; ".join(describe(r) for r in require)
-            reached = certify(groups, require, fingerprint="", label=lambda *_: None)
+            certificate = certify(groups, require, fingerprint="", label=lambda *_: None)
             none = "" if kept.any() else "no group passes, so "
             raise RequirementNotMet(
                 f"{self.method.name} cannot meet {wanted}: {none}{lost} of {codes.records} records would have to be "
                 f"suppressed, and the policy allows {allowed}. Relax the requirement or raise 'suppress'."
-            ).with_certificate(reached)
+            ).with_certificate(certificate)
         return labelled if kept.all() else self._label(codes, grouping.keep_groups(kept))
 
     def improve(self, codes: Codes, labelled: LabelledGroups, report: Progress) -> LabelledGroups:

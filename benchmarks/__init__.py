@@ -1,1 +1,1 @@
-"""How fast Shoal is and how much it keeps, beside the other packages of its field."""
+"""Benchmarks: time, memory and information kept, compared with other packages."""

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.engines import resources_of
+from shoal.engines import parse_resources
 from shoal.recoding import load_recoding
 
 PIECES = [*"[](){},;+-<>=* .0x9e–?", "..", ">=", ", ", "-inf", "1e5", "2020-01-01", "a"]
@@ -159,7 +159,7 @@ def test_a_recoding_that_is_too_deep_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", ["1" + " " * LONG + "!", " " * LONG, "9" * LONG, "1" * 9 + "." * LONG])
 def test_a_size_of_any_length_is_refused(size: str) -> None:
     with pytest.raises(shoal.PolicyError, match="memory is a size"):
-        resources_of(memory=size)
+        parse_resources(memory=size)
 
 
 def test_a_column_name_of_any_length_is_refused() -> None:

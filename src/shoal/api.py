@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from shoal.engines import open_data, resources_of
+from shoal.engines import open_data, parse_resources
 from shoal.errors import PolicyError
 from shoal.measures import THRESHOLD, Measures
 from shoal.measures.comparison import measure_tables
@@ -82,7 +82,7 @@ def anonymize(
     >>> release.certificate.holds, release.measures["smallest"] >= 5
     (True, True)
     """
-    resources = resources_of(engine, memory, combinations, temp)
+    resources = parse_resources(engine, memory, combinations, temp)
     if recoding is not None:
         _refuse_beside_recoding({"method": method, "seed": seed, "secret": secret, **parameters})
         given = None if policy is None else parse_policy(policy)
@@ -150,7 +150,7 @@ def check(
     >>> check(hospital(500, seed=1), hospital_policy(k=5)).smallest
     1
     """
-    return audit_table(open_data(data, resources_of(engine, memory, temp=temp)), parse_policy(policy))
+    return audit_table(open_data(data, parse_resources(engine, memory, temp=temp)), parse_policy(policy))
 
 
 def measure(
@@ -190,6 +190,6 @@ def measure(
     >>> measure(patients, release.frame, policy)["ncp"] == release.measures["ncp"]
     True
     """
-    resources = resources_of(engine, memory, temp=temp)
+    resources = parse_resources(engine, memory, temp=temp)
     before, after = open_data(original, resources), open_data(released, resources)
     return measure_tables(before, after, parse_policy(policy), threshold=threshold)

@@ -47,7 +47,7 @@ class RequirementNotMet(ShoalError):
 
     certificate: Any = None
 
-    def reached(self, certificate: Any) -> Self:
+    def with_certificate(self, certificate: Any) -> Self:
         """Attach the certificate of the failed attempt."""
         self.certificate = certificate
         return self
@@ -91,15 +91,6 @@ def list_some(values: Iterable[object], total: int | None = None) -> str:
     text = ", ".join(q if len(q) <= LONGEST else f"{q[:LONGEST]}…" for q in quoted)
     more = count - min(len(listed), MOST_VALUES)
     return f"{text} and {more} more" if more > 0 else text
-
-
-def count_noun(count: int, noun: str) -> str:
-    """A count with its unit.
-
-    >>> count_noun(1, "record"), count_noun(3, "record")
-    ('1 record', '3 records')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def list_choices(wrong: object, allowed: Sequence[str]) -> str:

@@ -1,11 +1,12 @@
-"""Progress callbacks: a function of the stage, the work done and the total work."""
+"""Progress callbacks: of a run, by stage, and of one search."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[str, int, int], None]  # the stage, the work done, the total work
+CountProgress = Callable[[int], None]  # the records done
 
 
-def silent(stage: str, done: int, total: int) -> None:
-    """Report nothing."""
+def ignore_progress(stage: str, done: int, total: int) -> None:
+    """Do nothing."""

@@ -19,7 +19,7 @@ import shoal
 from shoal.cli import console, main
 from shoal.errors import escape_invisible
 from shoal.tables import METHODS
-from tests.paths import refusals, walk
+from tests.support.paths import refusals, walk
 
 TABLE = "name,age,zip,ill\n" + "".join(f"N{i},{20 + i},4790{i % 4},{'flu' if i % 2 else 'cold'}\n" for i in range(12))
 POLICY = """\
@@ -199,7 +199,7 @@ def test_new_rows_are_released_by_an_earlier_recoding(run: Run, here: Path) -> N
     (here / "policy.yaml").unlink()  # the policy in the owner folder is used
     ran = run(*LATER)
     assert ran.code == 0 and ran.err == ""
-    assert "together with earlier releases" in ran.out and "the table alone may hold smaller groups" in ran.out
+    assert "together with the earlier releases" in ran.out and "the table alone may hold smaller groups" in ran.out
     assert "information kept" not in ran.out and "Dropped columns: name" in ran.out
     assert {p.name for p in (here / "november").iterdir()} == {p.name for p in (here / "out").iterdir()}
     assert {p.name for p in (here / "november.owner").iterdir()} == {p.name for p in (here / "out.owner").iterdir()}
@@ -343,7 +343,7 @@ def test_wrong_arguments(run: Run, here: Path, arguments: tuple[str, ...], words
     [
         ("absent.csv", None, ("there is no file 'given/absent.csv'",)),
         ("", None, ("the folder 'given' holds no CSV or Parquet file",)),
-        ("given.xls", b"x", ("cannot tell the format of 'given.xls'", ".csv")),
+        ("given.xls", b"x", ("cannot detect the format of 'given.xls'", ".csv")),
         ("given.csv", b"", ("'given.csv' is empty",)),
         ("given.csv", b"name,age,zip,ill\n", ("the table is empty",)),
         ("given.csv", b"\xff\xfe\x00\x01\n", ("given.csv",)),
@@ -403,7 +403,12 @@ def test_a_policy_that_is_a_folder(run: Run, here: Path) -> None:
 
 def test_text_in_a_numeric_column_names_column_value_and_remedy(run: Run, here: Path) -> None:
     (here / "table.csv").write_text(TABLE.replace("N3,23", "N3,twenty-three"))
-    words = ("column 'age' is numeric", "'twenty-three'", "list them under 'missing:'", "make the column categorical")
+    words = (
+        "column 'age' is numeric",
+        "'twenty-three'",
+        "list them under 'missing:'",
+        "declare the column as categorical",
+    )
     refused(run(*ANONYMIZE), here, *words)
     (here / "policy.yaml").write_text(POLICY + "missing: ['', twenty-three]\n")
     assert run(*ANONYMIZE).code == 0

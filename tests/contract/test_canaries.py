@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import shoal
-from tests.parquet import pages
+from tests.support.parquet import pages
 
 duckdb = pytest.importorskip("duckdb")
 

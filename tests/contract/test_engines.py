@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shoal
-from tests.contract.cases import Case, averaged, cases, suited
+from tests.support.cases import Case, averaged, cases, suited
 
 duckdb = pytest.importorskip("duckdb")
 

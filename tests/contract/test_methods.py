@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from tests.contract.cases import Case, as_rows, cases, covers, holds, recount, released, stayed, suited
+from tests.support.cases import Case, as_rows, cases, covers, holds, recount, released, stayed, suited
 
 WAYS = [
     ("mondrian", {"cut": "gain"}),
@@ -125,7 +125,7 @@ def test_every_way_of_writing_is_checked(case: Case, method: str, parameters: di
     release = released(case, method, {**parameters, "write": write})
     if release is not None:
         assert release.certificate.holds
-        columns = [c for c in release.frame.columns if c not in case.policy.unchanged]
+        columns = [c for c in release.frame.columns if c not in case.policy.unchanged_columns]
         assert recount(release.frame, columns).min() == release.certificate.smallest
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 import shoal
-from tests.contract.cases import covers
+from tests.support.cases import covers
 
 RUNS = 1_500  # after so many runs of the method the attacker gives up
 SURE = 100

@@ -1,3 +1,5 @@
+"""The example tables of the papers: their values, policies and published figures."""
+
 from __future__ import annotations
 
 from math import exp, log, log2

@@ -1,3 +1,5 @@
+"""The synthetic hospital: columns, types, dependencies and planted rules."""
+
 from __future__ import annotations
 
 import numpy as np

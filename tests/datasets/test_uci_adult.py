@@ -1,3 +1,5 @@
+"""UCI Adult: reading from a folder, the cache and the download."""
+
 from __future__ import annotations
 
 import hashlib

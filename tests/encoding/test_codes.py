@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import shoal
 from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes, encode_and_count
-from shoal.encoding.equivalence_classes import read_published_groups
+from shoal.encoding.published_table import read_published_groups
 from shoal.engines import open_data
 from shoal.errors import DataError
 from shoal.kernels.boxes import interval_loss
-from tests.strategies import Tree, trees
+from tests.support.strategies import Tree, trees
 
 JOBS = {"ANY": [{"Office": ["clerk", "manager"]}, {"Field": {"Sea": ["sailor"]}}, "none"]}
 

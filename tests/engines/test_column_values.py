@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.engines import Reading
-from shoal.engines.column_values import CodedValues, hash_values, read_values
+from shoal.engines.column_values import EncodedValues, hash_values, read_values
 from shoal.engines.protocol import ReadingKind
 from shoal.errors import DataError
 from shoal.formats.dates import format_date
@@ -24,7 +24,7 @@ DAY = 86400.0
 JUNE = dt.date(1985, 6, 14)
 
 
-def coded(values: Any, kind: ReadingKind = "text", missing: tuple[str, ...] = ("",), type: Any = None) -> CodedValues:
+def coded(values: Any, kind: ReadingKind = "text", missing: tuple[str, ...] = ("",), type: Any = None) -> EncodedValues:
     array = values if isinstance(values, pa.Array) else pa.array(values, type)
     return read_values(pa.chunked_array([array]), "x", Reading(kind, missing))
 
@@ -43,7 +43,7 @@ def refusal(values: Any, kind: ReadingKind, type: Any = None) -> str:
     return str(error.value)
 
 
-def agrees(found: CodedValues, expected: list[Any]) -> None:
+def agrees(found: EncodedValues, expected: list[Any]) -> None:
     """The distinct values ascend, their counts are right, and every record points at its own (None: missing)."""
     tally = Counter(value for value in expected if value is not None)
     assert found.distinct.values.tolist() == sorted(tally)

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
-from shoal.engines import Engine, Reading, open_data, resources_of
+from shoal.engines import Engine, Reading, open_data, parse_resources
 from shoal.engines.duckdb.session import Session, explain_error
 from shoal.recoding import load_recoding
 from tests.test_faults import everything
@@ -38,7 +38,7 @@ K2 = [shoal.KAnonymity(2)]
 
 
 def opened(data: Any, engine: str = "duckdb", **limits: Any) -> Engine:
-    return open_data(data, resources_of(engine, **limits))
+    return open_data(data, parse_resources(engine, **limits))
 
 
 def rows_of(frame: Any) -> list[dict[str, Any]]:
@@ -749,8 +749,8 @@ import sys, pyarrow as pa, shoal
 table = pa.table({"age": [i // 2 for i in range(20)]})
 policy = shoal.Policy(quasi={"age": "numeric"}, keep=[], require=[shoal.KAnonymity(2)])
 kept = shoal.check(table, policy, engine="duckdb", temp=sys.argv[1])
-from shoal.engines import open_data, resources_of
-engine = open_data(table, resources_of("duckdb", temp=sys.argv[1]))
+from shoal.engines import open_data, parse_resources
+engine = open_data(table, parse_resources("duckdb", temp=sys.argv[1]))
 frame = engine.frame()
 print(len(frame.fetchall()), flush=True)
 if sys.argv[2] == "fault":
@@ -833,7 +833,7 @@ def test_a_recoding_in_parts_is_saved_loaded_and_applied(method: str, style: str
     limits: dict[str, Any] = {"combinations": 150, "temp": tmp_path / "work", "write": style}
     release = shoal.anonymize(PEOPLE, POLICY, method=method, **limits)
     assert release.certificate.parts > 2
-    assert f"{release.certificate.parts} parts" in str(release.certificate)
+    assert f"{release.certificate.parts} partitions" in str(release.certificate)
     release.save(tmp_path / "release", format="parquet")
     statement = json.loads((tmp_path / "release" / "certificate.json").read_text())
     assert statement["parts"] == release.certificate.parts
@@ -955,10 +955,10 @@ def test_enums_of_a_file_that_duckdb_wrote_keep_their_values(tmp_path: Path, eng
         "COPY (SELECT (['a', 'b', 'c', 'd'][1 + i % 4])::kind AS x FROM range(4000) t(i)) "
         f"TO '{path}' (ROW_GROUP_SIZE 2048)"
     )
-    found = open_data(path, resources_of(engine)).distinct("x", Reading())
+    found = open_data(path, parse_resources(engine)).distinct("x", Reading())
     assert dict(zip(found.values, found.counts, strict=True)) == dict.fromkeys("abcd", 1000)
     frame = pa.table({"x": ["a", "b", "c", "d"] * 1000})
-    assert open_data(path, resources_of(engine)).fingerprint() == open_data(frame).fingerprint()
+    assert open_data(path, parse_resources(engine)).fingerprint() == open_data(frame).fingerprint()
 
 
 @pytest.mark.parametrize("method", ["mondrian", "tds", "kmember", "knn", "mdav"])
@@ -1025,6 +1025,6 @@ def test_a_folder_that_is_swept_before_it_is_locked_is_made_under_another_name(
         return open_folder(path, *flags)
 
     monkeypatch.setattr(os, "open", sweep_first)
-    session = Session(resources_of(temp=tmp_path))
+    session = Session(parse_resources(temp=tmp_path))
     assert session.folder.is_dir() and session.folder not in opened_first
     session.close()

@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import shoal
-from shoal.engines import open_data, resources_of
+from shoal.engines import open_data, parse_resources
 from shoal.engines.csv_formulas import escape_formulas, restore_formulas
 from shoal.formats.formulas import escape_formula, restore_formula
 
@@ -112,7 +112,7 @@ def test_csv_and_parquet_hold_the_same_texts(rows: list[tuple[str, str]], name: 
                 table = folder / f"table.{way}"
                 for reader in ENGINES:
                     prints.add(shoal.check(table, release.policy, engine=reader).fingerprint)
-                    opened = open_data(table, resources_of(reader))
+                    opened = open_data(table, parse_resources(reader))
                     columns = [
                         [v or "" for batch in opened.batches(["q", name]) for v in batch[c].to_pylist()]
                         for c in ("q", name)
@@ -170,7 +170,7 @@ def test_a_csv_file_of_others_is_read_by_the_same_rule_and_written_as_it_was(tmp
         csv.writer(file).writerows([["q", "'@k"], *rows])
     policy = shoal.Policy(quasi={"q": "categorical"}, keep=["@k"], require=[shoal.KAnonymity(1)])
     release = shoal.anonymize(tmp_path / "in.csv", policy, engine=engine)
-    opened = open_data(tmp_path / "in.csv", resources_of(engine))
+    opened = open_data(tmp_path / "in.csv", parse_resources(engine))
     assert {value for batch in opened.batches(["q"]) for value in batch["q"].to_pylist()} == {"=x", "'-5", "'"}
     folder = release.save(tmp_path / "out")
     cells = read_cells(folder / "table.csv")

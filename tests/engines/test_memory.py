@@ -21,12 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.engines import Dictionary, Format, GroupColumn, KeptColumn, KeyedOrder, Plan, Reading, open_data
+from shoal.engines import Dictionary, Format, GroupColumn, KeyedOrder, Plan, Reading, UnchangedColumn, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.engines.memory import MemoryEngine
 from shoal.errors import DataError, EngineError, PolicyError
 from shoal.formats.numbers import format_number
-from tests.strategies import ODD
+from tests.support.strategies import ODD
 
 Columns = Mapping[str, Sequence[Any]]
 FRAMES: dict[str, Callable[[Columns], Any]] = {
@@ -121,7 +121,7 @@ def test_every_form_gives_the_same_values_codes_counts_and_fingerprint(
                 assert one.missing == other.missing, (form, name)
         one = encoded(engine, READINGS).count(["age", "name"], ["born"])
         other = encoded(expected, READINGS).count(["age", "name"], ["born"])
-        for field in ("quasi", "start", "secret", "weight", "row"):
+        for field in ("quasi", "start", "sensitive", "size", "row"):
             assert np.array_equal(getattr(one, field), getattr(other, field)), (form, field)
         assert engine.fingerprint() == expected.fingerprint(), form
 
@@ -370,7 +370,7 @@ def test_strange_names(kind: str, tmp_path: Path) -> None:
         assert again.schema() == engine.schema()
         assert again.fingerprint() == engine.fingerprint()
     group = np.zeros(len(counts.size), np.int32)
-    plan = Plan(counts, np.arange(len(group)), group, counts.size, tuple(KeptColumn(n) for n in STRANGE))
+    plan = Plan(counts, np.arange(len(group)), group, counts.size, tuple(UnchangedColumn(n) for n in STRANGE))
     assert plain(encoded(engine, dict.fromkeys(STRANGE, Reading())).apply([plan]).frame()) == plain(engine.frame())
 
 
@@ -382,7 +382,7 @@ def test_a_name_that_looks_like_a_pattern_is_a_name(kind: str, pattern: str) -> 
     engine = encoded(open_data(frame), {"q": Reading()})
     counts = engine.count(["q"])
     star = GroupColumn("q", np.array(["*"], dtype=object), np.array([0], np.int32))
-    plan = Plan(counts, np.arange(1), np.zeros(1, np.int32), counts.size, (star, KeptColumn(pattern)))
+    plan = Plan(counts, np.arange(1), np.zeros(1, np.int32), counts.size, (star, UnchangedColumn(pattern)))
     assert plain(engine.apply([plan]).frame()) == [{"q": "*", pattern: "1"}, {"q": "*", pattern: "2"}]
 
 
@@ -502,7 +502,7 @@ def test_csv_packed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("table.xlsx", b"", "cannot tell the format of 'table.xlsx'"),
+        ("table.xlsx", b"", "cannot detect the format of 'table.xlsx'"),
         ("table.parquet", b"a,b\n1,2\n", "cannot read 'table.parquet'"),
         ("table.parquet", b"", "cannot read 'table.parquet'"),
         ("table.csv.gz", b"a,b\n1,2\n", "cannot read 'table.csv.gz'"),
@@ -625,7 +625,7 @@ def test_frames_come_back_as_they_came(kind: str) -> None:
     frame = TYPED[kind]()
     engine = encoded(open_data(frame), {"q": Reading()})
     counts = engine.count(["q"])  # cells: a, b, missing
-    others = tuple(KeptColumn(name) for name in dtypes(frame) if name != "q")
+    others = tuple(UnchangedColumn(name) for name in dtypes(frame) if name != "q")
     published = GroupColumn("q", np.array(["{a, b}", "gone"], dtype=object), np.array([0, -1], np.int32))
     plan = Plan(counts, np.arange(3), np.array([0, 0, 1], np.int32), counts.size, (published, *others))
     released = engine.apply([plan]).frame()
@@ -648,7 +648,7 @@ def test_left_out_records_are_gone_and_the_rest_stays_in_order(kind: str) -> Non
     engine = encoded(open_data(frame), {"q": Reading()})
     counts = engine.count(["q"])
     published = GroupColumn("band", np.array([1.5, 2.5]), np.array([1, -1], np.int32))
-    columns = (KeptColumn("whole"), published, KeptColumn("category"))
+    columns = (UnchangedColumn("whole"), published, UnchangedColumn("category"))
     plan = Plan(counts, np.arange(3), np.array([0, -1, 1], np.int32), counts.size, columns)
     released = engine.apply([plan])
     assert released.schema().names == ("whole", "band", "category")
@@ -694,7 +694,7 @@ def keeps(frame: Any, groups: list[int]) -> Any:
     counts = engine.count(["q"])
     star = GroupColumn("q", np.array(["*"], dtype=object), np.array([0], np.int32))
     group = np.array(groups[: len(counts.size)], np.int32)
-    return engine.apply([Plan(counts, np.arange(len(group)), group, counts.size, (star, KeptColumn("c")))]).frame()
+    return engine.apply([Plan(counts, np.arange(len(group)), group, counts.size, (star, UnchangedColumn("c")))]).frame()
 
 
 @pytest.mark.parametrize("kind", LISTED)
@@ -755,7 +755,7 @@ def test_only_written_and_only_kept_columns(kind: str) -> None:
     group = np.array([0, 0], np.int32)
     star = GroupColumn("q", np.array(["*"], dtype=object), np.array([0], np.int32))
     assert plain(engine.apply([Plan(counts, np.arange(2), group, counts.size, (star,))]).frame()) == [{"q": "*"}] * 2
-    kept = engine.apply([Plan(counts, np.arange(2), group, counts.size, (KeptColumn("q"),))])
+    kept = engine.apply([Plan(counts, np.arange(2), group, counts.size, (UnchangedColumn("q"),))])
     assert plain(kept.frame()) == [{"q": "a"}, {"q": "b"}]
     nobody = engine.apply([Plan(counts, np.arange(2), group - 1, counts.size, (star,))])
     assert nobody.schema() == type(nobody.schema())(("q",), 0)
@@ -765,7 +765,7 @@ def test_a_file_comes_back_as_a_frame(tmp_path: Path) -> None:
     engine = encoded(open_data(text(tmp_path, "q,zip\na,01234\nb,\n")), {"q": Reading()})
     counts = engine.count(["q"])
     star = GroupColumn("q", np.array(["*"], dtype=object), np.array([0], np.int32))
-    plan = Plan(counts, np.arange(2), np.zeros(2, np.int32), counts.size, (star, KeptColumn("zip")))
+    plan = Plan(counts, np.arange(2), np.zeros(2, np.int32), counts.size, (star, UnchangedColumn("zip")))
     frame = engine.apply([plan]).frame()
     assert isinstance(frame, pd.DataFrame)
     assert plain(frame) == [{"q": "*", "zip": "01234"}, {"q": "*", "zip": None}]
@@ -789,7 +789,7 @@ def test_divided_cells_do_not_follow_the_order_of_the_rows(
         published = GroupColumn("q", np.array(["p", "r", "s"], dtype=object), np.array([0, 1, 2], np.int32))
         cell, group, weight = np.array([0, 0, 0, 1]), np.array([1, -1, 0, 2], np.int32), np.array([2, 1, 2, 2])
         dealing = KeyedOrder(KeyedHash.of(secret), np.array([5, 9], np.uint64), ("ward",))
-        return engine.apply([Plan(counts, cell, group, weight, (published, KeptColumn("ward")), dealing)])
+        return engine.apply([Plan(counts, cell, group, weight, (published, UnchangedColumn("ward")), dealing)])
 
     first = released(table)
     assert Counter(row["q"] for row in plain(first.frame())) == {"r": 2, "p": 2, "s": 2}

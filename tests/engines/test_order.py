@@ -18,7 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shoal
-from shoal.engines import Dictionary, GroupColumn, KeptColumn, KeyedOrder, Plan, Reading, open_data, resources_of
+from shoal.engines import (
+    Dictionary,
+    GroupColumn,
+    KeyedOrder,
+    Plan,
+    Reading,
+    UnchangedColumn,
+    open_data,
+    parse_resources,
+)
 from shoal.engines.keyed_hash import KeyedHash
 
 ROWS = 8
@@ -130,10 +139,10 @@ def test_equal_records_that_are_divided_are_written_alike(turn: int, format: Any
                 "sum": pa.array(sums[turn:] + sums[:turn], from_pandas=False),
             }
         )
-        source = open_data(table, resources_of(engine))
+        source = open_data(table, parse_resources(engine))
         distinct = source.distinct("q", Reading())
         code = {"q": Dictionary(Reading(), distinct, np.zeros(1, np.int32), -1)}
-        columns = tuple(map(KeptColumn, ("note", "sign", "sum")))
+        columns = tuple(map(UnchangedColumn, ("note", "sign", "sum")))
         coded = source.encode(code, carry=[c.name for c in columns])
         coded.partition(["q"])
         counts = coded.count(["q"], partition=0)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.engines import open_data, resources_of
+from shoal.engines import open_data, parse_resources
 from shoal.engines.duckdb.session import Session
 from shoal.engines.duckdb.sources import Source
 
@@ -205,7 +205,7 @@ def test_any_files_beside_each_other_are_read_once(names: set[str], data: st.Dat
             write(path, content)
         path = data.draw(st.sampled_from(sorted(files)))
         for given_path, expected in ((path, [files[path]]), (Path(place), list(files.values()))):
-            engine = open_data(given_path, resources_of("duckdb"))
+            engine = open_data(given_path, parse_resources("duckdb"))
             assert engine.fingerprint() == open_data(pa.concat_tables(expected)).fingerprint()
             assert shoal.check(engine, POLICY).records == sum(map(len, expected))
 
@@ -217,7 +217,7 @@ def test_any_files_beside_each_other_are_read_once(names: set[str], data: st.Dat
 @pytest.mark.parametrize("claimed", [3, 5])
 def test_another_number_of_rows_than_the_files_hold_is_a_fault(way: Any, claimed: int, tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", table(1))
-    engine = open_data(path, resources_of("duckdb"))
+    engine = open_data(path, parse_resources("duckdb"))
     assert isinstance(engine, shoal.engines.duckdb.DuckEngine)
     with pytest.raises(RuntimeError, match=rf"read 4 rows from files that hold {claimed}"):
         way(replace(engine, source=replace(engine.source, rows=claimed)), POLICY)

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.engines import Resources, open_data, resources_of
+from shoal.engines import Resources, open_data, parse_resources
 from shoal.engines.memory import MemoryEngine
-from shoal.engines.resources import ENGINES, LEAST, UNITS, machine_memory
+from shoal.engines.resources import ENGINES, LEAST, UNITS, read_machine_memory
 
 SIZES = {
     "4GB": 4 * 10**9,
@@ -41,36 +41,36 @@ WRONG: list[Any] = [
 
 @pytest.mark.parametrize("given", SIZES, ids=str)
 def test_sizes(given: str | int) -> None:
-    assert resources_of(memory=given).memory == SIZES[given]
-    assert resources_of("duckdb", given).budget == SIZES[given]
+    assert parse_resources(memory=given).memory == SIZES[given]
+    assert parse_resources("duckdb", given).budget == SIZES[given]
 
 
 @pytest.mark.parametrize("given", WRONG, ids=lambda v: repr(v)[:20])
 def test_wrong_sizes(given: Any) -> None:
     with pytest.raises(shoal.PolicyError, match="memory"):
-        resources_of(memory=given)
+        parse_resources(memory=given)
 
 
 @given(st.integers(1, 10**6), st.sampled_from(sorted(UNITS)))
 def test_a_size_is_its_number_times_its_unit(number: int, unit: str) -> None:
     size = number * UNITS[unit]
     if size >= LEAST:
-        assert resources_of(memory=f"{number}{unit}").memory == size
+        assert parse_resources(memory=f"{number}{unit}").memory == size
     else:
         with pytest.raises(shoal.PolicyError, match="at least 200MB"):
-            resources_of(memory=f"{number}{unit}")
+            parse_resources(memory=f"{number}{unit}")
 
 
 @pytest.mark.parametrize("given", [0, -1, 1.5, "5", True, [1]], ids=repr)
 def test_wrong_numbers_of_combinations(given: Any) -> None:
     with pytest.raises(shoal.PolicyError, match="combinations must be a whole number"):
-        resources_of(combinations=given)
+        parse_resources(combinations=given)
 
 
 @pytest.mark.parametrize("given", ["spark", "", "DuckDB", "duck", "mem"])
 def test_unknown_engines_are_named_with_the_known(given: str) -> None:
     with pytest.raises(shoal.PolicyError, match=r"unknown engine.*'memory', 'duckdb'"):
-        resources_of(given)
+        parse_resources(given)
 
 
 @pytest.mark.parametrize("limit", [{"memory": "4GB"}, {"combinations": 10}], ids=str)
@@ -82,20 +82,20 @@ def test_the_engine_in_memory_has_no_limits(limit: dict[str, Any]) -> None:
 
 
 def test_what_is_allowed_where_nothing_is_said() -> None:
-    found = resources_of()
+    found = parse_resources()
     assert found == Resources()
-    assert 0 < found.budget <= machine_memory()
-    assert found.most >= 10**5
-    assert resources_of(memory="400MB").most < resources_of(memory="4GB").most
-    assert resources_of(memory="400MB", combinations=7).most == 7
-    assert resources_of(temp="/somewhere").temp == Path("/somewhere")
+    assert 0 < found.budget <= read_machine_memory()
+    assert found.max_combinations >= 10**5
+    assert parse_resources(memory="400MB").max_combinations < parse_resources(memory="4GB").max_combinations
+    assert parse_resources(memory="400MB", combinations=7).max_combinations == 7
+    assert parse_resources(temp="/somewhere").temp == Path("/somewhere")
 
 
 # Which engine
 
 
 def chosen(data: Any, **limits: Any) -> str:
-    return type(open_data(data, resources_of(**limits))).__name__
+    return type(open_data(data, parse_resources(**limits))).__name__
 
 
 def test_which_engine_is_taken(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_file_much_too_large_for_memory_goes_to_duckdb(tmp_path: Path, monkeyp
     pytest.importorskip("duckdb")
     pq.write_table(pa.table({"a": range(1000)}), file := tmp_path / "table.parquet")
     (tmp_path / "table.csv").write_text("a\n" + "1\n" * 1000)
-    monkeypatch.setattr("shoal.engines.machine_memory", lambda: 1000)
+    monkeypatch.setattr("shoal.engines.read_machine_memory", lambda: 1000)
     assert chosen(file) == chosen(tmp_path / "table.csv") == "DuckEngine"
     assert chosen(file, engine="memory") == "MemoryEngine"
 

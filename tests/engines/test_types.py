@@ -255,7 +255,7 @@ def test_a_column_of_any_type_is_released_or_refused(name: str, tmp_path: Path) 
         try_all(frame, role, "duckdb", tmp_path / f"{role} in DuckDB")
 
 
-def frame_of(values: list[Any], library: str) -> Any:
+def build_frame(values: list[Any], library: str) -> Any:
     """A table whose column 'x' holds Python objects."""
     column = np.empty(ROWS, object)
     for row in range(ROWS):
@@ -276,7 +276,7 @@ def frame_of(values: list[Any], library: str) -> Any:
 def test_objects_of_several_kinds_are_released_or_refused(
     values: list[Any], role: str, engine: str, library: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    frame = frame_of(values, library)
+    frame = build_frame(values, library)
     release = try_all(frame, role, engine, tmp_path_factory.mktemp("objects"))
     assert release is None or release.certificate.holds
 
@@ -284,7 +284,7 @@ def test_objects_of_several_kinds_are_released_or_refused(
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_every_object_beside_a_date_is_released_or_refused(library: str, tmp_path: Path) -> None:
     for value in OBJECTS:
-        release = try_all(frame_of([DAY, value], library), "kept", "memory", tmp_path)
+        release = try_all(build_frame([DAY, value], library), "kept", "memory", tmp_path)
         assert release is None or release.certificate.holds
 
 

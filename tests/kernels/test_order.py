@@ -1,3 +1,5 @@
+"""Radix sort and keys agree with NumPy."""
+
 from __future__ import annotations
 
 import numpy as np

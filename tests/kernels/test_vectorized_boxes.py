@@ -1,3 +1,5 @@
+"""Boxes that are extended several attributes at a time agree with plain loops."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from tests.contract.cases import Case, cases
 from tests.reference.each import Each
+from tests.support.cases import Case, cases
 
 JOBS = {"ANY": {"Office": ["clerk", "manager"], "Field": ["farmer"]}}
 FRAME = pd.DataFrame(

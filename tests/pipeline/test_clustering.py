@@ -18,7 +18,7 @@ from shoal.engines import open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.kernels.boxes import weighted_loss
 from shoal.pipeline.clustering import ClusteringInput, meet_requirements, suppress_or_merge
-from tests.contract.cases import Case, cases
+from tests.support.cases import Case, cases
 
 DIVERSE = shoal.LDiversity(2, of="ill")
 

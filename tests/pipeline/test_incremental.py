@@ -21,9 +21,9 @@ from shoal.recoding import STYLES
 from shoal.release.ledger import Ledger
 from shoal.requirements.groups import Groups
 from shoal.tables import TopDownSpecialization
-from tests.contract.cases import Case, as_rows, cases, covers, holds, suited
 from tests.reference.each import Each
 from tests.reference.requirements import passes as plain
+from tests.support.cases import Case, as_rows, cases, covers, holds, suited
 
 METHODS = {"boxes": ("mondrian", {}), "cut": ("tds", {}), "assignment": ("kmember", {})}
 kinds = pytest.mark.parametrize("kind", METHODS)
@@ -423,18 +423,18 @@ def test_the_fixed_point_is_that_of_plain_pandas(
     fixed = np.arange(len(rows)) < len(old)
     kept = select_new_groups(grouped(rows), require, fixed)
     assert kept[fixed].all()
-    stay = frame_of(rows, kept, fixed)
+    stay = build_frame(rows, kept, fixed)
     for requirement in require:
         for columns, part in groups_by(stay, requirement):
             if part["new"].any():
                 assert passes(part, stay, requirement), (columns, requirement)
-    everyone = frame_of(rows, np.ones(len(rows), bool), fixed)
+    everyone = build_frame(rows, np.ones(len(rows), bool), fixed)
     policy = shoal.Policy(quasi=dict.fromkeys(("age", "sex"), "categorical"), sensitive="ill", require=require)
     if holds(everyone, policy):
         assert kept.all()
 
 
-def frame_of(rows: list[tuple[str, str, str, int]], kept: np.ndarray, fixed: np.ndarray) -> pd.DataFrame:
+def build_frame(rows: list[tuple[str, str, str, int]], kept: np.ndarray, fixed: np.ndarray) -> pd.DataFrame:
     listed = [(a, s, i, not f) for (a, s, i, n), k, f in zip(rows, kept, fixed, strict=True) if k for _ in range(n)]
     return pd.DataFrame(listed, columns=["age", "sex", "ill", "new"])
 

@@ -21,10 +21,10 @@ from shoal.engines.keyed_hash import KeyedHash
 from shoal.pipeline import local_search
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.local_search import Improvement, improve_groups
-from shoal.requirements import lower_requirements
+from shoal.requirements import combine_limits
 from tests.conftest import SECRET
-from tests.contract.cases import Case, as_rows, cases, covers, holds, recount, released, stayed, suited
 from tests.reference.requirements import passes
+from tests.support.cases import Case, as_rows, cases, covers, holds, recount, released, stayed, suited
 
 Given = dict[str, Any]
 WAYS: list[tuple[str, Given]] = [
@@ -172,7 +172,7 @@ def test_no_group_grows_beyond_the_most(data: st.DataObject, case: Case, method:
     codes = encode_and_count(open_data(case.frame), case.policy, extra=made.extra_columns(), hash=KeyedHash.of(SECRET))[
         0
     ]
-    k = lower_requirements(case.policy.require, codes.distribution).least
+    k = combine_limits(case.policy.require, codes.distribution).least
     most = data.draw(st.none() | st.integers(k, 3 * k))
     release = released(case, method, {**parameters, "improve": True, "max_size": most})
     if release is None or release.measures["improved"] == 0.0:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.encoding.codes import Codes
-from shoal.encoding.equivalence_classes import read_published_groups
+from shoal.encoding.published_table import read_published_groups
 from shoal.engines import open_data
-from shoal.pipeline.method import Method, constructor_parameters, make_method
+from shoal.pipeline.method import Method, list_constructor_parameters, make_method
 from shoal.progress import Progress
 from shoal.recoding import Placement
 from shoal.recoding.grouping import Grouping
@@ -241,7 +241,7 @@ def test_relaxed_goes_with_the_median() -> None:
 
 
 def test_parameters_are_known_by_name_and_kept() -> None:
-    assert list(constructor_parameters(Mondrian)) == [
+    assert list(list_constructor_parameters(Mondrian)) == [
         "policy",
         "write",
         "ends",

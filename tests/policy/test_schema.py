@@ -15,7 +15,7 @@ import shoal
 from shoal.policy import policy_schema
 from shoal.policy.columns import QuasiIdentifier
 from shoal.requirements import REQUIREMENTS, list_parameters
-from tests.json_schema import find_errors
+from tests.support.json_schema import find_errors
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = policy_schema()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from tests.contract.cases import Case, cases, covers, holds, released, stayed, suited
+from tests.support.cases import Case, cases, covers, holds, released, stayed, suited
 
 CUTS: list[tuple[str, dict[str, Any]]] = [
     ("mondrian", {}),

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.recoding import STYLES, Cut, Field, Output, Recoding
-from tests.contract.cases import Case, cases
 from tests.reference.each import Each
+from tests.support.cases import Case, cases
 
 JOBS = {"ANY": {"Office": ["clerk", "manager"], "Field": {"Land": ["farmer", "miner"], "Sea": ["sailor"]}}}
 LEARNED = {"boxes": {"cut": "gain"}, "assignment": {"cut": "median", "relaxed": True}}

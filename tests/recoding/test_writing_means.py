@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.recoding import Assignment
-from tests.contract.cases import Case, averaged, cases, recount
 from tests.reference.each import Each
+from tests.support.cases import Case, averaged, cases, recount
 
 JOB = {"ANY": {"Office": ["clerk", "manager"], "Field": {"Land": ["farmer", "miner"], "Sea": ["sailor"]}}}
 WRITTEN = {

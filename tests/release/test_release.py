@@ -29,8 +29,8 @@ import yaml
 import shoal
 from shoal.engines.memory import MemoryEngine
 from shoal.recoding import STYLES
-from tests.paths import refusals, walk
 from tests.reference.each import Each
+from tests.support.paths import refusals, walk
 
 PUBLIC = {"certificate.json", "policy.yaml", "report.html"}
 OWNER = {"recoding.json", "policy.yaml", "ledger.json", "groups.json", "report.html"}

@@ -18,7 +18,7 @@ import shoal
 from shoal.recoding.search_path import Refusal, SearchPath, Step
 from shoal.report import PathPlot, explain
 from shoal.report.formatting import format_figure, format_label
-from tests.paths import ONE, TWO, WHY, refusals, walk
+from tests.support.paths import ONE, TWO, WHY, refusals, walk
 
 SVG = "{http://www.w3.org/2000/svg}"
 TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "strong", "div", "table", "tr", "th", "td"}

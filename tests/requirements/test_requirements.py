@@ -15,9 +15,9 @@ from scipy.stats import wasserstein_distance
 import shoal
 from shoal import kernels
 from shoal.encoding.codes import encode_and_count
-from shoal.encoding.equivalence_classes import read_published_groups
+from shoal.encoding.published_table import read_published_groups
 from shoal.engines import open_data
-from shoal.requirements import Requirement, compute_distribution, describe, lower_requirements
+from shoal.requirements import Requirement, combine_limits, compute_distribution, describe
 from shoal.requirements.groups import Groups
 from tests.reference.requirements import earth_movers_distance, ground_distance, passes, value_of
 
@@ -130,7 +130,7 @@ def test_the_ordered_distance_is_the_definition(frame: pd.DataFrame, requirement
 def test_the_kernel_agrees_with_the_test(frame: pd.DataFrame, requirements: list[Requirement]) -> None:
     groups = groups_of(frame)
     distribution = compute_distribution(groups)
-    limits = lower_requirements(requirements, distribution)
+    limits = combine_limits(requirements, distribution)
     expected = np.all([r.test(groups).ok for r in requirements], axis=0)
     group, code, records = groups.histogram("s")
     for g, size in enumerate(groups.size):

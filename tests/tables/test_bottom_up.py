@@ -17,10 +17,9 @@ from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
 from shoal.policy import QuasiIdentifier
 from shoal.tables import BottomUpGeneralization
-from tests.contract.cases import TREES, Case, cases, holds, recount
-from tests.contract.test_methods import suited
 from tests.reference.bottom_up import generalize
-from tests.steps import assert_same_steps, needs_data, published, reference, released
+from tests.support.cases import TREES, Case, cases, holds, recount, suited
+from tests.support.steps import assert_same_steps, needs_data, published, reference, released
 
 CATEGORIES = ["workclass", "education", "marital-status", "occupation", "race", "sex", "native-country"]
 both = pytest.mark.parametrize("anonymity", ["records", "smallest"])
@@ -198,7 +197,7 @@ def test_a_table_that_meets_the_requirement_is_published_unchanged() -> None:
     frame = pd.DataFrame({"job": ["clerk", "clerk", "sailor", "sailor", None, None]})
     policy = shoal.Policy(quasi={"job": {"taxonomy": TREES["job"]}}, require=[shoal.KAnonymity(2)])
     release, path = generalized(frame, policy)
-    assert len(path) == 0 and path.chosen == 0 and path.ended
+    assert len(path) == 0 and path.chosen == 0 and path.stop_reason
     assert published(release) == {("clerk",): 2, ("sailor",): 2, (None,): 2}
     assert dict(path.smallest) == {("job",): 2}
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 import shoal
 from shoal import cli, kernels
 from shoal.pipeline.run import RecodedTable
-from shoal.requirements import PersonalizedK, TableDistribution, lower_requirements
+from shoal.requirements import PersonalizedK, TableDistribution, combine_limits
 from shoal.requirements.groups import Groups
 from shoal.tables import Condensation
-from tests.contract.cases import Case, cases, holds
+from tests.support.cases import Case, cases, holds
 
 SIGMAS = 5.0
 
@@ -33,7 +33,7 @@ class Watched(Condensation):
 
     def apply_groups(self, *given: Any) -> RecodedTable:
         made = super().apply_groups(*given)
-        self.counted = made.counted.frame()
+        self.counted = made.counted_table.frame()
         return made
 
 
@@ -317,7 +317,7 @@ def test_own_k_is_asked_alike_inside_and_outside(count: list[int]) -> None:
         (4,),
         (labels,),
     )
-    arrays = lower_requirements([own], TableDistribution(("wish",), (4,), np.zeros(4), (labels,))).arrays()
+    arrays = combine_limits([own], TableDistribution(("wish",), (4,), np.zeros(4), (labels,))).arrays()
     total, histogram = sum(count), np.array(count, np.int64)
     asked = max([k for k, n in zip((2, 5, 9, 0), count, strict=True) if n], default=0)
     if total:

@@ -23,10 +23,10 @@ from shoal.engines import open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.kernels import rules
 from shoal.pipeline.method import Method
-from shoal.requirements import Term, lower_requirements
-from tests.contract.cases import Case, cases, holds
+from shoal.requirements import Term, combine_limits
 from tests.reference.kmember import Clusters, Record, Table, kmember, nearest
 from tests.reference.requirements import passes
+from tests.support.cases import Case, cases, holds
 
 Given = dict[str, Any]
 TWINS = {"kmember": kmember, "knn": nearest}
@@ -85,14 +85,16 @@ def fits_of(policy: shoal.Policy, everyone: Sequence[Record], codes: Codes) -> C
 
 def shortfall_of(policy: shoal.Policy, codes: Codes) -> Callable[[Sequence[Record]], float]:
     """How far a group is from the requirement: the sum over its terms."""
-    layout = codes.distribution
-    terms = [term for requirement in policy.require for term in requirement.limits(layout)]
-    offset = [layout.span(name)[0] for name in layout.sensitive]
+    distribution = codes.distribution
+    terms = [term for requirement in policy.require for term in requirement.limits(distribution)]
+    offset = [distribution.span(name)[0] for name in distribution.sensitive]
 
     @cache
     def shortfall(group: tuple[tuple[int, ...], ...]) -> float:
         histogram = Counter(first + code for secrets in group for first, code in zip(offset, secrets, strict=True))
-        return sum(max(0.0, lack(t, [histogram[c] for c in range(t.first, t.last)], layout.shares)) for t in terms)
+        return sum(
+            max(0.0, lack(t, [histogram[c] for c in range(t.first, t.last)], distribution.shares)) for t in terms
+        )
 
     return lambda group: shortfall(tuple(sorted(s for _, s in group)))
 
@@ -142,7 +144,7 @@ def table_of(codes: Codes, policy: shoal.Policy, way: Given) -> Table:
     return Table(
         everyone,
         [plain_loss(a, weights.get(a.name, 1.0)) for a in codes.attributes],
-        lower_requirements(policy.require, codes.distribution).least,
+        combine_limits(policy.require, codes.distribution).least,
         fits_of(policy, everyone, codes),
         shortfall_of(policy, codes),
         target=target,

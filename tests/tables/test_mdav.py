@@ -19,8 +19,8 @@ from shoal.engines import open_data
 from shoal.recoding.grouping import Grouping
 from shoal.tables import mdav as module
 from shoal.tables.mdav import Space
-from tests.contract.cases import Case, averaged, cases, holds, recount
 from tests.reference.mdav import Point, least_squares, mdav, mean, mode, squares
+from tests.support.cases import Case, averaged, cases, holds, recount
 
 JOB = {"ANY": {"Office": ["clerk", "manager"], "Field": {"Land": ["farmer", "miner"], "Sea": ["sailor"]}}}
 
@@ -153,7 +153,7 @@ def test_differences_count_by_the_variance_of_the_records(values: list[float | N
 # ---- what a reader can follow by hand
 
 
-def frame_of(*values: object, name: str = "age") -> pd.DataFrame:
+def build_frame(*values: object, name: str = "age") -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(values)})
 
 
@@ -167,20 +167,20 @@ def ages(release: shoal.Release) -> list[float]:
 
 def test_the_outskirts_are_grouped_first() -> None:
     """The mean is 11 1/3, 22 is furthest from it and 1 from 22; the last three are left."""
-    frame = frame_of(1, 10, 20, 2, 11, 21, 3, 12, 22)
+    frame = build_frame(1, 10, 20, 2, 11, 21, 3, 12, 22)
     release = shoal.anonymize(frame, policy_of(3), method="mdav", optimal=False)
     assert ages(release) == [2.0, 11.0, 21.0] * 3
     assert release.recoding.kind == "assignment"
 
 
 def test_of_two_groups_and_a_half_the_furthest_and_its_nearest_are_one() -> None:
-    frame = frame_of(1, 2, 3, 4, 5, 89, 90, 91)
+    frame = build_frame(1, 2, 3, 4, 5, 89, 90, 91)
     assert ages(shoal.anonymize(frame, policy_of(3), method="mdav", optimal=False)) == [3.0] * 5 + [90.0] * 3
 
 
 def test_categories_have_a_mode_and_a_distance_in_the_tree() -> None:
     job = ["clerk", "clerk", "manager", "farmer", "miner", "farmer"]
-    release = shoal.anonymize(frame_of(*job, name="job"), policy_of(3, job={"taxonomy": JOB}), method="mdav")
+    release = shoal.anonymize(build_frame(*job, name="job"), policy_of(3, job={"taxonomy": JOB}), method="mdav")
     assert release.frame["job"].tolist() == ["clerk"] * 3 + ["farmer"] * 3
 
 
@@ -207,7 +207,7 @@ def test_optimal_groups_have_the_least_squares_there_are(values: list[int], k: i
     if len(values) < k:
         return
     policy = policy_of(k)
-    codes = coded(frame_of(*values), policy)
+    codes = coded(build_frame(*values), policy)
     found = groups_of(decided(codes, policy))
     position = codes.attributes[0].position.astype(int).tolist()
     assert all(len(group) >= k for group in found)
@@ -236,7 +236,7 @@ def test_no_other_groups_are_better_than_neighbours(values: list[int], k: int) -
 def test_a_single_number_or_date_is_grouped_optimally(kind: str) -> None:
     """MDAV cuts in threes; the gap is behind the fourth."""
     days = [1, 2, 3, 4, 21, 22, 23]
-    frame = frame_of(*(days if kind == "numeric" else [f"2001-01-{d:02d}" for d in days]))
+    frame = build_frame(*(days if kind == "numeric" else [f"2001-01-{d:02d}" for d in days]))
     plain, best = (shoal.anonymize(frame, policy_of(3, age=kind), method="mdav", optimal=o) for o in (False, None))
     shown = [2.0] * 4 + [22.0] * 3 if kind == "numeric" else ["2001-01-02"] * 4 + ["2001-01-22"] * 3
     assert ages(best) == shown
@@ -274,24 +274,24 @@ def test_optimal_grouping_of_anything_else_is_refused(quasi: dict[str, object]) 
 
 def test_fewer_records_than_k_are_an_error() -> None:
     with pytest.raises(shoal.PolicyError, match="at least 3 records"):
-        shoal.anonymize(frame_of(1, 2), policy_of(3), method="mdav")
+        shoal.anonymize(build_frame(1, 2), policy_of(3), method="mdav")
 
 
 @pytest.mark.parametrize("optimal", [True, False])
 def test_k_records_are_one_group(optimal: bool) -> None:
-    assert ages(shoal.anonymize(frame_of(1, 2, 6), policy_of(3), method="mdav", optimal=optimal)) == [3.0] * 3
+    assert ages(shoal.anonymize(build_frame(1, 2, 6), policy_of(3), method="mdav", optimal=optimal)) == [3.0] * 3
 
 
 @pytest.mark.parametrize("optimal", [True, False])
 def test_equal_records_are_published_as_they_are(optimal: bool) -> None:
-    release = shoal.anonymize(frame_of(*[0.1] * 11), policy_of(3), method="mdav", optimal=optimal)
+    release = shoal.anonymize(build_frame(*[0.1] * 11), policy_of(3), method="mdav", optimal=optimal)
     assert ages(release) == [0.1] * 11
     assert release.certificate.groups == 1 and release.certificate.smallest == 11
 
 
 @pytest.mark.parametrize("optimal", [True, False])
 def test_groups_of_one_are_the_records(optimal: bool) -> None:
-    release = shoal.anonymize(frame_of(3, 1, 1), policy_of(1), method="mdav", optimal=optimal)
+    release = shoal.anonymize(build_frame(3, 1, 1), policy_of(1), method="mdav", optimal=optimal)
     assert ages(release) == ["3", "1", "1"]  # labels, since means need groups of 3
 
 
@@ -317,7 +317,7 @@ def test_weights_of_zero_leave_groups_of_k() -> None:
 )
 def test_huge_and_tiny_numbers_are_told_apart(values: list[float]) -> None:
     policy = policy_of(2)
-    codes = coded(frame_of(*values), policy)
+    codes = coded(build_frame(*values), policy)
     found = [groups_of(decided(codes, policy, optimal=optimal, weights={"age": 1e300})) for optimal in (True, False)]
     assert found == [[[0, 1], [2, 3]]] * 2
 
@@ -336,7 +336,7 @@ def test_huge_and_tiny_numbers_are_told_apart(values: list[float]) -> None:
 )
 def test_wrong_parameters_name_the_remedy(parameters: dict[str, object], text: str) -> None:
     with pytest.raises(shoal.PolicyError, match=text):
-        shoal.anonymize(frame_of(1, 2, 3), policy_of(2), method="mdav", **parameters)
+        shoal.anonymize(build_frame(1, 2, 3), policy_of(2), method="mdav", **parameters)
 
 
 @dataclass(frozen=True)
@@ -350,14 +350,16 @@ class AtMost(shoal.KAnonymity):
 def test_a_requirement_that_unions_break_is_refused() -> None:
     policy = shoal.Policy(quasi={"age": "numeric"}, require=[AtMost(5)])
     with pytest.raises(shoal.PolicyError, match="a union of passing groups"):
-        shoal.anonymize(frame_of(*range(9)), policy, method="mdav")
+        shoal.anonymize(build_frame(*range(9)), policy, method="mdav")
 
 
 @pytest.mark.parametrize("optimal", [True, False])
 def test_progress_counts_the_records_up(optimal: bool) -> None:
     told: list[tuple[str, int, int]] = []
     policy = policy_of(3)
-    shoal.tables.MDAV(policy, optimal=optimal).release(frame_of(*range(500)), progress=lambda *step: told.append(step))
+    shoal.tables.MDAV(policy, optimal=optimal).release(
+        build_frame(*range(500)), progress=lambda *step: told.append(step)
+    )
     done = [step[1] for step in told if step[0] == "grouping"]
     assert done[0] == 0 and done[-1] == 500 and done == sorted(done) and 20 < len(done) < 200
     assert {step[2] for step in told if step[0] == "grouping"} == {500}

@@ -17,9 +17,9 @@ import shoal
 from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
-from tests.contract.cases import Case, cases
 from tests.reference.mondrian import Record, mondrian
 from tests.reference.requirements import passes
+from tests.support.cases import Case, cases
 
 
 def records_of(codes: Codes) -> list[Record]:

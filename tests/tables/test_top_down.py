@@ -19,9 +19,9 @@ from shoal.datasets import papers
 from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
 from shoal.tables import TopDownSpecialization
-from tests.contract.cases import Case, cases, holds, recount
 from tests.reference.tds import Cut, Search, candidates, entropy, specialize
-from tests.steps import assert_same_steps, needs_data, published, reference, released
+from tests.support.cases import Case, cases, holds, recount
+from tests.support.steps import assert_same_steps, needs_data, published, reference, released
 
 TOP = [
     *("capital-gain", "age", "marital-status", "education-num", "relationship"),
@@ -132,7 +132,7 @@ def test_example_6_by_score() -> None:
         ("*", "F", "[1, 40)"): 6,
     }
     assert release.frame.groupby(list(EVERYTHING))["Class"].nunique().max() == 1
-    assert {r.attribute for r in path.refused} == {"Education"}
+    assert {r.attribute for r in path.refusals} == {"Education"}
 
 
 def test_example_6_by_gain_alone() -> None:
@@ -418,7 +418,7 @@ def test_one_class_gives_no_step() -> None:
     release, path = specialized(frame, numbers(target="c"))
     assert len(path) == 0 and path.chosen == 0
     assert published(release) == {("*",): 4}
-    assert path.ended
+    assert path.stop_reason
 
 
 def test_without_a_target_all_valid_values_are_specialized() -> None:
@@ -524,9 +524,9 @@ def test_a_target_that_is_a_quasi_identifier() -> None:
 
 def test_refused_values_have_a_reason() -> None:
     _, path = specialized(papers.fung(), papers.fung_policy())
-    left = {(r.attribute, r.value) for r in path.refused}
+    left = {(r.attribute, r.value) for r in path.refusals}
     assert ("Sex", "*") in left
-    assert all(r.reason for r in path.refused)
+    assert all(r.reason for r in path.refusals)
 
 
 # Parameters.

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from shoal.errors import DataError
 from shoal.taxonomy import Taxonomy
-from tests.strategies import Tree, trees
+from tests.support.strategies import Tree, trees
 
 MARITAL = {"ANY": ["Unknown", {"Partnered": ["Married", "Remarried"]}, {"Alone": {"Once": ["Single"]}}]}
 

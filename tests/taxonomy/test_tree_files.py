@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shoal.errors import DataError, EngineError
 from shoal.taxonomy import Taxonomy
-from tests.strategies import Tree, trees
+from tests.support.strategies import Tree, trees
 
 
 def starred(nested: dict[str, Any]) -> dict[str, Any]:

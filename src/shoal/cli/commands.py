@@ -23,7 +23,7 @@ from shoal.cli.console import (
 )
 from shoal.engines.resources import ENGINES
 from shoal.errors import list_choices
-from shoal.pipeline.method import constructor_parameters
+from shoal.pipeline.method import list_constructor_parameters
 from shoal.policy import Policy, policy_schema
 from shoal.recoding import STYLES
 from shoal.recoding.group_labels import ENDS
@@ -270,7 +270,7 @@ def methods() -> None:
     """List the methods with their parameters and defaults."""
     rows = []
     for name, method in METHODS.items():
-        defaults = [f"{n}={p.default}" for n, p in constructor_parameters(method).items() if n != "policy"]
+        defaults = [f"{n}={p.default}" for n, p in list_constructor_parameters(method).items() if n != "policy"]
         rows.append((name, method.summary, ", ".join(defaults)))
     print_table(("method", "description", "parameters and defaults"), rows)
 

@@ -16,9 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.errors import escape_invisible
+from shoal.formats.numbers import format_count
 from shoal.progress import Progress as ReportProgress
 from shoal.release import Release
-from shoal.report.formatting import format_count
 from shoal.report.summary import INFORMATION_KEPT, RISKS, STATISTICS_KEPT
 from shoal.requirements import PARTITIONS_NOTE, SYNTHETIC_NOTE, UNION_NOTE, Certificate
 from shoal.secret import ONE_RELEASE
@@ -126,9 +126,9 @@ def print_certificate(certificate: Certificate) -> None:
     """Print the verdict, the result of each requirement, the worst group of each failed one, and the notes."""
     colour = "green" if certificate.publishable else "yellow" if certificate.holds else "red"
     verdict = Text(certificate.verdict, style=f"bold {colour}")
-    scope = " together with earlier releases" if certificate.evidence == "union" else ""
-    counts = f": {certificate.records:,} records in {certificate.groups:,} groups{scope}"
-    open_console().print(verdict.append(counts, style="default not bold"), soft_wrap=True)
+    scope = " together with the earlier releases" if certificate.evidence == "union" else ""
+    counts = f"{format_count(certificate.records, 'record')} in {format_count(certificate.groups, 'group')}"
+    open_console().print(verdict.append(f": {counts}{scope}", style="default not bold"), soft_wrap=True)
     rows = [(f.text, f.reached_text, f"{f.failing_groups:,}", f"{f.failing_records:,}") for f in certificate.findings]
     print_table(("requirement", "worst group reaches", "failing groups", "failing records"), rows, right=(1, 2, 3))
     for f in certificate.findings:

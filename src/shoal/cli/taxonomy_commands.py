@@ -10,12 +10,13 @@ import typer
 from shoal.encoding.attributes import encode_attribute
 from shoal.engines import Distinct, Reading, open_data
 from shoal.errors import DataError, PolicyError, escape_invisible
+from shoal.formats.numbers import format_count
 from shoal.policy import Policy
 from shoal.taxonomy import Taxonomy
 
 app = typer.Typer(no_args_is_help=True, help="Show, make and check taxonomies.")
 
-LISTED = 20  # values that a list shows at most
+MOST_LISTED = 20  # values that a list shows at most
 BUILDERS = ("--mask", "--date", "--widths", "--boundaries", "--balanced")
 
 TableFile = Annotated[Path, typer.Argument(help="CSV or Parquet file.")]
@@ -37,7 +38,7 @@ def show(file: TaxonomyFile) -> None:
     tree = Taxonomy.load(file)
     for label, level in zip(tree.label, tree.level.tolist(), strict=True):
         typer.echo(f"{'  ' * level}{escape_invisible(str(label))}")
-    typer.echo(f"\n{_count(tree.size, 'leaf', 'leaves')}, height {int(tree.height[0])}")
+    typer.echo(f"\n{format_count(tree.size, 'leaf', 'leaves')}, height {int(tree.height[0])}")
 
 
 @app.command()
@@ -110,7 +111,7 @@ def make(
         return
     tree.save(out)
     leaves = tree.size - (attribute.missing >= 0)
-    typer.echo(f"{escape_invisible(str(out))}: {_count(leaves, 'leaf', 'leaves')}, height {int(tree.height[0])}")
+    typer.echo(f"{escape_invisible(str(out))}: {format_count(leaves, 'leaf', 'leaves')}, height {int(tree.height[0])}")
 
 
 @app.command()
@@ -127,10 +128,10 @@ def check(
     taxonomy = Taxonomy.load(tree)
     distinct = _read_distinct(table, column, Reading("text", _missing_texts(missing)))
     counts = {str(v): int(n) for v, n in zip(distinct.values, distinct.counts, strict=True)}
-    absent = [f"{value} ({_count(n, 'record')})" for value, n in counts.items() if value not in taxonomy.code]
+    absent = [f"{value} ({format_count(n, 'record')})" for value, n in counts.items() if value not in taxonomy.code]
     unused = [leaf for leaf in taxonomy.code if leaf not in counts]
-    _print_list(f"{_count(len(absent), 'value')} not in the taxonomy", absent)
-    _print_list(f"{_count(len(unused), 'leaf', 'leaves')} without records", unused)
+    _print_list(f"{format_count(len(absent), 'value')} not in the taxonomy", absent)
+    _print_list(f"{format_count(len(unused), 'leaf', 'leaves')} without records", unused)
     raise typer.Exit(1 if absent else 0)
 
 
@@ -154,13 +155,9 @@ def _refuse_file(out: Path, table: Path, force: bool) -> None:
         raise PolicyError(f"the file {str(out)!r} already exists. Choose another file, or overwrite it with --force.")
 
 
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
 def _print_list(head: str, lines: list[str]) -> None:
     typer.echo(head + (":" if lines else ""))
-    for line in lines[:LISTED]:
+    for line in lines[:MOST_LISTED]:
         typer.echo(f"  {escape_invisible(line)}")
-    if len(lines) > LISTED:
-        typer.echo(f"  and {len(lines) - LISTED} more")
+    if len(lines) > MOST_LISTED:
+        typer.echo(f"  and {len(lines) - MOST_LISTED} more")

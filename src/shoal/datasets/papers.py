@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from shoal.arrays import Int64Array
-from shoal.engines import Column, frame_of
+from shoal.engines import Column, build_frame
 from shoal.policy import Policy
 from shoal.requirements import KAnonymity, LDiversity, Requirement
 
@@ -494,7 +494,7 @@ def _frame(header: Sequence[str], rows: Rows, kind: str | None) -> Any:
     """Create a frame from rows; a number beyond the header is the number of records that a row represents."""
     columns = list(zip(*rows, strict=True))
     counts = np.array(columns[len(header)] if len(columns) > len(header) else (1,) * len(rows), np.int64)
-    return frame_of(
+    return build_frame(
         {name: _column(values, counts) for name, values in zip(header, columns[: len(header)], strict=True)}, kind
     )
 

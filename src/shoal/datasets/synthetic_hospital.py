@@ -31,7 +31,7 @@ Alzheimer disease, no child is married, every physician has the degree.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,12 +67,10 @@ from shoal.datasets.hospital_figures import (
     YOUNG_WORK,
     Tree,
 )
-from shoal.engines import Column, frame_of
+from shoal.engines import Column, build_frame
 from shoal.errors import DataError
 from shoal.policy import Policy
 from shoal.requirements import KAnonymity
-
-Codes: TypeAlias = Int32Array
 
 
 def hospital(n: int = 50_000, seed: int = 0, *, kind: str | None = None) -> Any:
@@ -100,7 +98,7 @@ def hospital(n: int = 50_000, seed: int = 0, *, kind: str | None = None) -> Any:
     """
     if n < 0:
         raise DataError(f"hospital cannot generate {n} patients; n must be at least 0")
-    return frame_of(draw_columns(n, np.random.default_rng(seed)), kind)
+    return build_frame(draw_columns(n, np.random.default_rng(seed)), kind)
 
 
 def hospital_policy(k: int = 10) -> Policy:
@@ -131,17 +129,17 @@ def hospital_policy(k: int = 10) -> Policy:
 
 def draw_columns(n: int, rng: np.random.Generator) -> dict[str, Column]:
     """Draw the columns of `hospital`, in order; texts are codes."""
-    age = _ages(n, rng)
+    age = _draw_ages(n, rng)
     stage = _step(STAGES, age)
-    admission = FIRST_DAY + _draw(_days(), np.zeros(n, np.int32), rng).astype(np.int64)
+    admission = FIRST_DAY + _draw(_compute_day_weights(), np.zeros(n, np.int32), rng).astype(np.int64)
     birth = admission - (np.ceil(age * YEAR).astype(np.int64) + rng.integers(0, 365, n))
     sex = _draw([(share, 1 - share) for share in FEMALE], stage, rng)
     education = _draw(_by(EDUCATION, EDUCATION_AT).T, stage, rng)
-    occupation = _occupations(stage, sex, education, rng)
-    marital = _maritals(stage, sex, rng)
-    zips, country = _homes(n, rng)
+    occupation = _draw_occupations(stage, sex, education, rng)
+    marital = _draw_marital_status(stage, sex, rng)
+    zips, country = _draw_homes(n, rng)
     drawn: dict[str, Column] = {
-        "name": _names(sex, rng),
+        "name": _draw_names(sex, rng),
         "birth": Column(birth),
         "zip": zips,
         "sex": Column(sex, SEXES),
@@ -151,9 +149,9 @@ def draw_columns(n: int, rng: np.random.Generator) -> dict[str, Column]:
         "country": Column(country, leaves(COUNTRY)),
         "admission": Column(admission),
     }
-    diagnosis = _diagnoses(age, sex, drawn, rng)
+    diagnosis = _draw_diagnoses(age, sex, drawn, rng)
     drawn["diagnosis"] = Column(diagnosis, tuple(ILLNESSES))
-    drawn["cost"] = Column(_costs(diagnosis, rng))
+    drawn["cost"] = Column(_draw_costs(diagnosis, rng))
     for name, share in MISSING.items():
         drawn[name].values[rng.random(n) < share] = -1
     return drawn
@@ -176,7 +174,7 @@ def _walk(tree: Tree) -> Iterator[str]:
             yield from _walk(branch)
 
 
-def _draw(weights: ArrayLike, row: Codes, rng: np.random.Generator) -> Codes:
+def _draw(weights: ArrayLike, row: Int32Array, rng: np.random.Generator) -> Int32Array:
     """For each entry of `row`, draw a code by the weights in that row of the table.
 
     The cumulative weights of row i are scaled to the interval from i to i + 1, so that one binary search serves all
@@ -187,7 +185,7 @@ def _draw(weights: ArrayLike, row: Codes, rng: np.random.Generator) -> Codes:
     line = line / line[:, -1:] + np.arange(len(table))[:, None]
     place = np.minimum(row + rng.random(len(row)), np.nextafter(row + 1.0, 0.0))
     found = np.searchsorted(line.ravel(), place, side="right")
-    codes: Codes = (found - row.astype(np.int64) * table.shape[1]).astype(np.int32)
+    codes: Int32Array = (found - row.astype(np.int64) * table.shape[1]).astype(np.int32)
     return codes
 
 
@@ -196,24 +194,24 @@ def _by(tree: Tree, table: Mapping[str, Sequence[float]]) -> FloatArray:
     return np.array([table[leaf] for leaf in leaves(tree)], dtype=np.float64)
 
 
-def _step(bounds: Sequence[int], age: Codes) -> Codes:
+def _step(bounds: Sequence[int], age: Int32Array) -> Int32Array:
     steps = np.searchsorted(bounds, np.arange(OLDEST + 1), side="right") - 1
     return steps.astype(np.int32)[age]
 
 
-def _ages(n: int, rng: np.random.Generator) -> Codes:
+def _draw_ages(n: int, rng: np.random.Generator) -> Int32Array:
     at, weight = zip(*AGES, strict=True)
     return _draw(np.interp(np.arange(OLDEST + 1), at, weight), np.zeros(n, np.int32), rng)
 
 
-def _days() -> FloatArray:
+def _compute_day_weights() -> FloatArray:
     """A weight per day of admission: more in winter, fewer at weekends."""
     days = np.arange(FIRST_DAY, LAST_DAY + 1)
     season = 1 + 0.15 * np.cos(2 * np.pi * (days - FIRST_DAY).astype(np.float64) / YEAR)
     return np.where(np.is_busday(days), season, 0.65 * season)
 
 
-def _names(sex: Codes, rng: np.random.Generator) -> Column:
+def _draw_names(sex: Int32Array, rng: np.random.Generator) -> Column:
     women, men, families = WOMEN.split(), MEN.split(), FAMILIES.split()
     given = _draw(1 / (np.arange(len(women)) + 8), np.zeros(len(sex), np.int32), rng)
     family = _draw(1 / (np.arange(len(families)) + 12), np.zeros(len(sex), np.int32), rng)
@@ -221,7 +219,7 @@ def _names(sex: Codes, rng: np.random.Generator) -> Column:
     return Column(code, tuple(f"{first} {last}" for first in women + men for last in families))
 
 
-def _homes(n: int, rng: np.random.Generator) -> tuple[Column, Codes]:
+def _draw_homes(n: int, rng: np.random.Generator) -> tuple[Column, Int32Array]:
     """Draw ZIP codes, a few of which have many patients, and countries of birth by region."""
     texts = tuple(f"{region.prefix}{i + 1:02d}" for region in REGIONS for i in range(region.zips))
     rank = np.concatenate([1 / (np.arange(region.zips) + 1.5) for region in REGIONS])
@@ -235,14 +233,16 @@ def _homes(n: int, rng: np.random.Generator) -> tuple[Column, Codes]:
     return Column(zips, texts), _draw(weight, of_zip[zips], rng)
 
 
-def _maritals(stage: Codes, sex: Codes, rng: np.random.Generator) -> Codes:
+def _draw_marital_status(stage: Int32Array, sex: Int32Array, rng: np.random.Generator) -> Int32Array:
     """Draw the marital status by stage of life and sex; more women than men are widowed."""
     table = np.repeat(_by(MARITAL, MARITAL_AT).T, 2, axis=0)
     table[:, leaves(MARITAL).index("Widowed")] *= np.tile([1.5, 0.6], len(STAGES))
     return _draw(table, stage * np.int32(2) + sex, rng)
 
 
-def _occupations(stage: Codes, sex: Codes, education: Codes, rng: np.random.Generator) -> Codes:
+def _draw_occupations(
+    stage: Int32Array, sex: Int32Array, education: Int32Array, rng: np.random.Generator
+) -> Int32Array:
     """Draw the occupation by stage of life, sex and education."""
     names = leaves(OCCUPATION)
     levels = max(SCHOOLED) + 1
@@ -264,7 +264,9 @@ def _occupations(stage: Codes, sex: Codes, education: Codes, rng: np.random.Gene
     return _draw(table.reshape(-1, len(names)), row, rng)
 
 
-def _diagnoses(age: Codes, sex: Codes, drawn: Mapping[str, Column], rng: np.random.Generator) -> Codes:
+def _draw_diagnoses(
+    age: Int32Array, sex: Int32Array, drawn: Mapping[str, Column], rng: np.random.Generator
+) -> Int32Array:
     """Draw a diagnosis by age and sex, then apply the planted rules in order."""
     weight = np.array([illness.weight for illness in ILLNESSES.values()]).T
     by_sex = np.array([(illness.women, illness.men) for illness in ILLNESSES.values()]).T
@@ -281,7 +283,7 @@ def _diagnoses(age: Codes, sex: Codes, drawn: Mapping[str, Column], rng: np.rand
     return diagnosis
 
 
-def _costs(diagnosis: Codes, rng: np.random.Generator) -> FloatArray:
+def _draw_costs(diagnosis: Int32Array, rng: np.random.Generator) -> FloatArray:
     middle = np.log(np.array([illness.cost for illness in ILLNESSES.values()], dtype=np.float64))
     spread = np.array([illness.spread for illness in ILLNESSES.values()], dtype=np.float64)
     return np.exp(middle[diagnosis] + spread[diagnosis] * rng.standard_normal(len(diagnosis))).round(2)

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from shoal.engines import Column, frame_of
+from shoal.engines import Column, build_frame
 from shoal.errors import DataError, EngineError, list_choices
 
 Tree: TypeAlias = "dict[str, Tree] | list[str]"
@@ -192,7 +192,7 @@ def adult(
     if drop_missing:
         rows = [row for row in rows if MISSING not in row]
     texts = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
-    return frame_of({name: _column(name, text) for name, text in zip(COLUMNS, texts, strict=True)}, kind)
+    return build_frame({name: _column(name, text) for name, text in zip(COLUMNS, texts, strict=True)}, kind)
 
 
 def adult_taxonomies() -> dict[str, Tree]:

@@ -177,9 +177,9 @@ class EncodedTable:
         """The partitions to be searched one after another; a single one if all cells fit in memory."""
         return self.engine.partition(*self._names, least=self.least)
 
-    def count(self, part: int = 0) -> Codes:
+    def count(self, partition: int = 0) -> Codes:
         """Count the cells of a partition."""
-        return Codes(self.attributes, self.sensitive, self.engine.count(*self._names, partition=part), self.hash)
+        return Codes(self.attributes, self.sensitive, self.engine.count(*self._names, partition=partition), self.hash)
 
     def count_codes(self, j: int) -> Int64Array:
         """The number of records of each code of an attribute, from its dictionary."""

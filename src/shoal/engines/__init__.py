@@ -16,16 +16,16 @@ from shoal.engines.protocol import (
     Engine,
     Format,
     GroupColumn,
-    KeptColumn,
     KeyedOrder,
     Partitioning,
     Plan,
     Reading,
     Schema,
-    digest_of,
-    format_of,
+    UnchangedColumn,
+    detect_format,
+    digest_file,
 )
-from shoal.engines.resources import DATABASES, EngineName, Resources, machine_memory, resources_of
+from shoal.engines.resources import DATABASES, EngineName, Resources, parse_resources, read_machine_memory
 
 __all__ = [
     "AS_PUBLISHED",
@@ -36,18 +36,18 @@ __all__ = [
     "Engine",
     "Format",
     "GroupColumn",
-    "KeptColumn",
     "KeyedOrder",
     "Partitioning",
     "Plan",
     "Reading",
     "Resources",
     "Schema",
-    "digest_of",
-    "format_of",
-    "frame_of",
+    "UnchangedColumn",
+    "build_frame",
+    "detect_format",
+    "digest_file",
     "open_data",
-    "resources_of",
+    "parse_resources",
 ]
 
 
@@ -81,18 +81,18 @@ def _choose_engine(data: Any, limits: Resources) -> EngineName:
     if limits.memory or limits.combinations or type(data).__module__.split(".")[0] in ("duckdb", "_duckdb"):
         return "duckdb"
     if isinstance(data, (str, Path)):
-        from shoal.engines.table_files import size_in_memory
+        from shoal.engines.table_files import estimate_size_in_memory
 
         path = Path(data)
         if path.is_dir() or path.suffix.lower() in DATABASES:
             return "duckdb"
-        if path.is_file() and find_spec("duckdb") and size_in_memory(path) > machine_memory() // 2:
+        if path.is_file() and find_spec("duckdb") and estimate_size_in_memory(path) > read_machine_memory() // 2:
             return "duckdb"
     return "memory"
 
 
-def frame_of(columns: Mapping[str, Column], kind: str | None = None) -> Any:
-    """Build a frame from columns; see `frames.frame_of`."""
+def build_frame(columns: Mapping[str, Column], kind: str | None = None) -> Any:
+    """Build a frame from columns; see `frames.build_frame`."""
     from shoal.engines import frames
 
-    return frames.frame_of(columns, kind)
+    return frames.build_frame(columns, kind)

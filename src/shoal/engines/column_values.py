@@ -31,14 +31,14 @@ ParsedValues = tuple[NDArray[Any], BoolArray]  # the values that are not missing
 
 
 @dataclass(frozen=True)
-class CodedValues:
+class EncodedValues:
     """The distinct values of a column and, per record, the index of its value among them (-1: missing)."""
 
     distinct: Distinct
     index: Int32Array
 
 
-def read_values(array: pa.ChunkedArray, column: str, reading: Reading) -> CodedValues:
+def read_values(array: pa.ChunkedArray, column: str, reading: Reading) -> EncodedValues:
     """Read a column as numbers, dates or texts, and encode it.
 
     >>> coded = read_values(pa.chunked_array([["3", "?", "12"]]), "age", Reading("number", ("?",)))
@@ -49,7 +49,7 @@ def read_values(array: pa.ChunkedArray, column: str, reading: Reading) -> CodedV
     values, target = unify_values(raw, column, reading)
     index = np.append(target, np.int32(-1))[index]  # the last entry is for index -1, a null
     tally = np.bincount(index + 1, minlength=len(values) + 1)
-    return CodedValues(Distinct(values, tally[1:].astype(np.int64), int(tally[0])), index)
+    return EncodedValues(Distinct(values, tally[1:].astype(np.int64), int(tally[0])), index)
 
 
 def unify_values(raw: pa.Array, column: str, reading: Reading) -> tuple[NDArray[Any], Int32Array]:

@@ -19,10 +19,10 @@ KINDS = ("pandas", "polars", "pyarrow")
 NUMBERS = (int, float, Decimal, np.number)
 
 
-def frame_of(columns: Mapping[str, Column], kind: str | None = None) -> Any:
+def build_frame(columns: Mapping[str, Column], kind: str | None = None) -> Any:
     """Build a frame of a library (default: the first installed of pandas, polars and pyarrow).
 
-    >>> frame_of({"age": Column(np.array([41, 57])), "sex": Column(np.array([1, -1]), ("F", "M"))}, "pyarrow").to_pylist()
+    >>> build_frame({"age": Column(np.array([41, 57])), "sex": Column(np.array([1, -1]), ("F", "M"))}, "pyarrow").to_pylist()
     [{'age': 41, 'sex': 'M'}, {'age': 57, 'sex': None}]
     """
     return to_native(pa.table({name: _build_array(column) for name, column in columns.items()}), kind)

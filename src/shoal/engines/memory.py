@@ -16,22 +16,22 @@ from shoal import kernels
 from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines import column_values, fingerprint, frames, table_files
 from shoal.engines.protocol import (
+    KEY_LIMIT,
     Counts,
     Dictionary,
     Distinct,
     Format,
     GroupColumn,
-    KeptColumn,
     KeyedOrder,
     Partitioning,
     Plan,
     Reading,
     Schema,
-    format_of,
+    UnchangedColumn,
+    detect_format,
 )
 from shoal.errors import PolicyError, list_choices
 
-KEY_LIMIT = 2**63  # packed keys stay below
 PARALLEL_MINIMUM = 50_000  # records; smaller tables are read by one thread
 
 
@@ -44,7 +44,7 @@ class MemoryEngine:
     format: Format = "csv"
     codes: Mapping[str, Int32Array] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
-    _cache: dict[tuple[str, Reading], column_values.CodedValues] = field(default_factory=dict, repr=False)
+    _cache: dict[tuple[str, Reading], column_values.EncodedValues] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(cls, data: Any) -> MemoryEngine:
@@ -52,7 +52,9 @@ class MemoryEngine:
         if isinstance(data, (str, Path)):
             path = Path(data)
             return cls(
-                nw.from_native(table_files.read_table(path), eager_only=True), from_file=True, format=format_of(path)
+                nw.from_native(table_files.read_table(path), eager_only=True),
+                from_file=True,
+                format=detect_format(path),
             )
         return cls(frames.open_frame(data))
 
@@ -70,7 +72,7 @@ class MemoryEngine:
             with ThreadPoolExecutor() as pool:
                 list(pool.map(self._read_column, readings.keys(), readings.values()))
 
-    def _read_column(self, column: str, reading: Reading) -> column_values.CodedValues:
+    def _read_column(self, column: str, reading: Reading) -> column_values.EncodedValues:
         if column not in self.data.columns:
             raise PolicyError(f"column {column!r} is not in the table; {list_choices(column, self.data.columns)}")
         if (column, reading) not in self._cache:
@@ -132,11 +134,13 @@ class MemoryEngine:
             yield {name: array.slice(begin, size) for name, array in arrays.items()}
 
     def apply(self, plans: Iterable[Plan]) -> MemoryEngine:
-        """Return the released data: kept columns unchanged, the others by group, without the suppressed records."""
+        """Return the released data: some columns unchanged, the others by group, without the suppressed records."""
         (plan,) = plans
         group = self._assign_groups(plan)
         present = group >= 0
-        data = nw.maybe_reset_index(self._select_columns([c.name for c in plan.columns if isinstance(c, KeptColumn)]))
+        data = nw.maybe_reset_index(
+            self._select_columns([c.name for c in plan.columns if isinstance(c, UnchangedColumn)])
+        )
         if not present.all():
             data = nw.maybe_reset_index(data.filter(present.tolist())) if data.columns else data
             group = group[present]
@@ -199,7 +203,7 @@ class MemoryEngine:
         return fingerprint.digest_rows(self.data.columns, [self._hash_rows(self.data.columns)])
 
     def frame(self) -> Any:
-        """Return a frame of the library of the input; for a file, see `frames.frame_of` for the default."""
+        """Return a frame of the library of the input; for a file, see `frames.build_frame` for the default."""
         if not self.from_file:
             return self.data.to_native()
         return frames.to_native(

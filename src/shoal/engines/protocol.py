@@ -19,11 +19,12 @@ from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import DataError
 
+KEY_LIMIT = 2**63  # codes are packed into keys below this number
 ReadingKind = Literal["number", "date", "text"]
 Format = Literal["csv", "parquet"]
 
 
-def format_of(path: Path) -> Format:
+def detect_format(path: Path) -> Format:
     """Return the format of a file by its suffix."""
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
@@ -31,12 +32,12 @@ def format_of(path: Path) -> Format:
     if suffix in (".csv", ".tsv", ".txt", ".gz"):
         return "csv"
     raise DataError(
-        f"cannot tell the format of {path.name!r} by its suffix. Use a file that ends in .csv, .tsv, .txt, .gz, .parquet or "
+        f"cannot detect the format of {path.name!r} by its suffix. Use a file that ends in .csv, .tsv, .txt, .gz, .parquet or "
         ".pq."
     )
 
 
-def digest_of(path: Path) -> str:
+def digest_file(path: Path) -> str:
     """Return the SHA-256 digest of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -149,7 +150,7 @@ class Partitioning:
 
 
 @dataclass(frozen=True)
-class KeptColumn:
+class UnchangedColumn:
     """A released column with the unchanged values of the source."""
 
     name: str
@@ -190,7 +191,7 @@ class Plan:
     cell: Int64Array
     group: Int32Array
     count: Int64Array
-    columns: tuple[KeptColumn | GroupColumn, ...]
+    columns: tuple[UnchangedColumn | GroupColumn, ...]
     keyed_order: KeyedOrder | None = None
 
     @property

@@ -23,7 +23,7 @@ CELL = 180  # peak bytes that a search needs for each counted combination
 
 @dataclass(frozen=True)
 class Resources:
-    """Limits of a run; see `resources_of`."""
+    """Limits of a run; see `parse_resources`."""
 
     engine: EngineName | None = None
     memory: int | None = None
@@ -33,15 +33,15 @@ class Resources:
     @property
     def budget(self) -> int:
         """The memory limit in bytes."""
-        return self.memory or int(SHARE * machine_memory())
+        return self.memory or int(SHARE * read_machine_memory())
 
     @property
-    def most(self) -> int:
+    def max_combinations(self) -> int:
         """The largest number of counted combinations in memory: they get half of the memory, the engine the other half."""
         return self.combinations or max(self.budget // 2 // CELL, 1)
 
 
-def resources_of(
+def parse_resources(
     engine: str | None = None,
     memory: str | int | None = None,
     combinations: int | None = None,
@@ -58,7 +58,7 @@ def resources_of(
 
     Examples
     --------
-    >>> resources_of(memory="2GB").memory
+    >>> parse_resources(memory="2GB").memory
     2000000000
     """
     if engine is not None and engine not in ENGINES:
@@ -88,7 +88,7 @@ def _parse_size(memory: str | int) -> int:
     return size
 
 
-def machine_memory() -> int:
+def read_machine_memory() -> int:
     """Return the memory of this machine or of its container, in bytes."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")

@@ -21,7 +21,7 @@ from shoal.engines.column_values import format_values
 from shoal.engines.csv_formulas import escape_formulas as escape_array
 from shoal.engines.csv_formulas import is_text, restore_formulas
 from shoal.engines.frames import decode_dictionary, refuse_duplicate_names
-from shoal.engines.protocol import Format, format_of
+from shoal.engines.protocol import Format, detect_format
 from shoal.errors import DataError, EngineError
 from shoal.formats.formulas import APOSTROPHE, escape_formula, restore_formula
 
@@ -44,7 +44,7 @@ def read_table(path: Path) -> pa.Table:
         raise DataError(f"{str(path)!r} is a folder, and the engine 'memory' reads only files. Use engine='duckdb'.")
     path = path.absolute()  # Arrow reads a name such as 's3:x' as a network address
     with explain_read_errors(path):
-        return _read_parquet(path) if format_of(path) == "parquet" else _read_csv(path)
+        return _read_parquet(path) if detect_format(path) == "parquet" else _read_csv(path)
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def _remove_quoted_data(text: str) -> str:
     return re.split(r"(?<=got \d)|(?<=got \d\d)|: (?=[^:]*$)", first)[0]
 
 
-def parquet_schema(path: Path) -> pa.Schema:
+def read_parquet_schema(path: Path) -> pa.Schema:
     """Return the schema of a Parquet file; raise an error for duplicate column names."""
     with explain_read_errors(path):
         schema = pq.read_schema(path)
@@ -74,29 +74,29 @@ def parquet_schema(path: Path) -> pa.Schema:
     return schema
 
 
-def size_in_memory(path: Path) -> int:
+def estimate_size_in_memory(path: Path) -> int:
     """Estimate the bytes of memory that the data of a file need."""
-    if format_of(path) == "csv":
+    if detect_format(path) == "csv":
         return path.stat().st_size
     with explain_read_errors(path):
         metadata = pq.read_metadata(path.absolute())
     return sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
 
 
-def dictionary_columns(path: Path, *, own: bool = False) -> list[str]:
+def list_dictionary_columns(path: Path, *, own: bool = False) -> list[str]:
     """Return the text columns of a Parquet file that can be read as dictionaries.
 
     DuckDB writes dictionaries of ENUM columns in which values occur twice; Arrow reads these wrongly. Files that DuckDB wrote
     are therefore read value by value, except Shoal's ``own`` files.
     """
-    schema = parquet_schema(path)
+    schema = read_parquet_schema(path)
     if not own and "duckdb" in (pq.read_metadata(path).created_by or "").lower():
         return []
     return [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)]
 
 
 def _read_parquet(path: Path) -> pa.Table:
-    return pq.read_table(path, read_dictionary=dictionary_columns(path), partitioning=None)
+    return pq.read_table(path, read_dictionary=list_dictionary_columns(path), partitioning=None)
 
 
 def _read_csv(path: Path) -> pa.Table:
@@ -155,8 +155,8 @@ def explain_write_errors(path: Path) -> Iterator[None]:
         raise EngineError(f"cannot write {str(path)!r}: {error.strerror or error}. Choose another file.") from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the original message quotes the value
         raise DataError(
-            f"cannot write {path.name!r}: a column holds values that {format_of(path)} cannot store, such as timestamps far "
-            "beyond the year 9999. Convert the column to text, or drop it."
+            f"cannot write {path.name!r}: a column holds values that {detect_format(path)} cannot store, such as timestamps "
+            "far beyond the year 9999. Convert the column to text, or drop it."
         ) from None
 
 

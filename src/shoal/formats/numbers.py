@@ -1,4 +1,4 @@
-"""Format and parse numbers."""
+"""Format and parse numbers; format counts with their units."""
 
 from __future__ import annotations
 
@@ -35,6 +35,15 @@ def format_number(value: float) -> str:
     if exponent not in PLAIN:
         return f"{sign}{_with_point(digits, 1)}e{exponent:+d}"
     return sign + _with_point("0" * -exponent + digits, max(exponent + 1, 1))
+
+
+def format_count(count: float, noun: str, plural: str | None = None) -> str:
+    """A count with its unit; the plural ends in s unless ``plural`` is given.
+
+    >>> format_count(1, "record"), format_count(1500, "record"), format_count(2, "leaf", "leaves")
+    ('1 record', '1,500 records', '2 leaves')
+    """
+    return f"{count:,.0f} {noun if count == 1 else plural or noun + 's'}"
 
 
 def _with_point(digits: str, whole: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 # The kind of an attribute: how `boxes.interval_loss` measures an interval.
@@ -21,6 +22,13 @@ STEP_BYTES = 16  # codes are compared this many bytes at a time, so rows are pad
 LAST, SEED, RANDOM = range(3)
 # Indices in the state of its search.
 PICKED, CLUSTERS, REMAINING, REFERENCE, NONEMPTY = range(5)
+
+# The columns of the group table of `specialize`: begin, end and size of a group, and its records
+# if it fails; from FIGURES on three look-ahead figures for every attribute.
+GROUP_BEGIN, GROUP_END, GROUP_SIZE, GROUP_FAILING, FIGURES = range(5)
+SMALLEST, FAILING, CHILD_GROUPS = range(3)
+NO_GROUP = np.int64(1) << np.int64(62)  # the size of the smallest group where there is none: larger than any group
+MOST_JOINT = 256  # the most combinations of slots that are counted in one table
 
 
 class RuleArrays(NamedTuple):

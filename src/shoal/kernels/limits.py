@@ -10,7 +10,7 @@ from shoal.kernels import rules
 SLACK = 1e-9  # tolerance for rounding; the audit of the release uses the same
 
 _SIZE, _DISTINCT, _ENTROPY, _RECURSIVE = rules.SIZE, rules.DISTINCT, rules.ENTROPY, rules.RECURSIVE
-_BETWEEN, _DISTANCE, _OWN = rules.BETWEEN, rules.DISTANCE, rules.OWN
+_BETWEEN, _DISTANCE, _OWN_K = rules.BETWEEN, rules.DISTANCE, rules.OWN_K
 
 
 @njit(cache=True, nogil=True)
@@ -92,7 +92,7 @@ def holds(total, histogram, limits):
         elif kind == _DISTANCE:
             if compute_distance(total, histogram, first, last, first_part, end_part, first_order, limits) > a + SLACK:
                 return False
-        elif kind == _OWN:
+        elif kind == _OWN_K:
             for c in range(first, last):
                 if histogram[c] > 0 and total < figure[first_part + c - first]:
                     return False
@@ -123,7 +123,7 @@ def shortfall(total, histogram, limits):
             amount += max(
                 0.0, compute_distance(total, histogram, first, last, first_part, end_part, first_order, limits) - a
             )
-        elif kind == _OWN:
+        elif kind == _OWN_K:
             required = 0.0
             for c in range(first, last):
                 if histogram[c] > 0:

@@ -6,4 +6,4 @@ ENTROPY = 2  # entropy of the sensitive values >= log(a)
 RECURSIVE = 3  # highest frequency < a * (sum of the b-th highest and all lower frequencies)
 BETWEEN = 4  # the share of every sensitive value between its floor and its ceiling
 DISTANCE = 5  # weighted sum over sets of values of |share in the group - share in the table| <= a
-OWN = 6  # records >= the ceiling of every sensitive value that occurs
+OWN_K = 6  # records >= the ceiling of every sensitive value that occurs

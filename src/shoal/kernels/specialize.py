@@ -16,7 +16,18 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shoal.kernels.group_facts import BEGIN, END, FAIL, FAILING, FIGURES, MOST_JOINT, NO_GROUP, PARTS, SIZE, SMALLEST
+from shoal.kernels.interface import (
+    CHILD_GROUPS,
+    FAILING,
+    FIGURES,
+    GROUP_BEGIN,
+    GROUP_END,
+    GROUP_FAILING,
+    GROUP_SIZE,
+    MOST_JOINT,
+    NO_GROUP,
+    SMALLEST,
+)
 from shoal.kernels.limits import holds
 
 MANY_ROWS = 128  # rows from which joint counting is faster
@@ -65,7 +76,7 @@ def split_groups(link, number, rows, specialized, fields, chunks, ahead):
     histogram = np.zeros(1 if size_only else max(most_children, 1) * cells[4], np.int64)
     longest = np.int64(0)
     for g in link:
-        longest = max(longest, facts[g, END] - facts[g, BEGIN])
+        longest = max(longest, facts[g, GROUP_END] - facts[g, GROUP_BEGIN])
     new_words = np.empty((longest, words.shape[1]), words.dtype)
     new_ref = np.empty(longest, ref.dtype)
     new_records = np.empty(longest, records.dtype)
@@ -77,8 +88,8 @@ def split_groups(link, number, rows, specialized, fields, chunks, ahead):
         is_child_alive = is_child_alive or alive[first + c]
     for n in range(link.shape[0]):
         g = link[n]
-        low, high = facts[g, BEGIN], facts[g, END]
-        if facts[g, FIGURES + 3 * a + PARTS] == 1:  # an undivided group keeps the figures of other attributes
+        low, high = facts[g, GROUP_BEGIN], facts[g, GROUP_END]
+        if facts[g, FIGURES + 3 * a + CHILD_GROUPS] == 1:  # an undivided group keeps the figures of other attributes
             node[g, a] = first + np.int64((words[low, w] >> shift) & mask)
             _write_slots(low, high, words, fields[a], slots)
             _look_ahead(g, a, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram)
@@ -88,7 +99,7 @@ def split_groups(link, number, rows, specialized, fields, chunks, ahead):
             is_final = is_final and (b == a or not alive[node[g, b]])
         if children == 2:
             middle, left = _divide_in_two(low, high, rows, fields[a], slots, is_final, new_words, new_ref, new_records)
-            right = facts[g, SIZE] - left
+            right = facts[g, GROUP_SIZE] - left
             _write_group(g, g, low, middle, left, a, first, facts, node, least)
             _write_group(number[n], g, middle, high, right, a, first + 1, facts, node, least)
             if not is_final:
@@ -123,8 +134,8 @@ def split_groups(link, number, rows, specialized, fields, chunks, ahead):
 @njit(cache=True, nogil=True)
 def _write_group(to, g, begin, end, total, a, value, facts, node, least):
     """Write a part of group g as group ``to``, with its own value of attribute a."""
-    facts[to, BEGIN], facts[to, END], facts[to, SIZE] = begin, end, total
-    facts[to, FAIL] = total if total < least else 0
+    facts[to, GROUP_BEGIN], facts[to, GROUP_END], facts[to, GROUP_SIZE] = begin, end, total
+    facts[to, GROUP_FAILING] = total if total < least else 0
     for b in range(node.shape[1]):
         node[to, b] = node[g, b]
     node[to, a] = value
@@ -162,7 +173,7 @@ def update_slots(link, rows, a, slots, fields, chunks, ahead):
     histogram = np.zeros(1 if size_only else max(most_children, 1) * cells[4], np.int64)
     counts, table = np.zeros(most_children, np.int64), np.zeros(MOST_JOINT * chunks.shape[0], np.int64)
     for g in link:
-        _write_slots(facts[g, BEGIN], facts[g, END], words, fields[a], slots)
+        _write_slots(facts[g, GROUP_BEGIN], facts[g, GROUP_END], words, fields[a], slots)
         _look_ahead(g, a, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram)
 
 
@@ -183,20 +194,20 @@ def mark_invalid_splits(link, rows, first, last, field, ahead, invalid):
     begin = np.empty(last - first + 2, np.int64)
     longest = np.int64(0)
     for g in link:
-        longest = max(longest, facts[g, END] - facts[g, BEGIN])
+        longest = max(longest, facts[g, GROUP_END] - facts[g, GROUP_BEGIN])
     order = np.empty(longest, np.int64)
     left, right = np.zeros(width, np.int64), np.zeros(width, np.int64)
     for g in link:
         begin[:] = 0
         right[:] = 0
         right_total = np.int64(0)
-        for i in range(facts[g, BEGIN], facts[g, END]):
+        for i in range(facts[g, GROUP_BEGIN], facts[g, GROUP_END]):
             code = np.int64((words[i, field[3]] >> np.uint64(field[4])) & np.uint64(field[5]))
             if code <= last:
                 begin[code - first + 1] += 1
         for c in range(last - first + 1):
             begin[c + 1] += begin[c]
-        for i in range(facts[g, BEGIN], facts[g, END]):
+        for i in range(facts[g, GROUP_BEGIN], facts[g, GROUP_END]):
             code = np.int64((words[i, field[3]] >> np.uint64(field[4])) & np.uint64(field[5]))
             if code <= last:  # not missing
                 order[begin[code - first]] = i
@@ -281,7 +292,8 @@ def look_ahead(rows, fields, chunks, ahead):
     words, ref, records, facts, node = rows
     fan_out, alive, cells, limits, least, size_only, most_children = ahead
     histogram = np.zeros(1 if size_only else max(most_children, 1) * cells[4], np.int64)
-    facts[0, BEGIN], facts[0, END], facts[0, SIZE], facts[0, FAIL] = 0, words.shape[0], records.sum(), 0
+    facts[0, GROUP_BEGIN], facts[0, GROUP_END] = 0, words.shape[0]
+    facts[0, GROUP_SIZE], facts[0, GROUP_FAILING] = records.sum(), 0
     counts, table = np.zeros(most_children, np.int64), np.zeros(MOST_JOINT * chunks.shape[0], np.int64)
     _look_ahead(0, -1, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram)
 
@@ -291,7 +303,7 @@ def _look_ahead(g, only, words, ref, records, facts, node, fields, chunks, ahead
     """Compute the look-ahead figures of group g for one attribute (``only``), or for all with a live value (-1)."""
     fan_out, alive, cells, limits, least, size_only, most_children = ahead
     start, sensitive, cell_records, offset, width = cells
-    low, high = facts[g, BEGIN], facts[g, END]
+    low, high = facts[g, GROUP_BEGIN], facts[g, GROUP_END]
     if size_only:
         _look_ahead_by_size(g, only, words, records, facts, node, fields, chunks, fan_out, alive, least, counts, table)
         return
@@ -301,7 +313,7 @@ def _look_ahead(g, only, words, ref, records, facts, node, fields, chunks, ahead
             for c in range(start[ref[i]], start[ref[i] + 1]):
                 for s in range(offset.shape[0]):
                     histogram[offset[s] + sensitive[c, s]] += cell_records[c]
-        facts[g, FAIL] = 0 if holds(facts[g, SIZE], histogram[:width], limits) else facts[g, SIZE]
+        facts[g, GROUP_FAILING] = 0 if holds(facts[g, GROUP_SIZE], histogram[:width], limits) else facts[g, GROUP_SIZE]
     for a in range(node.shape[1]):
         x = node[g, a]
         if not alive[x] or (only >= 0 and only != a):
@@ -324,10 +336,10 @@ def _look_ahead(g, only, words, ref, records, facts, node, fields, chunks, ahead
 @njit(cache=True, nogil=True)
 def _write_figures(figures, counts, passes):
     """Write the three figures of an attribute, from the records of each child of its value and whether the child passes."""
-    figures[SMALLEST], figures[FAILING], figures[PARTS] = NO_GROUP, 0, 0
+    figures[SMALLEST], figures[FAILING], figures[CHILD_GROUPS] = NO_GROUP, 0, 0
     for slot in range(counts.shape[0]):
         if counts[slot] > 0:
-            figures[PARTS] += 1
+            figures[CHILD_GROUPS] += 1
             if passes[slot]:
                 figures[SMALLEST] = min(figures[SMALLEST], counts[slot])
             else:
@@ -341,7 +353,7 @@ def _look_ahead_by_size(g, only, words, records, facts, node, fields, chunks, fa
     Attributes with adjacent slots are counted jointly, by the combinations of their slots, and then summed per attribute. A
     chunk of such attributes is: the first attribute, the one after the last, the word, the shift and the mask.
     """
-    low, high = facts[g, BEGIN], facts[g, END]
+    low, high = facts[g, GROUP_BEGIN], facts[g, GROUP_END]
     is_joint = only < 0 and high - low >= MANY_ROWS
     if is_joint:
         _count_chunks(words, records, np.uint64(low), np.uint64(high), chunks, node[g], alive, table)
@@ -415,9 +427,9 @@ def summarize_look_ahead(facts, node, groups, column, alive):
     fails = np.zeros(values, np.int64)
     smallest, failing = NO_GROUP, np.int64(0)
     for g in range(groups):
-        fail = facts[g, FAIL]
+        fail = facts[g, GROUP_FAILING]
         failing += fail
-        size = facts[g, SIZE] if fail == 0 else NO_GROUP
+        size = facts[g, GROUP_SIZE] if fail == 0 else NO_GROUP
         smallest = min(smallest, size)
         for a in range(node.shape[1]):
             x = node[g, a]

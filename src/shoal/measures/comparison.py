@@ -10,7 +10,7 @@ import numpy as np
 from shoal import kernels
 from shoal.arrays import Int64Array
 from shoal.encoding.codes import Codes, encode_table
-from shoal.encoding.equivalence_classes import PublishedTable, read_published_groups, read_published_table
+from shoal.encoding.published_table import PublishedTable, read_published_groups, read_published_table
 from shoal.engines import AS_PUBLISHED, Engine, open_data
 from shoal.errors import DataError
 from shoal.formats.column_pairs import pair_names

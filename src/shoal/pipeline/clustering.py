@@ -11,7 +11,7 @@ from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.kernels.interface import LossArrays, RuleArrays, SensitiveLabels
 from shoal.policy import Policy
-from shoal.requirements import TableDistribution, lower_requirements
+from shoal.requirements import TableDistribution, combine_limits
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class ClusteringInput:
         weights: FloatArray,
         *,
         extra_column: Int32Array | None = None,
-        layout: TableDistribution | None = None,
+        distribution: TableDistribution | None = None,
     ) -> ClusteringInput:
         """The cells of a table.
 
-        ``extra_column`` holds the codes of one more column, by cell, appended to the sensitive columns; ``layout`` is the
+        ``extra_column`` holds the codes of one more column, by cell, appended to the sensitive columns; ``distribution`` is the
         distribution that groups are compared with (default: the whole table's).
         """
-        limits = lower_requirements(policy.require, layout or codes.distribution)
+        limits = combine_limits(policy.require, distribution or codes.distribution)
         cells = len(codes.counts.size)
         domains = [len(s.labels) for s in codes.sensitive]
         columns = codes.counts.sensitive.reshape(cells, len(domains))

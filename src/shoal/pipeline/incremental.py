@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.arrays import BoolArray, Int32Array
 from shoal.encoding.codes import EncodedColumn, encode_column
 from shoal.engines import Counts, Dictionary, Engine, GroupColumn, Plan, open_data
-from shoal.errors import DataError, PolicyError, RequirementNotMet, count_noun
-from shoal.formats.numbers import format_number, parse_number
+from shoal.errors import DataError, PolicyError, RequirementNotMet
+from shoal.formats.numbers import format_count, format_number, parse_number
 from shoal.measures import compute_measures
 from shoal.policy import Policy
-from shoal.progress import Progress, silent
+from shoal.progress import Progress, ignore_progress
 from shoal.recoding import (
     Columns,
     EncodedLaterData,
@@ -35,10 +34,10 @@ from shoal.recoding import (
     read_recoding,
     refuse_other_policy,
 )
-from shoal.release import AuditedTable, Release, on_published_columns
+from shoal.release import AuditedTable, Release, map_to_published_columns
 from shoal.release.ledger import Labels, Ledger
 from shoal.requirements import Requirement, certify, describe
-from shoal.requirements.groups import Groups
+from shoal.requirements.groups import Groups, stack_columns
 from shoal.secret import LEDGER, load_seed, new_seed
 
 UNTRUE = "{} labels that are not true: no box of the recoding contains {}, so the labels of the nearest box were used."
@@ -99,7 +98,7 @@ class NewPartition:
         groups = Groups(
             tuple(w.name for _, w in self.columns),
             tuple(s.name for s in sensitive),
-            _stack_columns(
+            stack_columns(
                 [np.where(w.index < 0, len(w.values), w.index)[present] for _, w in self.columns], len(present)
             ),
             np.append(start, len(order)).astype(np.int64),
@@ -202,7 +201,7 @@ def release_new_records(
     data: Any, recoding: str | Path, policy: Policy | None, *, nearest: bool = False, progress: Progress | None = None
 ) -> Release:
     """Release new records with the recoding of an earlier release; see `shoal.anonymize`."""
-    progress = progress or silent
+    progress = progress or ignore_progress
     if not isinstance(nearest, bool):
         raise PolicyError(f"nearest must be true or false, not {nearest!r}.")
     prior = PriorReleases.load(Path(recoding), policy)
@@ -228,7 +227,7 @@ def release_new_records(
     if not certificate.holds:
         raise RequirementNotMet(
             f"the release and the earlier releases together fail the audit, so nothing was written:\n{certificate}"
-        ).reached(certificate)
+        ).with_certificate(certificate)
     measures = compute_measures([], audited.for_measures(suppressed))
     if nearest:
         measures["untrue_labels"] = float(untrue)
@@ -243,7 +242,7 @@ def release_new_records(
         prior.recoding,
         "recoding",
         {"kind": prior.recoding.kind, "nearest": nearest},
-        tuple(n for n in schema.names if n not in policy.quasi and n not in policy.unchanged),
+        tuple(n for n in schema.names if n not in policy.quasi and n not in policy.unchanged_columns),
         source.format,
         table,
         seed=prior.seed,
@@ -263,7 +262,7 @@ def _failing_labels(new: NewRecords, records: int) -> set[Labels]:
         both = both.stack(partition.ledger(new.sensitive, ledger))
         lost = {reason: count + partition.lost.get(reason, 0) for reason, count in lost.items()}
     fixed = np.arange(len(both.groups.quasi)) < len(ledger.groups.quasi)
-    require = on_published_columns(policy.require, both.groups.names)
+    require = map_to_published_columns(policy.require, both.groups.names)
     kept = select_new_groups(both.groups, require, fixed)
     _refuse_failing_prior(both.groups.keep(kept), both.groups.keep(fixed), require)
     out = ~kept & ~fixed
@@ -313,11 +312,11 @@ def _refuse_failing_prior(groups: Groups, prior: Groups, requirements: Sequence[
             else "The earlier releases did not meet this requirement. Use the policy of the earlier release."
         )
         failing = ~verdict.ok
-        size = count_noun(int(merged.size[failing].sum()), "record")
+        size = format_count(int(merged.size[failing].sum()), "record")
         raise RequirementNotMet(
-            f"{describe(requirement)} fails for {count_noun(int(failing.sum()), 'group')} with {size} of earlier releases, "
+            f"{describe(requirement)} fails for {format_count(int(failing.sum()), 'group')} with {size} of earlier releases, "
             f"which cannot be withdrawn. {reason}"
-        ).reached(
+        ).with_certificate(
             certify(groups.merge_equal()[0], requirements, fingerprint="", label=lambda *_: None, evidence="union")
         )
 
@@ -351,7 +350,3 @@ def _published_texts(column: GroupColumn, prior: Labels) -> Labels:
         return (*(str(v) or None for v in column.values), None)
     by_number = {parse_number(label): label for label in prior if label is not None}
     return (*(by_number.get(float(v)) or format_number(v) for v in column.values), None)
-
-
-def _stack_columns(columns: Sequence[NDArray[Any]], rows: int) -> Int32Array:
-    return np.stack(columns, axis=1).astype(np.int32) if columns else np.zeros((rows, 0), np.int32)

@@ -11,12 +11,11 @@ import numpy as np
 from shoal import kernels, threads
 from shoal.arrays import Int32Array, Int64Array
 from shoal.pipeline.clustering import ClusteringInput
+from shoal.progress import CountProgress
 
 PIECE = 4096  # up to this many groups are searched together; more are divided into neighbourhoods
 ROUNDS = 40
 LEAST_GAIN = 1e-3  # the search ends after a round with a smaller relative decrease of the loss
-
-Report = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Improvement:
 
 
 def improve_groups(
-    records: ClusteringInput, cell: Int32Array, group: Int32Array, most: int, report: Report
+    records: ClusteringInput, cell: Int32Array, group: Int32Array, most: int, report: CountProgress
 ) -> Improvement:
     """Lower the information loss of the groups; each group still meets the requirement.
 

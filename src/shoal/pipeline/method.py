@@ -13,7 +13,7 @@ from shoal.arrays import FloatArray
 from shoal.encoding.codes import Codes
 from shoal.engines import Engine
 from shoal.errors import PolicyError, list_choices
-from shoal.pipeline.run import LabelledGroups, RecodedTable, plan_of, run
+from shoal.pipeline.run import LabelledGroups, RecodedTable, build_plan, run
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding import Columns, Output, Style, parse_style
@@ -124,7 +124,7 @@ class Method(ABC):
 
     def parameters(self) -> dict[str, Any]:
         """The parameters of this method, by name."""
-        return {name: getattr(self, name) for name in constructor_parameters(type(self)) if name != "policy"}
+        return {name: getattr(self, name) for name in list_constructor_parameters(type(self)) if name != "policy"}
 
     def label_groups(self, codes: Codes, grouping: Grouping) -> Columns:
         """The columns that identify the groups in the audited table: the published labels."""
@@ -135,7 +135,7 @@ class Method(ABC):
     ) -> RecodedTable:
         """Apply the groups in the engine. Only methods that publish synthetic records use ``rng``."""
         columns = output.order_columns(engine.schema().names, labelled.columns)
-        table = engine.apply([plan_of(codes, labelled.grouping.placement, columns, self.policy)])
+        table = engine.apply([build_plan(codes, labelled.grouping.placement, columns, self.policy)])
         recoding = self.publication(self.style()).build_recoding(codes, labelled.grouping, labelled.columns, output)
         return RecodedTable(recoding, table)
 
@@ -183,7 +183,7 @@ class Method(ABC):
             )
 
 
-def constructor_parameters(method: type[Method]) -> dict[str, inspect.Parameter]:
+def list_constructor_parameters(method: type[Method]) -> dict[str, inspect.Parameter]:
     """The constructor parameters of a method and its base classes, in the order of definition."""
     found: dict[str, inspect.Parameter] = {}
     for kind in reversed(method.__mro__):
@@ -195,7 +195,7 @@ def constructor_parameters(method: type[Method]) -> dict[str, inspect.Parameter]
 
 def make_method(method: type[Method], policy: Policy, parameters: Mapping[str, Any]) -> Method:
     """Create a method from parameters by name; `PolicyError` lists the allowed names if one is unknown."""
-    allowed = [n for n in constructor_parameters(method) if n != "policy"]
+    allowed = [n for n in list_constructor_parameters(method) if n != "policy"]
     for name in parameters:
         if name not in allowed:
             raise PolicyError(f"{method.name} has no parameter {name!r}; {list_choices(name, allowed)}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.encoding.codes import Codes, EncodedTable, encode_table
-from shoal.engines import Engine, GroupColumn, KeptColumn, KeyedOrder, Plan, open_data
+from shoal.engines import Engine, GroupColumn, KeyedOrder, Plan, UnchangedColumn, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import PolicyError, RequirementNotMet
 from shoal.formats.column_pairs import pair_names
@@ -26,11 +26,11 @@ from shoal.measures.statistics import compare_statistics
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.local_search import improve_groups
 from shoal.policy import Policy
-from shoal.progress import Progress, silent
+from shoal.progress import Progress, ignore_progress
 from shoal.recoding import Columns, Output, Placement, Recoding
 from shoal.recoding.group_labels import AVERAGES
-from shoal.recoding.grouping import Grouping, groups_as_published
-from shoal.recoding.publishing import start_partitioned
+from shoal.recoding.grouping import Grouping, build_published_groups
+from shoal.recoding.publishing import create_partitions
 from shoal.recoding.search_path import SearchPath
 from shoal.release import AuditedTable, Release
 from shoal.requirements import (
@@ -59,13 +59,13 @@ class RecodedTable:
     """
 
     recoding: Recoding
-    counted: Engine
+    counted_table: Engine
     synthetic: Engine | None = None
 
     @property
-    def released(self) -> Engine:
+    def released_table(self) -> Engine:
         """The table that is released."""
-        return self.synthetic or self.counted
+        return self.synthetic or self.counted_table
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,13 @@ def run(method: Method, data: Any, *, seed: int | None = None, progress: Progres
     method.check_parameters()
     secret = new_seed() if seed is None else parse_seed(seed)
     engine = open_data(data)
-    steps = Run(method, secret, progress or silent)
+    steps = Run(method, secret, progress or ignore_progress)
     schema = engine.schema()
     method.policy.check_schema(schema)
     table = steps.encode(engine)
     result = steps.search(table) if table.partitioning.partitions == 1 else steps.search_partitions(table)
     steps.report("checking", 0, 1)
-    suppressed = schema.rows - result.recoded.counted.schema().rows
+    suppressed = schema.rows - result.recoded.counted_table.schema().rows
     audited, certificate = steps.audit(result.recoded, suppressed, table.partitioning.partitions)
     measures = steps.measure(result, audited, certificate)
     steps.report("checking", 1, 1)
@@ -113,9 +113,9 @@ def run(method: Method, data: Any, *, seed: int | None = None, progress: Progres
         result.recoded.recoding,
         method.name,
         method.parameters(),
-        tuple(n for n in schema.names if n not in method.policy.quasi and n not in method.policy.unchanged),
+        tuple(n for n in schema.names if n not in method.policy.quasi and n not in method.policy.unchanged_columns),
         engine.format,
-        result.recoded.released,
+        result.recoded.released_table,
         result.path,
         secret,
         audited=audited,
@@ -140,7 +140,7 @@ class Run:
     @property
     def output(self) -> Output:
         """The columns that are released unchanged beside the quasi-identifiers."""
-        return Output(self.policy.unchanged, self.policy.missing_texts)
+        return Output(self.policy.unchanged_columns, self.policy.missing_texts)
 
     def encode(self, engine: Engine) -> EncodedTable:
         """Replace the values of the table by codes."""
@@ -179,7 +179,7 @@ class Run:
         """
         method, partitioning, output, names = self.method, table.partitioning, self.output, table.engine.schema().names
         self._refuse_partitions()
-        recoding = start_partitioned(table.attributes, partitioning, self.policy, output)
+        recoding = create_partitions(table.attributes, partitioning, self.policy, output)
         labels: list[list[PublishedColumn]] = []
         isolated_ends: list[int] = []
 
@@ -188,17 +188,17 @@ class Run:
                 self.report("parts", number, partitioning.partitions)
                 codes = table.count(number)
                 try:
-                    labelled = self.group(codes, rng, silent)
+                    labelled = self.group(codes, rng, ignore_progress)
                 except RequirementNotMet as error:
                     where = f"in partition {number + 1} of {partitioning.partitions}"
-                    raise RequirementNotMet(f"{where}, {error} {REMEDY}").reached(error.certificate) from None
+                    raise RequirementNotMet(f"{where}, {error} {REMEDY}").with_certificate(error.certificate) from None
                 publication = method.publication(method.style())
                 recoding.put(number, publication.build_recoding(codes, labelled.grouping, labelled.columns, output))
                 columns = method.write_labels(codes, labelled.grouping, "label")
                 labels.append(count_labels(codes, labelled.grouping, columns))
                 isolated_ends.append(publication.count_isolated_ends(codes, labelled.grouping, labelled.columns))
                 released = output.order_columns(names, labelled.columns)
-                yield plan_of(codes, labelled.grouping.placement, released, self.policy)
+                yield build_plan(codes, labelled.grouping.placement, released, self.policy)
             self.report("parts", partitioning.partitions, partitioning.partitions)
 
         recoded = RecodedTable(recoding, table.engine.apply(plans()))
@@ -231,18 +231,18 @@ class Run:
     def suppress_failing_groups(self, codes: Codes, labelled: LabelledGroups) -> LabelledGroups:
         """Suppress failing groups, as far as the policy allows; no label shows a value of suppressed records alone."""
         grouping, require = labelled.grouping, self.method.full_policy().require
-        groups, merged_group = groups_as_published(codes, grouping, labelled.columns, self.policy).merge_equal()
+        groups, merged_group = build_published_groups(codes, grouping, labelled.columns, self.policy).merge_equal()
         kept = select_passing_groups(groups, require)[merged_group]
         lost = codes.records - int(grouping.size()[kept].sum())
         allowed = self.policy.most_suppressed(codes.records)
         if lost > allowed or not kept.any():
             wanted = "; ".join(describe(r) for r in require)
-            reached = certify(groups, require, fingerprint="", label=lambda *_: None)
+            certificate = certify(groups, require, fingerprint="", label=lambda *_: None)
             none = "" if kept.any() else "no group passes, so "
             raise RequirementNotMet(
                 f"{self.method.name} cannot meet {wanted}: {none}{lost} of {codes.records} records would have to be "
                 f"suppressed, and the policy allows {allowed}. Relax the requirement or raise 'suppress'."
-            ).reached(reached)
+            ).with_certificate(certificate)
         return labelled if kept.all() else self._label(codes, grouping.keep_groups(kept))
 
     def improve(self, codes: Codes, labelled: LabelledGroups, report: Progress) -> LabelledGroups:
@@ -252,9 +252,9 @@ class Run:
         """
         grouping = labelled.grouping
         placement, number, weights = grouping.placement, codes.records, self.method.attribute_weights(codes)
-        layout = compute_distribution(groups_as_published(codes, grouping, labelled.columns, self.policy))
+        distribution = compute_distribution(build_published_groups(codes, grouping, labelled.columns, self.policy))
         records = ClusteringInput.of(
-            codes, self.method.full_policy(), weights / (weights.max(initial=0.0) or 1.0), layout=layout
+            codes, self.method.full_policy(), weights / (weights.max(initial=0.0) or 1.0), distribution=distribution
         )
         max_size = self.method.max_size
         most = min(
@@ -276,8 +276,8 @@ class Run:
         """Count the groups of the table and test every requirement; `RequirementNotMet` if one fails."""
         required = self.method.full_policy()
         with ThreadPoolExecutor(1) as pool:  # the fingerprint is computed while the groups are counted
-            fingerprint = pool.submit(recoded.released.fingerprint)
-            audited = AuditedTable.of(recoded.counted, required, measures_policy=self.policy)
+            fingerprint = pool.submit(recoded.released_table.fingerprint)
+            audited = AuditedTable.of(recoded.counted_table, required, measures_policy=self.policy)
         certificate = audited.certificate(
             required,
             suppressed=suppressed,
@@ -287,7 +287,7 @@ class Run:
         )
         if not certificate.holds:
             text = f"the release fails its audit, so nothing was written:\n{certificate}"
-            raise RequirementNotMet(text).reached(certificate)
+            raise RequirementNotMet(text).with_certificate(certificate)
         return audited, certificate
 
     def measure(self, result: Result, audited: AuditedTable, certificate: Certificate) -> Measures:
@@ -301,12 +301,14 @@ class Run:
         return measures
 
 
-def plan_of(codes: Codes, placement: Placement, columns: Sequence[KeptColumn | GroupColumn], policy: Policy) -> Plan:
+def build_plan(
+    codes: Codes, placement: Placement, columns: Sequence[UnchangedColumn | GroupColumn], policy: Policy
+) -> Plan:
     """The plan for an engine. The keyed hash decides which records of a divided cell go to which group."""
     order = None
     if codes.hash is not None and (np.diff(placement.cell) == 0).any():
         key = (policy.key,) if policy.key else ()
-        unchanged = (c.name for c in columns if isinstance(c, KeptColumn))
+        unchanged = (c.name for c in columns if isinstance(c, UnchangedColumn))
         order = KeyedOrder(codes.hash, codes.cell_hash, (*unchanged, *key))
     return Plan(codes.counts, placement.cell, placement.group, placement.count, tuple(columns), order)
 
@@ -316,7 +318,11 @@ def _refuse_duplicate_names(names: list[str], policy: Policy) -> None:
         clash = next((name for name in pair_names(column) if name in policy.quasi), None)
         if clash and column not in names:
             raise PolicyError(f"write='lo-hi' would create {clash!r}, which already exists. Rename that column.")
-    others = (*policy.unchanged, *policy.identifiers, policy.key)  # the audit takes the name of an identifier for one
+    others = (
+        *policy.unchanged_columns,
+        *policy.identifiers,
+        policy.key,
+    )  # the audit takes the name of an identifier for one
     twice = [name for name in names if names.count(name) > 1 or name in others]
     if twice:
         raise PolicyError(

@@ -216,10 +216,10 @@ class Policy(BaseModel):
                 place=("target",),
             )
         for place, column in enumerate(self.normalize):
-            if column not in self.countable:
+            if column not in self.countable_columns:
                 raise PolicyError(
                     f"column {column!r} cannot be normalized: requirements count only the values of sensitive columns and of "
-                    f"the target; {_suggest(column, self.countable, 'sensitive')}",
+                    f"the target; {_suggest(column, self.countable_columns, 'sensitive')}",
                     place=("normalize", place),
                 )
         for number, requirement in enumerate(self.require):
@@ -230,10 +230,10 @@ class Policy(BaseModel):
                         f"{_suggest(column, list(self.quasi), 'quasi')}",
                         place=("require", number),
                     )
-            if requirement.of is not None and requirement.of not in self.countable:
+            if requirement.of is not None and requirement.of not in self.countable_columns:
                 raise PolicyError(
                     f"'of' of {requirement.name} names {requirement.of!r}, which is no sensitive column; "
-                    f"{_suggest(requirement.of, self.countable, 'sensitive')}",
+                    f"{_suggest(requirement.of, self.countable_columns, 'sensitive')}",
                     place=("require", number),
                 )
         return self._with_normalizer()
@@ -312,7 +312,7 @@ class Policy(BaseModel):
         Path(path).write_text(self.to_yaml(), encoding="utf-8")
 
     @property
-    def unchanged(self) -> tuple[str, ...]:
+    def unchanged_columns(self) -> tuple[str, ...]:
         """The columns that are released unchanged."""
         target = (self.target,) if self.target and self.target not in (*self.quasi, *self.sensitive, *self.keep) else ()
         return (*self.sensitive, *self.keep, *target)
@@ -320,7 +320,7 @@ class Policy(BaseModel):
     @property
     def carried_columns(self) -> tuple[str, ...]:
         """The columns that a release needs in addition to the quasi-identifiers."""
-        return (*self.unchanged, *((self.key,) if self.key else ()))
+        return (*self.unchanged_columns, *((self.key,) if self.key else ()))
 
     @property
     def missing_texts(self) -> tuple[str, ...]:
@@ -333,7 +333,7 @@ class Policy(BaseModel):
         return max((r.least for r in self.require), default=1)
 
     @property
-    def countable(self) -> tuple[str, ...]:
+    def countable_columns(self) -> tuple[str, ...]:
         """The columns whose values a requirement can count: sensitive columns, and a target that is no quasi-identifier."""
         return (*self.sensitive, *([self.target] if self.target and self.target not in self.quasi else []))
 
@@ -368,7 +368,7 @@ class Policy(BaseModel):
 
     def find_unassigned(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns of a published table that have no role."""
-        roles = {*self.identifiers, *self.unchanged, self.key, self.target}
+        roles = {*self.identifiers, *self.unchanged_columns, self.key, self.target}
         roles.update(*self.published_columns(names).values())
         return tuple(name for name in names if name not in roles)
 

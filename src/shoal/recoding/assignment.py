@@ -15,8 +15,8 @@ from shoal.recoding.field import Field
 from shoal.recoding.nearest_box import (
     PublishedSets,
     check_groups,
-    nearest_boxes,
-    points_of,
+    find_nearest_boxes,
+    locate_points,
     sets_from_dict,
     sets_to_dict,
 )
@@ -62,8 +62,8 @@ class Assignment:
 
     def place(self, later: LaterData) -> LaterPlacement:
         """The first box that contains each combination; suppressed if all its original records were suppressed."""
-        points = points_of(later)
-        group, inside = nearest_boxes(self.fields, points, self.lo, self.hi, self.sets)
+        points = locate_points(later)
+        group, inside = find_nearest_boxes(self.fields, points, self.lo, self.hi, self.sets)
         suppressed = {row.tobytes() for row in self.cells[self.group < 0]} - {
             row.tobytes() for row in self.cells[self.group >= 0]
         }

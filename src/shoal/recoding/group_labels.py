@@ -16,13 +16,12 @@ from shoal.errors import PolicyError, list_choices
 from shoal.formats.column_pairs import pair_names
 from shoal.formats.dates import format_date
 from shoal.formats.labels import DAY, ROOT, format_interval, format_range, format_set
-from shoal.formats.numbers import format_number
+from shoal.formats.numbers import EXACT, format_number
 from shoal.kernels.combinations import compact_codes, number_combinations
 
 Style = Literal["label", "lo-hi", "midpoint", "set", "mean", "median"]
 STYLES: tuple[str, ...] = get_args(Style)
 PLACES = 6  # columns with more decimals are not rounded
-EXACT = 2.0**53
 AVERAGES: tuple[Style, ...] = ("mean", "median")  # computed from the records of a group, so not possible for a cut
 
 
@@ -252,11 +251,11 @@ def _means(value: FloatArray, records: Int64Array, begin: Int64Array) -> FloatAr
 
 def _round_means(means: FloatArray, values: FloatArray) -> FloatArray:
     """Round means to the decimals of the column's values: more decimals would reveal the divisor, the group size."""
-    places = decimal_places(values, float(np.abs(values).max(initial=0.0)))
+    places = count_decimal_places(values, float(np.abs(values).max(initial=0.0)))
     return means if places is None else np.asarray(np.rint(means * 10.0**places) / 10.0**places, np.float64)
 
 
-def decimal_places(values: FloatArray, largest: float) -> int | None:
+def count_decimal_places(values: FloatArray, largest: float) -> int | None:
     """The largest number of decimals of values up to ``largest``; None if above `PLACES` or not exact."""
     for places in range(PLACES + 1):
         scale = 10.0**places

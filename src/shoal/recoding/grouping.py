@@ -199,7 +199,7 @@ def count_members(codes: Codes, grouping: Grouping) -> Callable[[int], tuple[Int
     return members
 
 
-def groups_as_published(codes: Codes, grouping: Grouping, columns: Columns, policy: Policy) -> Groups:
+def build_published_groups(codes: Codes, grouping: Grouping, columns: Columns, policy: Policy) -> Groups:
     """The groups with their published values as quasi-identifiers, instead of the codes of their boxes."""
     placement = grouping.placement
     order, start = kernels.order.sort_by_group(placement.group, len(grouping.lo))

@@ -85,7 +85,7 @@ def sets_from_dict(found: Mapping[str, Any]) -> tuple[PublishedSets, ...]:
     )
 
 
-def points_of(later: LaterData) -> FloatArray:
+def locate_points(later: LaterData) -> FloatArray:
     """The positions of every combination."""
     points = np.empty(later.quasi.shape, np.float64)
     for j, positions in enumerate(later.positions):
@@ -93,7 +93,7 @@ def points_of(later: LaterData) -> FloatArray:
     return points
 
 
-def nearest_boxes(
+def find_nearest_boxes(
     fields: Sequence[Field], points: FloatArray, lo: FloatArray, hi: FloatArray, sets: Sequence[PublishedSets] = ()
 ) -> tuple[Int32Array, BoolArray]:
     """The group whose box is nearest to each point (ties: the first group), and whether the box contains the point.

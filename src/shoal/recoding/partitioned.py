@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.arrays import FloatArray, Int32Array
-from shoal.engines import GroupColumn, digest_of
+from shoal.engines import GroupColumn, digest_file
 from shoal.errors import DataError, PolicyError, list_choices
 from shoal.formats.checked_json import array_to_json, read_object, report_damage, require, texts
 from shoal.policy import Policy
@@ -110,7 +110,7 @@ class Parts:
             "part": self.partition,
         }
         tree = {name: array_to_json(values) for name, values in arrays.items()}
-        digests = [digest_of(file) for file in self.files()]
+        digests = [digest_file(file) for file in self.files()]
         return json.dumps({**head_to_dict(self), **tree, "digests": digests}, ensure_ascii=False)
 
     @classmethod
@@ -122,7 +122,7 @@ class Parts:
         require(len(digests) == recoding.partitions, "there is not one digest for each partition")
         for file, digest in zip(recoding.files(), digests, strict=True):
             require(
-                file.is_file() and digest_of(file) == digest,
+                file.is_file() and digest_file(file) == digest,
                 f"the file {file.name!r} of a partition is missing or belongs to another recoding",
             )
         return recoding
@@ -184,7 +184,7 @@ def refuse_other_policy(policy: Policy, recoding: Recoding) -> None:
             )
     pairs: dict[str, tuple[Sequence[str], Sequence[str]]] = {
         "column {!r} is a quasi-identifier": (tuple(policy.quasi), tuple(kinds)),
-        "column {!r} is released unchanged": (policy.unchanged, recoding.output.unchanged),
+        "column {!r} is released unchanged": (policy.unchanged_columns, recoding.output.unchanged),
         "the text {!r} means a missing value": (policy.missing_texts, recoding.output.missing),
     }
     for text, (of_policy, of_recoding) in pairs.items():

@@ -10,8 +10,9 @@ import numpy as np
 
 from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
-from shoal.engines import Counts, Dictionary, Engine, GroupColumn, KeptColumn, Plan, Reading, open_data
-from shoal.errors import DataError, PolicyError, count_noun, list_choices, list_some
+from shoal.engines import Counts, Dictionary, Engine, GroupColumn, Plan, Reading, UnchangedColumn, open_data
+from shoal.errors import DataError, PolicyError, list_choices, list_some
+from shoal.formats.numbers import format_count
 from shoal.policy import READ_AS
 from shoal.recoding.field import Field
 
@@ -42,13 +43,13 @@ class Output:
     unchanged: tuple[str, ...]
     missing: tuple[str, ...]
 
-    def order_columns(self, names: Sequence[str], group_columns: Columns) -> tuple[KeptColumn | GroupColumn, ...]:
+    def order_columns(self, names: Sequence[str], group_columns: Columns) -> tuple[UnchangedColumn | GroupColumn, ...]:
         """Return all released columns in the column order of the source."""
-        found: list[KeptColumn | GroupColumn] = []
+        found: list[UnchangedColumn | GroupColumn] = []
         for name in names:
             found += [w for source, w in group_columns if source == name]
             if name in self.unchanged:
-                found.append(KeptColumn(name))
+                found.append(UnchangedColumn(name))
         return tuple(found)
 
 
@@ -171,7 +172,7 @@ def _refuse_outside(counts: Counts, outside: BoolArray) -> None:
     records = int(counts.size[np.repeat(outside, np.diff(counts.start))].sum())
     if records:
         raise DataError(
-            f"{count_noun(records, 'record')} {'is' if records == 1 else 'are'} outside every box of the recoding. Anonymize "
+            f"{format_count(records, 'record')} {'is' if records == 1 else 'are'} outside every box of the recoding. Anonymize "
             "all records together with a new recoding, or use the nearest box (nearest=True)."
         )
 

@@ -13,7 +13,19 @@ from shoal.encoding.codes import Codes
 from shoal.engines import Partitioning
 from shoal.kernels.combinations import compact_codes, number_combinations
 from shoal.policy import Policy
-from shoal.recoding import Assignment, Boxes, Columns, Cut, Field, FieldCut, Output, Parts, Recoding, Style, label_boxes
+from shoal.recoding import (
+    Assignment,
+    Boxes,
+    Columns,
+    Cut,
+    Field,
+    FieldCut,
+    Output,
+    Parts,
+    Recoding,
+    Style,
+    label_boxes,
+)
 from shoal.recoding.group_labels import Ends, RangeEnds
 from shoal.recoding.grouping import AttributeCut, Grouping, count_members, locate_intervals
 from shoal.recoding.nearest_box import PublishedSets
@@ -43,7 +55,7 @@ class Publication:
         """The recoding of a grouping, for later data."""
         if grouping.attribute_cuts:
             return self._cut(codes, grouping, output)
-        fields = fields_of(codes.attributes, self.policy)
+        fields = build_fields(codes.attributes, self.policy)
         boxes = (*self._extents(codes, grouping, fields), columns, self._sets(codes, grouping))
         tree, placement = grouping.split_tree, grouping.placement
         if tree is None:
@@ -148,7 +160,7 @@ class Publication:
         return found
 
     def _cut(self, codes: Codes, grouping: Grouping, output: Output) -> Cut:
-        fields = fields_of(codes.attributes, self.policy)
+        fields = build_fields(codes.attributes, self.policy)
         sets = self.style == "set"
         released: Sequence[Int32Array | None] = [None] * len(fields)
         if sets or grouping.suppresses_records or self.ends == "tight":
@@ -205,17 +217,17 @@ class Publication:
         return lo, hi
 
 
-def start_partitioned(
+def create_partitions(
     attributes: tuple[Attribute, ...], partitioning: Partitioning, policy: Policy, output: Output
 ) -> Parts:
     """The recoding of a partitioned table, before the recodings of the partitions are stored."""
     at = _split_positions(attributes, partitioning.column, partitioning.at)
     tree = (partitioning.column, at, partitioning.left, partitioning.right, partitioning.partition)
     assert partitioning.folder is not None  # noqa: S101  an engine with partitions has a folder
-    return Parts(fields_of(attributes, policy), output, *tree, partitioning.folder, partitioning.owner)
+    return Parts(build_fields(attributes, policy), output, *tree, partitioning.folder, partitioning.owner)
 
 
-def fields_of(attributes: tuple[Attribute, ...], policy: Policy) -> tuple[Field, ...]:
+def build_fields(attributes: tuple[Attribute, ...], policy: Policy) -> tuple[Field, ...]:
     """The fields of the quasi-identifiers."""
     return tuple(Field.of(a, policy) for a in attributes)
 

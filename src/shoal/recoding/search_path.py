@@ -46,8 +46,8 @@ class Refusal:
 class SearchPath(Sequence[Step]):
     """All steps in order; the release is the table after the first ``chosen`` steps.
 
-    ``smallest`` and ``measures`` are the figures of the table before the first step. ``refused`` has the values that were not
-    specialized further, ``ended`` the reason that there is no further step.
+    ``smallest`` and ``measures`` are the figures of the table before the first step. ``refusals`` has the values that were not
+    specialized further, ``stop_reason`` the reason that there is no further step.
     """
 
     direction: Literal["specialize", "generalize"]
@@ -55,8 +55,8 @@ class SearchPath(Sequence[Step]):
     chosen: int
     smallest: Mapping[AttributeNames, int]
     measures: Mapping[str, float]
-    refused: tuple[Refusal, ...]
-    ended: str
+    refusals: tuple[Refusal, ...]
+    stop_reason: str
 
     @overload
     def __getitem__(self, place: int) -> Step: ...

@@ -17,8 +17,8 @@ from shoal.recoding.nearest_box import (
     PublishedSets,
     are_in_sets,
     check_groups,
-    nearest_boxes,
-    points_of,
+    find_nearest_boxes,
+    locate_points,
     sets_from_dict,
     sets_to_dict,
 )
@@ -78,13 +78,13 @@ class Boxes:
     def place(self, later: LaterData) -> LaterPlacement:
         """Send every combination down the tree to its group."""
         group = descend_split_tree(later, self.field, self.at, self.left, self.right, self.group)
-        points = points_of(later)
+        points = locate_points(later)
         present = group >= 0
         outside = np.zeros(len(group), bool)
         outside[present] = ~kernels.boxes.is_inside(points[present], group[present], self.lo, self.hi)
         outside[present] |= ~are_in_sets(self.fields, points[present], group[present], self.sets)
         if outside.any():  # another box may contain the point
-            group[outside], inside = nearest_boxes(self.fields, points[outside], self.lo, self.hi, self.sets)
+            group[outside], inside = find_nearest_boxes(self.fields, points[outside], self.lo, self.hi, self.sets)
             outside[outside] = ~inside
         return LaterPlacement(group, outside, self.columns)
 

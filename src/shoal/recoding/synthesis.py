@@ -21,7 +21,7 @@ from shoal.errors import DataError
 from shoal.formats.checked_json import array, member, objects, require, texts_or_null
 from shoal.formats.dates import format_date
 from shoal.recoding.field import Field
-from shoal.recoding.group_labels import PLACES, decimal_places
+from shoal.recoding.group_labels import PLACES, count_decimal_places
 from shoal.recoding.protocol import Columns, LaterData, Output, Placement
 from shoal.recoding.serialization import check_head, head_from_dict, head_to_dict
 
@@ -50,7 +50,7 @@ class Scale:
         low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
         if bounds is not None and attribute.taxonomy is None:
             low, high = bounds[0] / unit, bounds[1] / unit
-        return cls(attribute.name, unit, decimal_places(values, max(-low, high)), low, high)
+        return cls(attribute.name, unit, count_decimal_places(values, max(-low, high)), low, high)
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Scale:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shoal.release.audit import AuditedTable, audit_table, on_published_columns
+from shoal.release.audit import AuditedTable, audit_table, map_to_published_columns
 from shoal.release.release import Release
 from shoal.release.store import read_earlier_seed
 
-__all__ = ["AuditedTable", "Release", "audit_table", "on_published_columns", "read_earlier_seed"]
+__all__ = ["AuditedTable", "Release", "audit_table", "map_to_published_columns", "read_earlier_seed"]

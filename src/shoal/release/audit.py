@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shoal.encoding.equivalence_classes import read_published_groups, read_published_table
+from shoal.encoding.published_table import read_published_groups, read_published_table
 from shoal.engines import Engine, open_data
 from shoal.errors import list_some
 from shoal.formats.column_pairs import published_names
@@ -75,7 +75,7 @@ class AuditedTable:
             groups, labels = union.groups, union.labels
         certificate = certify(
             groups,
-            on_published_columns(policy.require, groups.names),
+            map_to_published_columns(policy.require, groups.names),
             fingerprint=fingerprint,
             label=lambda column, code: labels[column][code],
             suppressed=suppressed,
@@ -112,7 +112,7 @@ def _note_spellings(
     """
     notes = []
     for column in policy.tested_columns:
-        if column in policy.normalize or column not in columns or column not in policy.countable:
+        if column in policy.normalize or column not in columns or column not in policy.countable_columns:
             continue
         before = () if prior is None else prior.groups.labels[prior.groups.sensitive.index(column)]
         named = [v for r in policy.require if r.of == column for v in getattr(r, "values", None) or ()]
@@ -145,7 +145,7 @@ def _list_spellings(
     return "values of this table and of earlier releases" if unlike else ""
 
 
-def on_published_columns(requirements: Sequence[Requirement], names: Sequence[str]) -> list[Any]:
+def map_to_published_columns(requirements: Sequence[Requirement], names: Sequence[str]) -> list[Any]:
     """The requirements with their columns as published: `age` becomes `age_lo` and `age_hi` if the table has these."""
     found: list[Any] = []
     for requirement in requirements:

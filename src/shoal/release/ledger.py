@@ -31,7 +31,7 @@ from shoal.formats.checked_json import (
 )
 from shoal.kernels.combinations import sort_combinations
 from shoal.policy import Policy
-from shoal.requirements.groups import Groups
+from shoal.requirements.groups import Groups, stack_columns
 
 Labels = tuple[str | None, ...]
 
@@ -88,7 +88,7 @@ class Ledger:
             codes.append(recoded)
         groups = replace(
             groups,
-            sensitive_codes=_stack_columns(codes, len(groups.cell_size)),
+            sensitive_codes=stack_columns(codes, len(groups.cell_size)),
             domains=tuple(map(len, labels)),
             labels=tuple(labels),
         )
@@ -135,9 +135,9 @@ class Ledger:
         groups = Groups(
             mine.names,
             mine.sensitive,
-            _stack_columns([codes for _, codes in quasi], len(mine.quasi) + len(theirs.quasi)),
+            stack_columns([codes for _, codes in quasi], len(mine.quasi) + len(theirs.quasi)),
             np.concatenate([mine.start, theirs.start[1:] + mine.start[-1]]),
-            _stack_columns([codes for _, codes in sensitive], len(count)),
+            stack_columns([codes for _, codes in sensitive], len(count)),
             count,
             tuple(len(labels) for labels, _ in sensitive),
             tuple(labels for labels, _ in sensitive),
@@ -247,10 +247,6 @@ def _merge_labels(mine: Labels, theirs: Labels, codes: Int32Array, others: Int32
         return np.array([new_code.get(label, -1) for label in old], np.int32)[old_codes]
 
     return labels, np.concatenate([recode(mine, codes), recode(theirs, others)]).astype(np.int32)
-
-
-def _stack_columns(columns: Sequence[Int32Array], rows: int) -> Int32Array:
-    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0), np.int32)
 
 
 def _merge_groups(groups: Groups) -> Groups:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.engines import Engine, Format, digest_of
+from shoal.engines import Engine, Format, digest_file
 from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet
 from shoal.formats.checked_json import member, read_object, report_damage
 from shoal.policy import Policy
@@ -82,7 +82,7 @@ def _write_public(release: Release, folder: Path, format: Format, *, escape_form
         raise RequirementNotMet(
             "the written table differs from the audited table, so nothing was released. Save the release again; if the error "
             "returns, check the disk."
-        ).reached(certificate)
+        ).with_certificate(certificate)
     notes = (*release.certificate.notes, *([_note_escaped(escaped)] if escaped else []))
     certificate = replace(certificate, notes=notes)
     statement = {
@@ -175,9 +175,9 @@ def read_earlier_seed(path: str | Path, policy: Policy) -> int | None:
 def _digests(table: Path) -> dict[str, Any]:
     """The file name of a table and the digest of its bytes; if the table is a folder, the digest of each file."""
     if table.is_file():
-        return {"file": table.name, "sha256": digest_of(table)}
+        return {"file": table.name, "sha256": digest_file(table)}
     files = sorted(path for path in table.rglob("*") if path.is_file())
-    return {"file": table.name, "sha256": {str(path.relative_to(table)): digest_of(path) for path in files}}
+    return {"file": table.name, "sha256": {str(path.relative_to(table)): digest_file(path) for path in files}}
 
 
 def _json(content: Mapping[str, Any]) -> str:
@@ -217,7 +217,7 @@ def _refuse_overwrite(existing: Path, mark: str, overwrite: bool) -> None:
 
 
 def _refuse_overwriting_prior(owner: Path, prior: Ledger) -> None:
-    """Raise `EngineError` if the folder holds one of the prior releases, which the ledger continues to count."""
+    """Raise `EngineError` if the folder holds one of the earlier releases, which the ledger continues to count."""
     file = owner / OWNER_MARK
     if not file.is_file():
         return

@@ -10,7 +10,7 @@ from shoal.errors import escape_invisible
 from shoal.recoding.search_path import AttributeNames, Refusal, SearchPath, Step
 
 MISSING = "(missing)"
-LABEL, SHOWN = 60, 5  # characters of a label, labels of a list
+LABEL, MOST_LABELS = 60, 5  # characters of a label, labels of a list
 
 
 def format_label(text: str | None, most: int = LABEL) -> str:
@@ -36,7 +36,7 @@ def escape_markup(text: str) -> str:
     return escape(escape_invisible(text))
 
 
-def join_labels(labels: Sequence[str | None], most: int = SHOWN, width: int = LABEL) -> str:
+def join_labels(labels: Sequence[str | None], most: int = MOST_LABELS, width: int = LABEL) -> str:
     """The first labels and the number of the others.
 
     >>> join_labels(("a", None)), join_labels("abcdef", 2)
@@ -47,7 +47,7 @@ def join_labels(labels: Sequence[str | None], most: int = SHOWN, width: int = LA
 
 
 def describe_change(
-    step: Step | Refusal, direction: str, *, arrow: str = "->", most: int = SHOWN, width: int = LABEL
+    step: Step | Refusal, direction: str, *, arrow: str = "->", most: int = MOST_LABELS, width: int = LABEL
 ) -> str:
     """The change of a step: value to children where it specializes, children to value where it generalizes."""
     value, children = format_label(step.value, width), join_labels(step.children, most, width)
@@ -68,15 +68,6 @@ def format_figure(value: float | None) -> str:
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:,.1f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
-
-
-def format_count(number: int, noun: str) -> str:
-    """A number and its noun.
-
-    >>> format_count(1, "step"), format_count(1500, "step")
-    ('1 step', '1,500 steps')
-    """
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def name_sets(path: SearchPath) -> dict[AttributeNames, str]:

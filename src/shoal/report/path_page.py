@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from shoal.errors import EngineError, PolicyError
+from shoal.formats.numbers import format_count
 from shoal.recoding.search_path import AttributeNames, Refusal, SearchPath
-from shoal.report.formatting import escape_markup, format_count, format_figure, format_label, join_labels, name_sets
+from shoal.report.formatting import escape_markup, format_figure, format_label, join_labels, name_sets
 from shoal.report.html_report import STYLE
 from shoal.report.path_plot import WIDTH, render_svg
 from shoal.report.path_text import (
@@ -89,7 +90,7 @@ stay with the data owner.</strong></p>
 <h2>Steps</h2>
 {_render_steps(path)}
 {_render_refusals(path)}
-{f"<p>Why the path ended: {escape_markup(format_label(path.ended, REASON_WIDTH))}</p>" if path.ended else ""}
+{f"<p>Why the path ended: {escape_markup(format_label(path.stop_reason, REASON_WIDTH))}</p>" if path.stop_reason else ""}
 </body></html>
 """
 
@@ -139,7 +140,7 @@ def _format_figures(
 
 
 def _render_refusals(path: SearchPath) -> str:
-    if not path.refused:
+    if not path.refusals:
         return ""
     head = _render_head(("attribute", "value", "children", f"why it was not {PARTICIPLE[path.direction]}"))
     rows = (row for refusals in group_refusals(path).values() for row in _render_refusal_rows(refusals))

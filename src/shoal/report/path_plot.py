@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from shoal.formats.numbers import format_count
 from shoal.recoding.search_path import AttributeNames, SearchPath
-from shoal.report.formatting import describe_change, format_count, format_label, join_labels, name_sets
+from shoal.report.formatting import describe_change, format_label, join_labels, name_sets
 
 WIDTH, HEIGHT = 760, 300  # width of the whole plot, height of the plot area
 LEFT, RIGHT, TOP, BELOW, ROW = 90, 28, 74, 56, 20

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from shoal.formats.numbers import format_count
 from shoal.recoding.search_path import AttributeNames, Refusal, SearchPath, Step
-from shoal.report.formatting import describe_change, format_count, format_figure, format_label, join_labels, name_sets
+from shoal.report.formatting import describe_change, format_figure, format_label, join_labels, name_sets
 
-SHOWN, REASON_WIDTH = 3, 200  # refused values per attribute; characters of a reason
+MOST_VALUES, REASON_WIDTH = 3, 200  # refused values per attribute; characters of a reason
 RELEASE_MARK = "---- the release is the table at this point ----"
 OWNER_ONLY = "For the data owner only: this text contains values of the original table."
 PARTICIPLE = {"specialize": "specialized", "generalize": "generalized"}
@@ -44,14 +45,14 @@ def summarize(path: SearchPath) -> str:
 def group_refusals(path: SearchPath) -> dict[str, list[Refusal]]:
     """Return the refused values by attribute, in order."""
     refusals: dict[str, list[Refusal]] = {}
-    for refusal in path.refused:
+    for refusal in path.refusals:
         refusals.setdefault(refusal.attribute, []).append(refusal)
     return refusals
 
 
 def title_refusals(path: SearchPath) -> str:
     """Return the heading of the list of refused values."""
-    return f"Not {PARTICIPLE[path.direction]} further: {format_count(len(path.refused), 'value')}"
+    return f"Not {PARTICIPLE[path.direction]} further: {format_count(len(path.refusals), 'value')}"
 
 
 def _format_head(path: SearchPath) -> Iterator[str]:
@@ -102,16 +103,16 @@ def _format_smallest(sizes: Mapping[AttributeNames, int], names: Mapping[Attribu
 
 
 def _format_refusals(path: SearchPath) -> Iterator[str]:
-    if path.refused:
+    if path.refusals:
         yield title_refusals(path)
     for attribute, refusals in group_refusals(path).items():
         yield f"  {format_label(attribute)}, {format_count(len(refusals), 'value')}"
-        for refusal in refusals[:SHOWN]:
+        for refusal in refusals[:MOST_VALUES]:
             yield f"    {describe_change(refusal, path.direction)}: {format_label(refusal.reason, REASON_WIDTH)}"
-        if len(refusals) > SHOWN:
-            yield f"    and {len(refusals) - SHOWN:,} more"
+        if len(refusals) > MOST_VALUES:
+            yield f"    and {len(refusals) - MOST_VALUES:,} more"
 
 
 def _format_end(path: SearchPath) -> Iterator[str]:
-    if path.ended:
-        yield f"Why the path ended: {format_label(path.ended, REASON_WIDTH)}"
+    if path.stop_reason:
+        yield f"Why the path ended: {format_label(path.stop_reason, REASON_WIDTH)}"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shoal.formats.numbers import format_count
 from shoal.measures import Measures
-from shoal.report.formatting import format_count
 from shoal.requirements import Certificate
 
 RISKS = ("size and re-identification risk", "measure", "value")
@@ -96,10 +96,10 @@ class Summary:
         """Sizes and risks: description, measure and value; for the owner also risks that the table does not show."""
         m = self.measures
         rows = [
-            ("records released", "records", _count(m["records"], "record")),
-            ("records suppressed", "suppressed", _count(m["suppressed"], "record")),
-            ("groups", "classes", _count(m["classes"], "group")),
-            ("smallest group", "smallest", _count(m["smallest"], "record")),
+            ("records released", "records", format_count(m["records"], "record")),
+            ("records suppressed", "suppressed", format_count(m["suppressed"], "record")),
+            ("groups", "classes", format_count(m["classes"], "group")),
+            ("smallest group", "smallest", format_count(m["smallest"], "record")),
             ("highest re-identification risk", "risk_max", f"{m['risk_max']:.1%}"),
             ("mean re-identification risk", "risk_mean", f"{m['risk_mean']:.1%}"),
         ]
@@ -109,7 +109,7 @@ class Summary:
             )
         if "untrue_labels" in m:
             rows.append(
-                ("records with labels that are not true", "untrue_labels", _count(m["untrue_labels"], "record"))
+                ("records with labels that are not true", "untrue_labels", format_count(m["untrue_labels"], "record"))
             )
         return rows
 
@@ -130,7 +130,3 @@ class Summary:
             for name, text in STATISTICS.items()
             if name in self.measures
         ]
-
-
-def _count(number: float, noun: str) -> str:
-    return format_count(int(number), noun)

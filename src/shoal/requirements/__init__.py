@@ -24,10 +24,10 @@ from shoal.requirements.requirement import (
     Term,
     Verdict,
     collect_parameters,
+    combine_limits,
     compute_distribution,
     describe,
     list_parameters,
-    lower_requirements,
     refuse_unreachable,
 )
 from shoal.requirements.share_bounds import AlphaKAnonymity, BetaLikeness, ConfidenceBound, DeltaDisclosure
@@ -59,10 +59,10 @@ __all__ = [
     "Verdict",
     "certify",
     "collect_parameters",
+    "combine_limits",
     "compute_distribution",
     "describe",
     "list_parameters",
-    "lower_requirements",
     "refuse_unreachable",
     "select_passing_groups",
 ]

@@ -12,8 +12,9 @@ import numpy as np
 
 from shoal.arrays import BoolArray
 from shoal.errors import escape_invisible
+from shoal.formats.numbers import format_count
 from shoal.requirements.groups import Groups
-from shoal.requirements.requirement import Requirement, collect_parameters, describe, format_records, format_value
+from shoal.requirements.requirement import Requirement, collect_parameters, describe, format_value
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class Finding:
             text = f"worst group reaches {self.reached_text}"
         if self.holds:
             return text
-        groups = "1 group" if self.failing_groups == 1 else f"{self.failing_groups:,} groups"
-        return f"{text}; {groups} with {format_records(self.failing_records)} fail{'s' * (self.failing_groups == 1)}"
+        groups, records = format_count(self.failing_groups, "group"), format_count(self.failing_records, "record")
+        return f"{text}; {groups} with {records} fail{'s' * (self.failing_groups == 1)}"
 
 
 Evidence = Literal["table", "groups", "union"]
@@ -140,8 +141,8 @@ class Certificate:
     def __str__(self) -> str:
         union = " together with the earlier releases" if self.evidence == "union" else ""
         verdict = self.verdict if self.holds else self.verdict.upper()
-        groups = "1 group" if self.groups == 1 else f"{self.groups:,} groups"
-        lines = [f"{verdict}: {format_records(self.records)} in {groups}{union}"]
+        counts = f"{format_count(self.records, 'record')} in {format_count(self.groups, 'group')}"
+        lines = [f"{verdict}: {counts}{union}"]
         lines += [f"  {'ok  ' if f.holds else 'FAIL'} {f.text}: {f.result}" for f in self.findings]
         if self.evidence == "groups":
             lines.append(f"  note {SYNTHETIC_NOTE}")

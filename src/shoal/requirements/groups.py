@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +106,11 @@ class Groups:
         total = np.zeros(len(values) + 1, np.int64)
         np.cumsum(values, out=total[1:])
         return (total[self.start[1:]] - total[self.start[:-1]]).astype(np.int64)
+
+
+def stack_columns(columns: Sequence[NDArray[Any]], rows: int) -> Int32Array:
+    """Return columns of codes as one array [row, column]; ``rows`` is their length, needed if there are no columns."""
+    return np.stack(columns, axis=1).astype(np.int32, copy=False) if columns else np.zeros((rows, 0), np.int32)
 
 
 def take_rows(codes: Int32Array, rows: NDArray[np.integer]) -> Int32Array:

@@ -64,7 +64,7 @@ class PersonalizedK(BaseRequirement):
     def limits(self, distribution: TableDistribution) -> tuple[Term, ...]:
         """At least as many records as every own k that occurs in the group."""
         first, last = distribution.span(self.of)
-        return (Term(rules.OWN, first, last, own_k=self.parse_labels(distribution.label(self.of))),)
+        return (Term(rules.OWN_K, first, last, own_k=self.parse_labels(distribution.label(self.of))),)
 
     def test(self, groups: Groups) -> Verdict:
         """The number of records of every group divided by its largest own k."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.errors import PolicyError, RequirementNotMet, escape_invisible, list_some
+from shoal.formats.numbers import format_count
 from shoal.kernels.interface import RuleArrays
 from shoal.requirements.groups import Groups
 from shoal.taxonomy import Taxonomy
@@ -186,7 +187,7 @@ class Requirement(Protocol):
         ...
 
 
-def lower_requirements(requirements: Iterable[Requirement], distribution: TableDistribution) -> Limits:
+def combine_limits(requirements: Iterable[Requirement], distribution: TableDistribution) -> Limits:
     """Combine all requirements in one set of limits: a group meets the limits if it meets every requirement."""
     every = list(requirements)
     terms = [term for requirement in every for term in requirement.limits(distribution)]
@@ -268,19 +269,10 @@ def format_value(name: str, settings: Mapping[str, Any], value: float) -> str:
     """
     kind = settings.get("kind", "distinct")
     if name == "k-anonymity":
-        return format_records(value)
+        return format_count(value, "record")
     if name == "l-diversity" and kind == "distinct":
         return f"{value:g} distinct value{'' if value == 1 else 's'}"
     return VALUE_FORMATS.get(f"{name} {kind}", VALUE_FORMATS.get(name, "{:g}")).format(value)
-
-
-def format_records(count: float) -> str:
-    """A number of records.
-
-    >>> format_records(1), format_records(1500)
-    ('1 record', '1,500 records')
-    """
-    return f"{count:,.0f} record{'' if count == 1 else 's'}"
 
 
 class Conjunction(tuple["Requirement", ...]):

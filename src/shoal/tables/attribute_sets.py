@@ -16,7 +16,7 @@ from shoal.encoding.codes import Codes
 from shoal.kernels.combinations import pack_keys, sort_matrix
 from shoal.policy import Policy
 from shoal.recoding.grouping import AttributeCut, Grouping
-from shoal.requirements import KAnonymity, Limits, Requirement, describe, lower_requirements, select_passing_groups
+from shoal.requirements import KAnonymity, Limits, Requirement, combine_limits, describe, select_passing_groups
 from shoal.requirements.groups import Groups
 
 MOST_GROUPS = 2**22  # group numbers, with gaps, up to which no sorting is needed
@@ -48,7 +48,7 @@ def list_attribute_sets(policy: Policy) -> tuple[AttributeSet, ...]:
 
 
 @dataclass(frozen=True)
-class Combinations:
+class SetCombinations:
     """The distinct combinations of an attribute set, with the input of the kernels that test groups.
 
     Attribute a of the set is column ``columns[a]`` of ``quasi``; ``size`` has the records of every combination. ``cells``
@@ -65,10 +65,10 @@ class Combinations:
     size_only: bool
 
     @classmethod
-    def of_set(cls, codes: Codes, attribute_set: AttributeSet) -> Combinations:
+    def of_set(cls, codes: Codes, attribute_set: AttributeSet) -> SetCombinations:
         """Return the combinations of a set, from the combinations of all attributes."""
         size_only = all(r.of is None for r in attribute_set.require)
-        layout = codes.distribution
+        distribution = codes.distribution
         counts, quasi, size = codes.counts, codes.quasi, codes.size
         cells = (counts.start, counts.sensitive, counts.size)
         columns = np.array(attribute_set.columns, np.int64)
@@ -78,9 +78,9 @@ class Combinations:
             merged, _ = codes.raw_groups.project(attribute_set.names)
             quasi, size, cells = merged.quasi, merged.size, (merged.start, merged.sensitive_codes, merged.cell_size)
             columns = np.arange(len(columns))
-        offset = np.cumsum((0, *layout.domains), dtype=np.int64)
+        offset = np.cumsum((0, *distribution.domains), dtype=np.int64)
         width = 0 if size_only else int(offset[-1])
-        limits = lower_requirements(attribute_set.require, layout)
+        limits = combine_limits(attribute_set.require, distribution)
         return cls(quasi, columns, size, (*cells, offset[:-1], width), limits, size_only)
 
 

@@ -20,7 +20,7 @@ from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import AttributeCut, Grouping
 from shoal.recoding.search_path import SearchPath, Step
-from shoal.tables.attribute_sets import AttributeSet, Combinations, SuppressionAllowance, list_attribute_sets
+from shoal.tables.attribute_sets import AttributeSet, SetCombinations, SuppressionAllowance, list_attribute_sets
 from shoal.tables.specialization_trees import SCORE_TOLERANCE, SpecializationTrees, count_classes
 
 ANONYMITY = ("records", "smallest")
@@ -117,7 +117,7 @@ class _MergedGroups:
     """
 
     attribute_set: AttributeSet
-    combinations: Combinations
+    combinations: SetCombinations
     node: Int32Array
     size: Int64Array
     passes: BoolArray
@@ -128,7 +128,7 @@ class _MergedGroups:
     @classmethod
     def of_set(cls, codes: Codes, attribute_set: AttributeSet, leaf: list[Int32Array]) -> _MergedGroups:
         """Return one group for every combination; ``leaf`` has the value of every code of every attribute."""
-        combinations = Combinations.of_set(codes, attribute_set)
+        combinations = SetCombinations.of_set(codes, attribute_set)
         pairs = zip(combinations.columns, attribute_set.columns, strict=True)
         node = np.stack([leaf[j][combinations.quasi[:, a]] for a, j in pairs], axis=1).astype(np.int32)
         own = np.arange(len(node), dtype=np.int64)

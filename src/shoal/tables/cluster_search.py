@@ -17,15 +17,13 @@ from shoal.encoding.codes import Codes
 from shoal.kernels.interface import CLUSTERS, NONEMPTY, PICKED, RANDOM, REMAINING, ClusterCells
 from shoal.pipeline.clustering import ClusteringInput, suppress_or_merge
 from shoal.policy import Policy
-from shoal.progress import Progress
+from shoal.progress import CountProgress, Progress
 from shoal.recoding.grouping import Grouping
 from shoal.requirements import KAnonymity
 from shoal.requirements.requirement import parse_whole_number
 from shoal.tables.mondrian import Mondrian
 
 REPORTS = 100  # progress reports of a long search
-
-Report = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,9 @@ class ClusterSearch:
     box_grows: bool
     penalties: Penalties
 
-    def run(self, records: ClusteringInput, rng: np.random.Generator, report: Report) -> tuple[Int32Array, Int32Array]:
+    def run(
+        self, records: ClusteringInput, rng: np.random.Generator, report: CountProgress
+    ) -> tuple[Int32Array, Int32Array]:
         """The cell and the cluster of every record; -1 if no cluster takes it. Clusters that fail the requirement come last."""
         total, k = records.total, records.k
         start = int(rng.integers(total)) if self.mode != RANDOM else 0
@@ -89,7 +89,7 @@ class ClusterSearch:
         state: Int64Array,
         draws: FloatArray,
         out: tuple[NDArray[Any], ...],
-        report: Report,
+        report: CountProgress,
     ) -> None:
         """Make clusters until fewer than k records are left; rebuild the forests when half of their cells are used up."""
         neighbours = kernels.neighbours
@@ -152,7 +152,7 @@ def cluster_partitions(
     codes: Codes,
     policy: Policy,
     part: int,
-    search: Callable[[Int64Array, np.random.Generator, Report], tuple[Int32Array, Int32Array]],
+    search: Callable[[Int64Array, np.random.Generator, CountProgress], tuple[Int32Array, Int32Array]],
     rng: np.random.Generator,
     progress: Progress,
 ) -> tuple[Int32Array, Int32Array]:

@@ -15,7 +15,7 @@ from shoal.encoding.codes import Codes
 from shoal.engines import Engine, GroupColumn
 from shoal.errors import PolicyError, RequirementNotMet
 from shoal.pipeline.method import CommonParameters
-from shoal.pipeline.run import LabelledGroups, RecodedTable, plan_of
+from shoal.pipeline.run import LabelledGroups, RecodedTable, build_plan
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding import Columns, Field, Output, Placement, Synthesis, expand_placement
@@ -38,8 +38,8 @@ class Condensation(KNearest):
         values
 
     Groups are those of `KNearest`; with ``own_k`` a group takes the nearest records, among those that do not require a still
-    larger group, until it is as large as each of its records requires. Only quasi-identifiers are synthetic: sensitive and kept
-    columns are released with their rows.
+    larger group, until it is as large as each of its records requires. Only quasi-identifiers are synthetic: all
+    other released columns are unchanged and remain with their rows.
 
     Numbers and dates: a synthetic record is the mean of its group, plus along each principal component of the group's
     covariance (attributes scaled by their widths) a uniform draw over a range of sqrt(12 lambda), which has the component's
@@ -143,7 +143,7 @@ class Condensation(KNearest):
 
         def table(columns: Columns) -> Engine:
             listed = output.order_columns(names, columns)
-            return engine.apply([plan_of(codes, each, listed, self.policy)])
+            return engine.apply([build_plan(codes, each, listed, self.policy)])
 
         return RecodedTable(
             synthesis, table((*_write_group_numbers(self.policy, group), *own)), table(synthesis.draw(rng))

@@ -23,7 +23,7 @@ from shoal.progress import Progress
 from shoal.recoding.grouping import Grouping
 from shoal.requirements.requirement import parse_real_number
 from shoal.tables.cluster_search import ClusterSearch, Penalties, cluster_cells
-from shoal.tables.specialization_trees import classes_of
+from shoal.tables.specialization_trees import list_classes
 
 FURTHEST = ("last", "seed")
 DIVERSITY = ("equal", "sensitive")
@@ -115,7 +115,7 @@ class KMember(Method):
         """The class of every cell, if the target is itself a quasi-identifier."""
         if not _parse_penalty(self.target_penalty, "target_penalty") or self.policy.target not in self.policy.quasi:
             return None
-        return classes_of(codes, self.policy.target)[0]
+        return list_classes(codes, self.policy.target)[0]
 
     def _penalties(self, codes: Codes, records: ClusteringInput) -> Penalties:
         """The penalized columns in the form that the kernel takes."""

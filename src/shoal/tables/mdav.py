@@ -26,7 +26,7 @@ from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding import Style
 from shoal.recoding.grouping import Grouping
-from shoal.requirements import lower_requirements
+from shoal.requirements import combine_limits
 
 SMALL_GROUPS_NOTE = (
     "mdav writes labels instead of means, since the policy allows groups of fewer than 3 records: from the mean of two "
@@ -115,7 +115,7 @@ class MDAV(Method):
         """The groups; ``rng`` is not used."""
         weights, optimal = self.attribute_weights(codes), self._is_optimal(codes)
         self.refuse_non_monotone()
-        k = lower_requirements(self.policy.require, codes.distribution).least
+        k = combine_limits(self.policy.require, codes.distribution).least
         keyed, number = codes.sort_by_key()
         cell = np.repeat(np.arange(len(number), dtype=np.int32), keyed.counts.size)
         if k == 1:

@@ -36,8 +36,8 @@ from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding import Placement
 from shoal.recoding.grouping import Grouping, Regions, SplitTree
-from shoal.requirements import lower_requirements
-from shoal.tables.specialization_trees import classes_of
+from shoal.requirements import combine_limits
+from shoal.tables.specialization_trees import list_classes
 
 CUTS = ("gain", "median", "target")
 PIECE = 16_384  # segments of up to this many rows are cut completely by one task
@@ -170,14 +170,14 @@ class _CutSearch:
     @classmethod
     def of(cls, codes: Codes, policy: Policy, mode: int, weights: FloatArray) -> _CutSearch:
         counts = codes.counts
-        layout = codes.distribution
-        limits = lower_requirements(policy.require, layout)
+        distribution = codes.distribution
+        limits = combine_limits(policy.require, distribution)
         offset = (
-            np.concatenate(([0], np.cumsum(layout.domains)[:-1])).astype(np.int64)
-            if layout.domains
+            np.concatenate(([0], np.cumsum(distribution.domains)[:-1])).astype(np.int64)
+            if distribution.domains
             else np.zeros(0, np.int64)
         )
-        classes, class_count = classes_of(codes, policy.target) if mode == TARGET else (np.zeros(0, np.int32), 0)
+        classes, class_count = list_classes(codes, policy.target) if mode == TARGET else (np.zeros(0, np.int32), 0)
         most = max((a.size for a in codes.attributes), default=0)
         if mode == RELAXED:  # one row per record
             cell = np.repeat(np.arange(len(counts.size), dtype=np.int32), counts.size)

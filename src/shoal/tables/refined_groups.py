@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from shoal import kernels, threads
 from shoal.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from shoal.encoding.codes import Codes
-from shoal.kernels.group_facts import BEGIN, END, FIGURES, MOST_JOINT, NO_GROUP, PARTS
-from shoal.tables.attribute_sets import AttributeSet, Combinations
+from shoal.kernels.interface import CHILD_GROUPS, FIGURES, GROUP_BEGIN, GROUP_END, MOST_JOINT, NO_GROUP
+from shoal.tables.attribute_sets import AttributeSet, SetCombinations
 from shoal.tables.specialization_trees import SpecializationTrees
 
 CAPACITY = 64  # groups that fit at first
@@ -66,7 +66,7 @@ class RefinedGroups:
     @classmethod
     def of_set(cls, codes: Codes, attribute_set: AttributeSet, values: SpecializationTrees) -> RefinedGroups:
         """Return one group with all records, without look-ahead figures; the root of attribute j must have number j."""
-        combinations, columns = Combinations.of_set(codes, attribute_set), attribute_set.columns
+        combinations, columns = SetCombinations.of_set(codes, attribute_set), attribute_set.columns
         fields, chunks = _plan_words(
             [values.most_children(c) for c in columns], [codes.attributes[c].size for c in columns]
         )
@@ -113,14 +113,14 @@ class RefinedGroups:
         """Reserve the groups of a value's children; return the tasks that split the groups, which may run in parallel."""
         values, j = search.values, search.values.attribute[x]
         a, link = self._link(x, search)
-        more = self.facts[link, FIGURES + 3 * a + PARTS] - 1
+        more = self.facts[link, FIGURES + 3 * a + CHILD_GROUPS] - 1
         number = self.count + np.cumsum(more) - more
         self.count += int(more.sum())
         if self.count > len(self.facts):
             extra = max(self.count - len(self.facts), len(self.facts))
             self.facts = np.concatenate([self.facts, np.empty((extra, self.facts.shape[1]), np.int64)])
             self.node = np.concatenate([self.node, np.empty((extra, self.node.shape[1]), np.int32)])
-        rows = np.cumsum(self.facts[link, END] - self.facts[link, BEGIN])
+        rows = np.cumsum(self.facts[link, GROUP_END] - self.facts[link, GROUP_BEGIN])
         middle = int(np.searchsorted(rows, rows[-1] / 2)) + 1 if rows[-1] > PARALLEL else len(link)
         specialized = (a, values.first[x], values.fan_out[x], search.slots[j])
         shared = (self.rows, specialized, self.fields, self.chunks, self._look_ahead_input(search))
@@ -147,9 +147,9 @@ class RefinedGroups:
 
     def assign_rows(self) -> Int32Array:
         """Return the group of every row."""
-        order = np.argsort(self.facts[: self.count, BEGIN])
+        order = np.argsort(self.facts[: self.count, GROUP_BEGIN])
         number = np.empty(len(self.ref), np.int32)
-        rows = self.facts[order, END] - self.facts[order, BEGIN]
+        rows = self.facts[order, GROUP_END] - self.facts[order, GROUP_BEGIN]
         number[self.ref] = np.repeat(np.arange(self.count, dtype=np.int32), rows)
         return number
 

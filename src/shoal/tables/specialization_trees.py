@@ -46,7 +46,7 @@ class ClassCounts:
 
 def count_classes(codes: Codes, target: str | None) -> list[ClassCounts]:
     """Count the classes of the target by the codes of every attribute; without a target there is one class."""
-    classes, domain = classes_of(codes, target)
+    classes, domain = list_classes(codes, target)
     sizes = [a.size for a in codes.attributes]
     if sum(sizes) * domain > MOST_CELLS:
         return [_count_sparse(codes, j, classes, domain) for j in range(len(sizes))]
@@ -64,7 +64,7 @@ def count_classes(codes: Codes, target: str | None) -> list[ClassCounts]:
     return [_compress(dense[begin:end], domain) for begin, end in pairwise(offset)]
 
 
-def classes_of(codes: Codes, target: str | None) -> tuple[Int32Array, int]:
+def list_classes(codes: Codes, target: str | None) -> tuple[Int32Array, int]:
     """Return the class of every cell, and the number of classes."""
     names = [a.name for a in codes.attributes]
     if target is None:

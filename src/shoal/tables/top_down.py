@@ -16,6 +16,7 @@ from shoal import threads
 from shoal.arrays import BoolArray, FloatArray, Int32Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
+from shoal.formats.numbers import format_count
 from shoal.pipeline.method import CommonParameters, Method
 from shoal.policy import Policy
 from shoal.progress import Progress
@@ -120,13 +121,13 @@ class TopDownSpecialization(Method):
     ) -> Grouping:
         """Specialize value after value until no valid value or no step is left."""
         chosen = search.build_cuts() if stop_at == 0 else None
-        ended = "no remaining value can be specialized"
+        stop_reason = "no remaining value can be specialized"
         while (best := search.select_next()) is not None:
             if max_steps is not None and len(search.steps) >= max_steps:
-                ended = f"the limit max_steps = {max_steps} was reached"
+                stop_reason = f"the limit max_steps = {max_steps} was reached"
                 break
             if deadline is not None and time.monotonic() >= deadline:
-                ended = f"the limit seconds = {self.seconds:g} was reached"
+                stop_reason = f"the limit seconds = {self.seconds:g} was reached"
                 break
             search.specialize(best)
             done = len(search.steps)
@@ -135,7 +136,7 @@ class TopDownSpecialization(Method):
             progress("specializing", done, done + int(search.alive.sum()))
         progress("specializing", len(search.steps), len(search.steps))
         released = len(search.steps) if chosen is None or stop_at is None else stop_at
-        self.path_ = search.build_path(released, ended)
+        self.path_ = search.build_path(released, stop_reason)
         if chosen is None:
             return Grouping.from_cuts(search.codes, search.build_cuts(), self.path_, search.assign_rows())
         return Grouping.from_cuts(search.codes, chosen, self.path_)
@@ -250,7 +251,7 @@ class Search:
                 return groups.assign_rows()
         return None
 
-    def build_path(self, chosen: int, ended: str) -> SearchPath:
+    def build_path(self, chosen: int, stop_reason: str) -> SearchPath:
         """Return the path: the steps, and the values that were refused at its end."""
         for x in self._list_invalid():
             self._refuse(x, self._count_failing(x))
@@ -259,7 +260,7 @@ class Search:
             for x in sorted((x for x in cut if x in self.reasons), key=lambda x: self.values.lo[x]):
                 name, label = self.codes.attributes[j].name, self.values.label(x)
                 refusals.append(Refusal(name, label, self.values.child_labels(x), self.reasons[x]))
-        return SearchPath("specialize", tuple(self.steps), chosen, *self.origin, tuple(refusals), ended)
+        return SearchPath("specialize", tuple(self.steps), chosen, *self.origin, tuple(refusals), stop_reason)
 
     def _append_values(self, created: range) -> None:
         """Append the figures of values that were just created."""
@@ -327,8 +328,8 @@ class Search:
     def _refuse(self, x: int, failing: int) -> None:
         """Refuse a value at this step, or at all later steps too if the refusal is final."""
         required = "; ".join(str(groups.attribute_set) for groups in self.groups if groups.failing_after[x] > 0)
-        most = f"; at most {self.allowance.records} may be suppressed" if self.allowance.records else ""
-        self.reasons[x] = f"{failing} record{'s' * (failing != 1)} would be in groups that fail {required}{most}"
+        most = f"; at most {self.allowance.records:,} may be suppressed" if self.allowance.records else ""
+        self.reasons[x] = f"{format_count(failing, 'record')} would be in groups that fail {required}{most}"
         if self.allowance.is_refusal_final:
             self.alive[x] = False
         else:

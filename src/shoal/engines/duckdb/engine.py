@@ -44,7 +44,17 @@ from shoal.engines.duckdb.sources import (
     quote_text,
     scan_files,
 )
-from shoal.engines.protocol import Counts, Dictionary, Distinct, Format, Partitioning, Plan, Reading, Schema, digest_of
+from shoal.engines.protocol import (
+    Counts,
+    Dictionary,
+    Distinct,
+    Format,
+    Partitioning,
+    Plan,
+    Reading,
+    Schema,
+    digest_file,
+)
 from shoal.engines.resources import Resources
 from shoal.errors import DataError, EngineError, PolicyError, list_choices
 
@@ -211,7 +221,7 @@ class DuckEngine:
             first = f"k0 // {math.prod(keys.word_sizes[0][len(quasi) :])}"
             cells, records = self.session.fetch_rows(f"SELECT count(*), coalesce(sum(n), 0)::BIGINT FROM {table}")[0]
             self.source.refuse_miscounted(records)
-            most = self.session.resources.most
+            most = self.session.resources.max_combinations
             ends = [None]
             if cells > most:
                 shares = [i / -(-cells // most) for i in range(1, -(-cells // most))]
@@ -326,14 +336,14 @@ class DuckEngine:
     def reopen(self, path: Path) -> DuckEngine:
         """Open a file or folder that this engine wrote, in the same session; return self where the bytes are the same."""
         source = open_source(path, self.session)
-        same = sorted(map(digest_of, source.files)) == self._cache.get("digests")
+        same = sorted(map(digest_file, source.files)) == self._cache.get("digests")
         return self if same else DuckEngine(self.session, source)
 
     def fingerprint(self) -> str:
         """Return a digest of the rows as a multiset."""
         if "fingerprint" not in self._cache:
             columns = list(self.source.names)
-            self._cache["digests"] = sorted(map(digest_of, self.source.files)) if self.source.own else None
+            self._cache["digests"] = sorted(map(digest_file, self.source.files)) if self.source.own else None
             self._cache["fingerprint"] = fingerprint.digest_rows(columns, self._hash_batches(columns))
         return str(self._cache["fingerprint"])
 

@@ -17,7 +17,7 @@ from shoal.engines.duckdb.partitions import Keys, scan_partition, write_partitio
 from shoal.engines.duckdb.session import OutOfMemory, Session
 from shoal.engines.duckdb.sources import CHANGED, Source, open_parquet, quote_name, quote_text, scan_files
 from shoal.engines.keyed_hash import KeyedHash
-from shoal.engines.protocol import GroupColumn, KeptColumn, KeyedOrder, Partitioning, Plan
+from shoal.engines.protocol import GroupColumn, KeyedOrder, Partitioning, Plan, UnchangedColumn
 from shoal.errors import DataError
 
 ROW_GROUP = 122_880  # records
@@ -49,7 +49,7 @@ class ReleaseWriter:
         self.groups = ""
         self.grouped_records: list[str] = []  # per partition: a query if there is only one partition, else a file
         self.temp_tables: list[str] = []  # needed until the partition is written
-        self.columns: tuple[KeptColumn | GroupColumn, ...] = ()
+        self.columns: tuple[UnchangedColumn | GroupColumn, ...] = ()
         self.staged: StagedTable | None = None
         self.hash_functions: dict[KeyedHash, str] = {}
         self.total = self.records = 0
@@ -170,14 +170,14 @@ class ReleaseWriter:
         return source
 
     def _sort_query(self, records: str, labels: str) -> str:
-        """Return the query for records with their published values, sorted by group and by a hash of the kept columns."""
+        """Return the query for records with their published values, sorted by group and by a hash of the unchanged columns."""
         assert self.staged is not None  # noqa: S101  there is at least one partition
-        kept = [self.staged.carried_name(column.name) for column in self.columns if isinstance(column, KeptColumn)]
+        kept = [self.staged.carried_name(column.name) for column in self.columns if isinstance(column, UnchangedColumn)]
         content = f", hash({', '.join(kept)}) AS h" if kept else ""
         rows = f"(SELECT *{content} FROM {records} ORDER BY g{', h' if kept else ''})"
         columns, group_columns = [], 0
         for column in self.columns:
-            is_kept = isinstance(column, KeptColumn)
+            is_kept = isinstance(column, UnchangedColumn)
             value = f"p.{self.staged.carried_name(column.name)}" if is_kept else f"l.w{group_columns}"
             columns.append(f"{value} AS {quote_name(column.name)}")
             group_columns += not is_kept
@@ -271,7 +271,7 @@ class ReleaseWriter:
     def _column_types(self) -> dict[str, pa.DataType]:
         found = {}
         for column in self.columns:
-            if isinstance(column, KeptColumn):
+            if isinstance(column, UnchangedColumn):
                 found[column.name] = self.source.types[column.name]
             else:
                 found[column.name] = pa.string() if column.values.dtype == object else pa.array(column.values[:0]).type

@@ -11,9 +11,8 @@ import numpy as np
 from shoal.arrays import Int64Array
 from shoal.engines.duckdb.session import Session
 from shoal.engines.duckdb.sources import quote_text, scan_files
-from shoal.engines.protocol import Partitioning
+from shoal.engines.protocol import KEY_LIMIT, Partitioning
 
-KEY_LIMIT = 2**63  # keys stay below
 SMALL_SHARE = 0.1  # of the target size; a smaller last partition joins its neighbour
 FLUSH_RECORDS = 100_000  # records that are buffered before they are written to their partition
 
@@ -78,7 +77,7 @@ def partition_table(session: Session, keys: Keys, staged: str, quasi: int, least
     The column with the most codes is split at quantiles of the cells. Partitions that are still too large, because one code has
     too many cells, are split by the next column. Every partition has at least ``least`` records.
     """
-    most = session.resources.most
+    most = session.resources.max_combinations
     if session.fetch_rows(f"SELECT count(*) FROM {staged}")[0][0] <= most:
         return Partitioning.whole()
     cells = session.new_path("cells").with_suffix(".parquet")

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from shoal.engines import frames, table_files
 from shoal.engines.duckdb.session import OFFLINE, Session, explain_error
-from shoal.engines.protocol import Format, format_of
+from shoal.engines.protocol import Format, detect_format
 from shoal.engines.resources import DATABASES
 from shoal.errors import DataError, EngineError, list_some
 from shoal.formats.numbers import EXACT
@@ -109,7 +109,7 @@ class Source:
 
 def _read_batches(path: Path, columns: list[str], size: int, *, own: bool) -> Iterator[pa.RecordBatch]:
     """Yield batches that do not span row groups, so that only one dictionary is in memory at a time."""
-    with pq.ParquetFile(path, read_dictionary=table_files.dictionary_columns(path, own=own)) as file:
+    with pq.ParquetFile(path, read_dictionary=table_files.list_dictionary_columns(path, own=own)) as file:
         for group in range(file.num_row_groups):
             yield from file.iter_batches(size, row_groups=[group], columns=columns)
 
@@ -202,7 +202,7 @@ def open_parquet(
     stamps = _file_stamps(files) if stamped else ()
     folders = {path: _read_partition_values(path, root) for path in files} if root else {}
     partition_columns = tuple(next(iter(folders.values()), {}))
-    schemas = {path: table_files.parquet_schema(path) for path in files}
+    schemas = {path: table_files.read_parquet_schema(path) for path in files}
     first = schemas[files[0]]
     names = [*first.names, *partition_columns]
     for path, schema in schemas.items():
@@ -226,7 +226,7 @@ def _open_folder(path: Path, session: Session, name: str) -> Source:
         raise DataError(
             f"the folder {name!r} holds files that are not CSV or Parquet: {list_some(other)}. Move them to another folder."
         )
-    formats = {format_of(file) for file in files}
+    formats = {detect_format(file) for file in files}
     if len(formats) > 1:
         raise DataError(f"the folder {name!r} holds both CSV and Parquet files. Keep files of one format in it.")
     return _open_files(files, session, path)
@@ -247,7 +247,7 @@ def _walk_files(folder: Path, seen: set[Path]) -> Iterator[Path]:
 
 
 def _open_files(files: Sequence[Path], session: Session, root: Path | None) -> Source:
-    if format_of(files[0]) == "parquet":
+    if detect_format(files[0]) == "parquet":
         return open_parquet(files, "parquet", root=root, stamped=True)
     targets, before = [], _file_stamps(files)
     for file in files:  # both engines use the same CSV reader

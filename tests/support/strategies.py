@@ -1,4 +1,4 @@
-"""What hypothesis makes for several tests: words that files get wrong, taxonomies, policies."""
+"""Hypothesis strategies for several tests: words that file formats misread, taxonomies, policies."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _ways(body: Any, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 @st.composite
 def quasis(draw: st.DrawFn) -> Any:
-    """What a policy may say of one quasi-identifier."""
+    """Values of one quasi-identifier in a policy."""
     way = draw(st.sampled_from(["short", "bounds", "mask", "date", "taxonomy"]))
     if way == "short":
         return draw(st.sampled_from(["numeric", "categorical", "date"]))
@@ -139,24 +139,24 @@ def policies(draw: st.DrawFn) -> shoal.Policy:
     given: dict[str, Any] = {role: [c for c, r in zip(others, roles, strict=True) if r == role] for role in roles}
     released = [c for c in columns if c not in given.get("identifiers", ())]
     target = draw(st.one_of(st.none(), st.sampled_from(released), st.just("another column")))
-    confidential = [*given.get("sensitive", ()), *([target] if target and target not in quasi else [])]
+    sensitive = [*given.get("sensitive", ()), *([target] if target and target not in quasi else [])]
     return shoal.Policy(
         quasi={column: draw(quasis()) for column in quasi},
         target=target,
         missing=draw(st.lists(st.one_of(words, st.just("")), max_size=3, unique=True)),
-        normalize=draw(st.lists(st.sampled_from(confidential), unique=True)) if confidential else (),
-        require=draw(st.lists(requirements(quasi, confidential), max_size=4)),
+        normalize=draw(st.lists(st.sampled_from(sensitive), unique=True)) if sensitive else (),
+        require=draw(st.lists(requirements(quasi, sensitive), max_size=4)),
         suppress=draw(st.sampled_from([0.0, 0.02, 0.5, 1.0])),
         **given,
     )
 
 
-def requirements(quasi: list[str], confidential: list[str]) -> st.SearchStrategy[Any]:
-    """Requirements on sets of these quasi-identifiers, of these confidential columns."""
+def requirements(quasi: list[str], sensitive: list[str]) -> st.SearchStrategy[Any]:
+    """Requirements on sets of these quasi-identifiers, of these sensitive attributes."""
     on = st.one_of(st.none(), st.lists(st.sampled_from(quasi), min_size=1, unique=True))
     found: list[st.SearchStrategy[Any]] = [st.builds(shoal.KAnonymity, st.integers(1, 100), on=on)]
-    if confidential:
-        of = st.sampled_from(confidential)
+    if sensitive:
+        of = st.sampled_from(sensitive)
         count = st.integers(1, 9)
         found += [
             st.builds(shoal.LDiversity, count, of=of, kind=st.sampled_from(["distinct", "entropy"]), on=on),

@@ -1,4 +1,4 @@
-"""Equivalence classes: the groups of a published table, read from its published values alone."""
+"""A published table: its groups (equivalence classes), read from its published values alone."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class PublishedTable:
         """The number of partitions in which groups are counted with these columns; no group is split between partitions."""
         return self.engine.partition(self.columns, sensitive).partitions
 
-    def groups(self, sensitive: Sequence[str], part: int | None = None) -> Groups:
+    def groups(self, sensitive: Sequence[str], partition: int | None = None) -> Groups:
         """The groups of the table, or of a partition, with the counts of the values of these columns."""
-        counts = self.engine.count(self.columns, sensitive, partition=part)
+        counts = self.engine.count(self.columns, sensitive, partition=partition)
         return build_groups(counts, self.columns, [self.values[c] for c in sensitive])
 
 

@@ -1,4 +1,4 @@
-"""Tables and policies for the contract: small, odd, with missing values, duplicate rows and any index."""
+"""Tables and policies for the tests: small, odd, with missing values, duplicate rows and any index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of a Parquet file, decompressed: what a reader with a hex editor sees."""
+"""Read the decompressed pages of a Parquet file, as a reader with a hex editor sees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared by the tests of methods with a path: the release and its path, the slow twin, and their comparison."""
+"""Run a method with a search path and its slow twin, and compare their steps."""
 
 from __future__ import annotations
 

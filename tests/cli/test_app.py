@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
@@ -17,18 +15,9 @@ import shoal
 from shoal.cli import app, main
 from shoal.cli.app import EXIT_STATUSES, ExitStatus
 from shoal.policy import policy_schema
+from tests.support.programs import Ran, Run
 
 DIALECT = ("unless said", "whoever", "so many", "so much", "must not leave", "stands", "told", "trees of values")
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ran]
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from shoal.cli import console, main
 from shoal.errors import escape_invisible
 from shoal.tables import METHODS
 from tests.support.paths import refusals, walk
+from tests.support.programs import Ran, Run
 
 TABLE = "name,age,zip,ill\n" + "".join(f"N{i},{20 + i},4790{i % 4},{'flu' if i % 2 else 'cold'}\n" for i in range(12))
 POLICY = """\
@@ -31,16 +31,6 @@ sensitive: [ill]
 require:
 - k-anonymity: 3
 """
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ran]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from shoal.arrays import BoolArray
 from shoal.errors import escape_invisible
 from shoal.formats.numbers import format_count
 from shoal.requirements.groups import Groups
-from shoal.requirements.requirement import Requirement, collect_parameters, describe, format_value
+from shoal.requirements.requirement import Requirement, collect_parameters, describe
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Finding:
     """The result of one requirement: for all groups, and for the worst group.
 
     ``reached`` is the value of the worst group (for k-anonymity its number of records: the k of the table). ``worst`` holds
-    the published values of this group, if the table shows its groups.
+    the published values of this group, if the table shows its groups. ``reached_text`` is ``reached`` with its unit, and
+    ``worst_text`` a clause about the worst group; both are for readers and not part of ``certificate.json``.
     """
 
     requirement: str
@@ -36,23 +37,22 @@ class Finding:
     failing_records: int
     worst: dict[str, str | None]
     worst_size: int
+    reached_text: str = ""
+    worst_text: str = ""
 
-    @property
-    def reached_text(self) -> str:
-        """The value of the worst group with its unit."""
-        return format_value(self.requirement, self.parameters, self.reached)
+    def to_dict(self) -> dict[str, Any]:
+        """The finding as plain values, for JSON."""
+        found = asdict(self)
+        del found["reached_text"], found["worst_text"]
+        return found | {"reached": self.reached if isfinite(self.reached) else None}  # JSON has no infinity
 
     @property
     def result(self) -> str:
         """The value of the worst group, and the number of groups and records that fail."""
-        if self.requirement == "k-anonymity":
-            text = f"smallest group has {self.reached_text}, {self.parameters['k']} required"
-        else:
-            text = f"worst group reaches {self.reached_text}"
         if self.holds:
-            return text
+            return self.worst_text
         groups, records = format_count(self.failing_groups, "group"), format_count(self.failing_records, "record")
-        return f"{text}; {groups} with {records} fail{'s' * (self.failing_groups == 1)}"
+        return f"{self.worst_text}; {groups} with {records} fail{'s' * (self.failing_groups == 1)}"
 
 
 Evidence = Literal["table", "groups", "union"]
@@ -129,9 +129,7 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate as plain values, for JSON."""
-        findings = [asdict(f) for f in self.findings]
-        for finding in findings:
-            finding["reached"] = finding["reached"] if isfinite(finding["reached"]) else None  # JSON has no infinity
+        findings = [f.to_dict() for f in self.findings]
         return {"holds": self.holds, "publishable": self.publishable, **asdict(self), "findings": findings}
 
     def to_json(self) -> str:
@@ -205,6 +203,8 @@ def _test_requirement(groups: Groups, requirement: Requirement, label: Callable[
         int(size[~verdict.ok].sum()),
         worst,
         int(size[verdict.worst]) if len(size) else 0,
+        requirement.format_value(verdict.reached),
+        requirement.format_worst(verdict.reached),
     )
 
 

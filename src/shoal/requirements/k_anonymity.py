@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar
 
-import numpy as np
-
-from shoal.kernels import rules
-from shoal.requirements.groups import Groups
-from shoal.requirements.requirement import (
-    BaseRequirement,
-    TableDistribution,
-    Term,
-    Verdict,
-    parse_attributes,
-    parse_whole_number,
-)
+from shoal.requirements.requirement import SizeRequirement, parse_attributes, parse_whole_number
 
 
 @dataclass(frozen=True)
-class KAnonymity(BaseRequirement):
+class KAnonymity(SizeRequirement):
     """Every group has at least ``k`` records.
 
     Parameters
@@ -44,9 +33,7 @@ class KAnonymity(BaseRequirement):
     on: Sequence[str] | None = None
 
     name: ClassVar[str] = "k-anonymity"
-    monotone: ClassVar[bool] = True
-    tested_on: ClassVar[Literal["table", "bucket", "operator"]] = "table"
-    of: ClassVar[str | None] = None
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"k": 3},)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", parse_whole_number(self.k, "k", 1))
@@ -56,12 +43,3 @@ class KAnonymity(BaseRequirement):
     def least(self) -> int:
         """k."""
         return self.k
-
-    def limits(self, distribution: TableDistribution) -> tuple[Term, ...]:
-        """At least k records."""
-        return (Term(rules.SIZE, a=float(self.k)),)
-
-    def test(self, groups: Groups) -> Verdict:
-        """The number of records of every group."""
-        size = groups.size
-        return Verdict(size >= self.k, size.astype(np.float64), int(np.argmin(size)) if len(size) else 0)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -55,7 +55,12 @@ class LDiversity(BaseRequirement):
 
     name: ClassVar[str] = "l-diversity"
     monotone: ClassVar[bool] = True
-    tested_on: ClassVar[Literal["table", "bucket", "operator"]] = "table"
+    relative: ClassVar[bool] = False
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        {"l": 2},
+        {"l": 2, "kind": "entropy"},
+        {"l": 2, "kind": "recursive", "c": 2.0},
+    )
 
     def __post_init__(self) -> None:
         parse_column(self.of, self.name)
@@ -82,6 +87,12 @@ class LDiversity(BaseRequirement):
     def least(self) -> int:
         """l, rounded up: every value needs a record."""
         return math.ceil(self.l)
+
+    def format_value(self, value: float) -> str:
+        """The number of distinct values, the entropy, or the ratio."""
+        if self.kind == "distinct":
+            return f"{value:g} distinct value{'' if value == 1 else 's'}"
+        return f"an entropy of log({value:g})" if self.kind == "entropy" else f"a ratio of {value:g}"
 
     def limits(self, distribution: TableDistribution) -> tuple[Term, ...]:
         """The rule of this kind."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from shoal.errors import DataError
 from shoal.formats.numbers import parse_number
 from shoal.kernels import rules
 from shoal.requirements.groups import Groups
-from shoal.requirements.requirement import BaseRequirement, TableDistribution, Term, Verdict, parse_column
+from shoal.requirements.requirement import BaseRequirement, TableDistribution, Term, TestedOn, Verdict, parse_column
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,9 @@ class PersonalizedK(BaseRequirement):
 
     name: ClassVar[str] = "own-k"
     monotone: ClassVar[bool] = True
-    tested_on: ClassVar[Literal["table", "bucket", "operator"]] = "bucket"
+    relative: ClassVar[bool] = False
+    tested_on: ClassVar[TestedOn] = "groups"
+    value_format: ClassVar[str] = "{:g} times its largest own k"
     on: ClassVar[Sequence[str] | None] = None
 
     def __post_init__(self) -> None:

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.errors import PolicyError, RequirementNotMet, escape_invisible, list_some
 from shoal.formats.numbers import format_count
+from shoal.kernels import rules
 from shoal.kernels.interface import RuleArrays
 from shoal.requirements.groups import Groups
 from shoal.taxonomy import Taxonomy
 
+TestedOn = Literal["table", "groups", "operator"]
 Normalization = Callable[[str], str] | None  # applied to values before they are counted
 SLACK = 1e-9  # tolerance for rounding when a value is compared with a bound
 
@@ -153,15 +155,18 @@ class Requirement(Protocol):
     """A condition on every group; independent of policies and data frames.
 
     ``on`` is the set of attributes that form the groups (None: all quasi-identifiers), ``of`` the sensitive attribute
-    that is tested. ``monotone``: a union of groups that pass passes. ``relative``: groups are compared with the whole table,
-    so suppressing some groups changes the test of the others. ``least``: no smaller group can pass. ``tested_on``: the object
-    that a test needs: the published ``table``, the owner's groups (``bucket``), or a randomizing ``operator``.
+    that is tested. Methods, the audit and the report read these properties and never ask for the class. ``monotone``: a union
+    of groups that pass passes. ``relative``: groups are compared with the whole table, so suppressing some groups changes the
+    test of the others. ``least``: no smaller group can pass. ``size_only``: every group of at least ``least`` records passes.
+    ``tested_on``: the object that is tested: the groups that the published ``table`` shows, or ``groups`` that only the owner
+    knows. Requirements on a randomizing operator are `OperatorRequirement`.
     """
 
     name: ClassVar[str]
     monotone: ClassVar[bool]
     relative: ClassVar[bool]
-    tested_on: ClassVar[Literal["table", "bucket", "operator"]]
+    size_only: ClassVar[bool]
+    tested_on: ClassVar[TestedOn]
 
     @property
     def on(self) -> Sequence[str] | None:
@@ -184,6 +189,14 @@ class Requirement(Protocol):
 
     def test(self, groups: Groups) -> Verdict:
         """Test finished groups."""
+        ...
+
+    def format_value(self, value: float) -> str:
+        """The value that a group reaches, with its unit."""
+        ...
+
+    def format_worst(self, value: float) -> str:
+        """A clause that states the value of the worst group."""
         ...
 
 
@@ -249,32 +262,6 @@ def describe(requirement: Requirement) -> str:
     return escape_invisible(f"{requirement.name} ({text})" + (f" on {', '.join(on)}" if on else ""))
 
 
-VALUE_FORMATS = {  # by the requirement's name, followed by its kind if the unit depends on the kind
-    "own-k": "{:g} times its largest own k",
-    "l-diversity entropy": "an entropy of log({:g})",
-    "l-diversity recursive": "a ratio of {:g}",
-    "t-closeness": "a distance of {:g}",
-    "confidence-bound": "a share of {:g}",
-    "alpha-k-anonymity": "a share of {:g}",
-    "beta-likeness": "a relative gain of {:g}",
-    "delta-disclosure": "a log ratio of {:g}",
-}
-
-
-def format_value(name: str, settings: Mapping[str, Any], value: float) -> str:
-    """The value that a group reaches, with its unit; ``settings`` are the parameters of the requirement.
-
-    >>> format_value("k-anonymity", {"k": 5}, 1.0), format_value("t-closeness", {"t": 0.6}, 0.75)
-    ('1 record', 'a distance of 0.75')
-    """
-    kind = settings.get("kind", "distinct")
-    if name == "k-anonymity":
-        return format_count(value, "record")
-    if name == "l-diversity" and kind == "distinct":
-        return f"{value:g} distinct value{'' if value == 1 else 's'}"
-    return VALUE_FORMATS.get(f"{name} {kind}", VALUE_FORMATS.get(name, "{:g}")).format(value)
-
-
 class Conjunction(tuple["Requirement", ...]):
     """Requirements joined by `&`: all of them must hold."""
 
@@ -283,13 +270,66 @@ class Conjunction(tuple["Requirement", ...]):
 
 
 class BaseRequirement:
-    """Base class of the requirements: ``KAnonymity(5) & LDiversity(3, of="disease")`` requires both."""
+    """Base class of the requirements: ``KAnonymity(5) & LDiversity(3, of="disease")`` requires both.
 
-    relative: ClassVar[bool] = False
+    The defaults of the properties are the cautious ones: a subclass declares what it can promise. ``value_format`` writes the
+    value of a group with its unit. ``examples`` are parameters for the tests of all registered requirements; the tests add
+    ``of``, the sensitive column, where the requirement has one.
+    """
+
+    name: ClassVar[str]
+    monotone: ClassVar[bool] = False
+    relative: ClassVar[bool] = True
+    size_only: ClassVar[bool] = False
+    tested_on: ClassVar[TestedOn] = "table"
+    value_format: ClassVar[str] = "{:g}"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+
+    def format_value(self, value: float) -> str:
+        """The value that a group reaches, with its unit."""
+        return self.value_format.format(value)
+
+    def format_worst(self, value: float) -> str:
+        """A clause that states the value of the worst group."""
+        return f"worst group reaches {self.format_value(value)}"
 
     def __and__(self, other: Any) -> Conjunction:
         alone = Conjunction((cast("Requirement", self),))
         return alone.__and__(other)
+
+
+class SizeRequirement(BaseRequirement):
+    """Base class of requirements on the number of records alone: every group has at least ``least`` records.
+
+    A subclass defines ``name``, ``least`` and ``on``.
+    """
+
+    monotone: ClassVar[bool] = True
+    relative: ClassVar[bool] = False
+    size_only: ClassVar[bool] = True
+    of: ClassVar[str | None] = None
+
+    @property
+    def least(self) -> int:
+        """The least number of records of a group."""
+        raise NotImplementedError
+
+    def limits(self, distribution: TableDistribution) -> tuple[Term, ...]:
+        """At least ``least`` records."""
+        return (Term(rules.SIZE, a=float(self.least)),)
+
+    def test(self, groups: Groups) -> Verdict:
+        """The number of records of every group."""
+        size = groups.size
+        return Verdict(size >= self.least, size.astype(np.float64), int(np.argmin(size)) if len(size) else 0)
+
+    def format_value(self, value: float) -> str:
+        """The number of records."""
+        return format_count(value, "record")
+
+    def format_worst(self, value: float) -> str:
+        """The size of the smallest group, and the least size."""
+        return f"smallest group has {self.format_value(value)}, {self.least} required"
 
 
 def refuse_unreachable(requirements: Iterable[Requirement], table: Groups) -> None:
@@ -307,7 +347,7 @@ def refuse_unreachable(requirements: Iterable[Requirement], table: Groups) -> No
     for requirement in requirements:
         verdict = requirement.test(whole_table)
         if not verdict.ok.all():
-            value = format_value(requirement.name, collect_parameters(requirement), verdict.reached)
+            value = requirement.format_value(verdict.reached)
             raise RequirementNotMet(
                 f"{describe(requirement)} cannot be met: the whole table as one group reaches {value}. Relax the requirement."
             )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class _ShareBounds(BaseRequirement, ABC):
     of: str
     name: ClassVar[str]
     monotone: ClassVar[bool] = True
-    tested_on: ClassVar[Literal["table", "bucket", "operator"]] = "table"
+    relative: ClassVar[bool] = False
 
     @property
     def least(self) -> int:
@@ -137,6 +137,8 @@ class ConfidenceBound(_LargestShare):
     normal: Normalization = field(default=None, repr=False, compare=False)
 
     name: ClassVar[str] = "confidence-bound"
+    value_format: ClassVar[str] = "a share of {:g}"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"c": 0.7}, {"c": 0.4, "values": ["gout"]})
 
     def __post_init__(self) -> None:
         parse_column(self.of, self.name)
@@ -171,6 +173,8 @@ class AlphaKAnonymity(_LargestShare):
     normal: Normalization = field(default=None, repr=False, compare=False)
 
     name: ClassVar[str] = "alpha-k-anonymity"
+    value_format: ClassVar[str] = "a share of {:g}"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"alpha": 0.8, "k": 2},)
 
     def __post_init__(self) -> None:
         parse_column(self.of, self.name)
@@ -220,6 +224,8 @@ class BetaLikeness(_ShareBounds):
     on: Sequence[str] | None = None
 
     name: ClassVar[str] = "beta-likeness"
+    value_format: ClassVar[str] = "a relative gain of {:g}"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"beta": 1.0}, {"beta": 1.0, "kind": "enhanced"})
     relative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -266,6 +272,8 @@ class DeltaDisclosure(_ShareBounds):
     on: Sequence[str] | None = None
 
     name: ClassVar[str] = "delta-disclosure"
+    value_format: ClassVar[str] = "a log ratio of {:g}"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"delta": 1.5},)
     relative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -60,7 +60,8 @@ class TCloseness(BaseRequirement):
     name: ClassVar[str] = "t-closeness"
     monotone: ClassVar[bool] = True
     relative: ClassVar[bool] = True
-    tested_on: ClassVar[Literal["table", "bucket", "operator"]] = "table"
+    value_format: ClassVar[str] = "a distance of {:g}"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"t": 0.3}, {"t": 0.3, "distance": "ordered"})
 
     def __post_init__(self) -> None:
         parse_column(self.of, self.name)

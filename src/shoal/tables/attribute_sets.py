@@ -16,7 +16,7 @@ from shoal.encoding.codes import Codes
 from shoal.kernels.combinations import pack_keys, sort_matrix
 from shoal.policy import Policy
 from shoal.recoding.grouping import AttributeCut, Grouping
-from shoal.requirements import KAnonymity, Limits, Requirement, combine_limits, describe, select_passing_groups
+from shoal.requirements import Limits, Requirement, combine_limits, describe, select_passing_groups
 from shoal.requirements.groups import Groups
 
 MOST_GROUPS = 2**22  # group numbers, with gaps, up to which no sorting is needed
@@ -67,7 +67,7 @@ class SetCombinations:
     @classmethod
     def of_set(cls, codes: Codes, attribute_set: AttributeSet) -> SetCombinations:
         """Return the combinations of a set, from the combinations of all attributes."""
-        size_only = all(r.of is None for r in attribute_set.require)
+        size_only = all(r.size_only for r in attribute_set.require)
         distribution = codes.distribution
         counts, quasi, size = codes.counts, codes.quasi, codes.size
         cells = (counts.start, counts.sensitive, counts.size)
@@ -118,7 +118,7 @@ class SuppressionAllowance:
     def is_refusal_final(self) -> bool:
         """Whether a value that cannot be specialized now never can be, because groups only get smaller."""
         require = self.policy.require
-        return all(r.monotone and (self.records == 0 or isinstance(r, KAnonymity)) for r in require)
+        return all(r.monotone and (self.records == 0 or r.size_only) for r in require)
 
     def allows(self, suppressed: int, records: int) -> bool:
         """Whether this many of all records may be suppressed; a release keeps at least one record."""
@@ -127,11 +127,11 @@ class SuppressionAllowance:
     @property
     def counts_all_failing(self) -> bool:
         """Whether every failing record must be suppressed: suppressing other records cannot make its group pass."""
-        return not self.needs_repeats or all(isinstance(r, KAnonymity) for r in self.policy.require)
+        return not self.needs_repeats or all(r.size_only for r in self.policy.require)
 
     def count_suppressed(self, codes: Codes, cuts: Sequence[AttributeCut]) -> int:
         """Return the number of records that must be suppressed for all remaining groups of these cuts to pass."""
-        if all(isinstance(r, KAnonymity) for r in self.policy.require):
+        if all(r.size_only for r in self.policy.require):
             return self._count_suppressed_by_size(codes, cuts)
         groups = _build_groups(codes, Grouping.from_cuts(codes, cuts))
         kept = select_passing_groups(groups, self.policy.require)

@@ -28,7 +28,7 @@ from shoal.policy import Policy, policy_schema
 from shoal.recoding import STYLES
 from shoal.recoding.group_labels import ENDS
 from shoal.release import read_earlier_seed
-from shoal.report.summary import INFORMATION_KEPT, MEASURES, format_measures
+from shoal.report.summary import INFORMATION_KEPT, MEASURE_HEADINGS, format_measures
 from shoal.tables import METHODS
 
 FORMATS = ("csv", "parquet")
@@ -262,7 +262,7 @@ def measure(
         return
     if json_ is not None:
         _write_file(json_, text + "\n")
-    print_figures(MEASURES, format_measures(measures, threshold))
+    print_figures(MEASURE_HEADINGS, format_measures(measures, threshold))
     print_figures(INFORMATION_KEPT, [(name, f"{1 - c['ncp']:.1%}") for name, c in measures.columns.items()])
 
 

@@ -88,7 +88,7 @@ def _write_public(release: Release, folder: Path, format: Format, *, escape_form
     statement = {
         **certificate.to_dict(),
         **_digests(table),
-        "measures": release.measures.public(synthetic=synthetic),
+        "measures": release.measures.public(evidence=certificate.evidence),
     }
     (folder / "certificate.json").write_text(_json(statement), encoding="utf-8")
     (folder / "policy.yaml").write_text(release.policy.to_yaml(public=True), encoding="utf-8")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from shoal.policy import Policy
 from shoal.report.formatting import escape_markup
-from shoal.report.summary import RISKS, STATISTICS_KEPT, Summary
+from shoal.report.summary import EXPLANATION_HEADINGS, RISKS, STATISTICS_KEPT, Summary
 from shoal.requirements import PARTITIONS_NOTE, Certificate
 
 STYLE = """
@@ -31,67 +31,69 @@ groups, so a person who is known to be in this table is less protected. The risk
 EVIDENCE = {"table": TABLE, "groups": GROUPS, "union": UNION}
 
 
-def render_report(facts: Summary, policy: Policy, *, owner: bool) -> str:
+def render_report(summary: Summary, policy: Policy, *, owner: bool) -> str:
     """The HTML page; without ``owner`` it contains nothing that the released table does not show."""
-    certificate = facts.certificate
+    certificate = summary.certificate
     verdict = "Every requirement holds" if certificate.holds else "A requirement does not hold"
     verdict += ", but identifiers are present" if certificate.holds and certificate.identifiers else ""
     colour = "holds" if certificate.publishable else "fails"
-    parameters = ", ".join(f"{k} = {v}" for k, v in facts.parameters.items())
+    parameters = ", ".join(f"{k} = {v}" for k, v in summary.parameters.items())
     title = "Release report (owner folder: do not publish)" if owner else "Release report (public folder)"
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>
 <h1>{title}</h1>
-<p><span class="{colour}">{verdict}.</span> {EVIDENCE[certificate.evidence]}{_parts(certificate)}</p>
-{_remarks((*certificate.remarks, *(facts.notes if owner else ())))}<h2>Requirements</h2>
-{_table(("requirement", "worst group reaches", "result"), facts.requirements())}
+<p><span class="{colour}">{verdict}.</span> {EVIDENCE[certificate.evidence]}{_render_partitions(certificate)}</p>
+{_render_remarks((*certificate.remarks, *(summary.notes if owner else ())))}<h2>Requirements</h2>
+{_render_table(("requirement", "worst group reaches", "result"), summary.requirements())}
 <h2>Size and re-identification risk</h2>
-{_table(RISKS, facts.risks(owner=owner), figures=True)}
+{_render_table(RISKS, summary.risks(owner=owner), figures=True)}
 <p>The re-identification risk of a record is the probability that an attacker picks the right record of a person. The attacker
 knows that the person is in the table and knows the person's quasi-identifiers. The risk is 1 / number of records of the
-group{" from which the record was generated" if facts.is_synthetic else ""}.</p>
-{_information(facts) if owner and facts.information_kept else ""}
+group{" from which the record was generated" if summary.is_synthetic else ""}.</p>
+{_render_information(summary) if owner and summary.information_kept else ""}
 <h2>Columns</h2>
-{_table(("role", "columns"), _roles(policy, "synthetic" if facts.is_synthetic else "generalized"))}
-<footer><p>Method: {escape_markup(facts.method)} ({escape_markup(parameters)}). Counting rules: a missing value is a value of
-its own; suppressed records are removed completely. Not guaranteed: columns that the policy leaves unchanged may identify a
+{_render_table(("role", "columns"), _list_roles(policy, "synthetic" if summary.is_synthetic else "generalized"))}
+<h2>All measures</h2>
+{_render_table(EXPLANATION_HEADINGS, summary.explanations(owner=owner), figures=True)}
+<footer><p>Method: {escape_markup(summary.method)} ({escape_markup(parameters)}). Counting rules: a missing value is a value of
+its own; suppressed records are removed completely. Limits: columns that the policy leaves unchanged may identify a
 person. The sensitive values of a group may be equal, unless a requirement demands that they differ.</p>
 <p>Fingerprint of the rows: <code>{escape_markup(certificate.fingerprint)}</code></p></footer>
 </body></html>
 """
 
 
-def _parts(certificate: Certificate) -> str:
+def _render_partitions(certificate: Certificate) -> str:
     return "" if certificate.parts == 1 else f" {PARTITIONS_NOTE.format(certificate.parts).capitalize()}."
 
 
-def _remarks(remarks: Sequence[str]) -> str:
+def _render_remarks(remarks: Sequence[str]) -> str:
     rows = "".join(f"<li>{escape_markup(remark)}</li>" for remark in remarks)
     return f"<ul>{rows}</ul>\n" if rows else ""
 
 
-def _information(facts: Summary) -> str:
+def _render_information(summary: Summary) -> str:
     """The information kept of each attribute, relative to the original table and so for the owner only."""
     return f"""<h2>Information kept</h2>
 <table><tr><th>attribute</th><th>information kept (1 - NCP)</th><th></th></tr>
-{_bars(facts)}</table>
+{_render_bars(summary)}</table>
 <p>100 % means that every value is published unchanged, 0 % that every value is <code>*</code>. The figure is the mean over
 records of 1 - NCP (normalized certainty penalty). These figures are relative to the original table, so they are in the owner
-folder only.</p>{_statistics(facts)}"""
+folder only.</p>{_render_statistics(summary)}"""
 
 
-def _statistics(facts: Summary) -> str:
+def _render_statistics(summary: Summary) -> str:
     """The differences between statistics of a synthetic table and of the original."""
-    if not facts.is_synthetic:
+    if not summary.is_synthetic:
         return ""
     return f"""
 <p>For synthetic records these figures describe the boxes around the groups. The next table compares statistics of the synthetic
 quasi-identifiers with the original (0: no difference).</p>
-{_table(STATISTICS_KEPT, facts.statistics(), figures=True)}"""
+{_render_table(STATISTICS_KEPT, summary.statistics(), figures=True)}"""
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, figures: bool = False) -> str:
+def _render_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, figures: bool = False) -> str:
     top = "<tr>" + "".join(f"<th>{escape_markup(h)}</th>" for h in head) + "</tr>" if any(head) else ""
     body = []
     for row in rows:
@@ -102,8 +104,8 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, figures: bool 
     return f"<table>{top}{''.join(body)}</table>"
 
 
-def _bars(facts: Summary) -> str:
-    shares = [("all attributes", 1 - facts.measures["ncp"]), *facts.information_kept.items()]
+def _render_bars(summary: Summary) -> str:
+    shares = [("all attributes", 1 - summary.measures["ncp"]), *summary.information_kept.items()]
     return "\n".join(
         f'<tr><td>{escape_markup(name)}</td><td class="figure">{share:.1%}</td>'
         f'<td><div class="bar"><span style="width:{max(share, 0):.1%}"></span></div></td></tr>'
@@ -111,7 +113,7 @@ def _bars(facts: Summary) -> str:
     )
 
 
-def _roles(policy: Policy, treatment: str) -> list[tuple[str, str]]:
+def _list_roles(policy: Policy, treatment: str) -> list[tuple[str, str]]:
     rows = [
         (f"quasi-identifiers, {treatment}", ", ".join(policy.quasi)),
         ("sensitive attributes, unchanged", ", ".join(policy.sensitive)),

@@ -2,63 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from shoal.formats.numbers import format_count
-from shoal.measures import Measures
+from shoal.measures import MEASURES, THRESHOLD, Measures
+from shoal.measures.built_in import STATISTICS
 from shoal.requirements import Certificate
 
 RISKS = ("size and re-identification risk", "measure", "value")
 INFORMATION_KEPT = ("information kept (1 - NCP)", "share")
 STATISTICS_KEPT = ("statistics of the synthetic records", "measure", "mean difference")
-MEASURES = ("measure", "unit", "value")
+MEASURE_HEADINGS = ("measure", "unit", "value")
+EXPLANATION_HEADINGS = ("measure", "meaning", "unit", "value")
 
-SHARE = "share, 0 to 1"
-UNITS = {
-    "records": "records",
-    "suppressed": "records",
-    "classes": "groups",
-    "smallest": "records",
-    "average": "records per group",
-    "dm": "records squared",
-    "risk_max": "probability",
-    "risk_mean": "probability",
-    "risk_above": "share of records with a risk above {threshold:g}",
-    "uniques": "records",
-    "certain": "records",
-    "ed": "records, summed over sensitive attributes",
-    "sd": "records, summed over sensitive attributes",
-    "cm": "share of records",
-    "cm_sum": "records",
-    "ncp": SHARE,
-    "il": "records x attributes",
-    "loss": SHARE,
-    "loss_mean": SHARE,
-    "precision": SHARE,
-    "entropy": SHARE,
-    "isolated_ends": "share of records",
-    "untrue_labels": "records",
-    "improved": "share of the information loss il",
-    "mean_shift": "standard deviations",
-    "deviation_shift": "share of the standard deviation",
-    "correlation_shift": "correlation",
-    "share_shift": "share of records",
-}
-STATISTICS = {
-    "mean_shift": "means of numbers and dates",
-    "deviation_shift": "standard deviations of numbers and dates",
-    "correlation_shift": "Pearson correlations of numbers and dates",
-    "share_shift": "shares of categories",
+
+def _format_percentage(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _format_records(value: float) -> str:
+    return format_count(value, "record")
+
+
+RISK_FORMATS: dict[str, Callable[[float], str]] = {  # the measures of `Summary.risks`, in order
+    "records": _format_records,
+    "suppressed": _format_records,
+    "classes": lambda value: format_count(value, "group"),
+    "smallest": _format_records,
+    "risk_max": _format_percentage,
+    "risk_mean": _format_percentage,
+    "isolated_ends": lambda value: f"{value:.1%} of records",
+    "untrue_labels": _format_records,
 }
 
 
 def format_measures(measures: Mapping[str, float], threshold: float) -> list[tuple[str, str, str]]:
     """The name, the unit and the value of every measure."""
-    return [
-        (name, UNITS.get(name, "").format(threshold=threshold), f"{value:,.6g}") for name, value in measures.items()
-    ]
+    units = {measure.name: measure.unit.format(threshold=threshold) for measure in MEASURES}
+    return [(name, units.get(name, ""), f"{value:,.6g}") for name, value in measures.items()]
 
 
 @dataclass(frozen=True)
@@ -94,24 +77,18 @@ class Summary:
 
     def risks(self, *, owner: bool = True) -> list[tuple[str, str, str]]:
         """Sizes and risks: description, measure and value; for the owner also risks that the table does not show."""
-        m = self.measures
-        rows = [
-            ("records released", "records", format_count(m["records"], "record")),
-            ("records suppressed", "suppressed", format_count(m["suppressed"], "record")),
-            ("groups", "classes", format_count(m["classes"], "group")),
-            ("smallest group", "smallest", format_count(m["smallest"], "record")),
-            ("highest re-identification risk", "risk_max", f"{m['risk_max']:.1%}"),
-            ("mean re-identification risk", "risk_mean", f"{m['risk_mean']:.1%}"),
+        shown = self.measures if owner else self.measures.public(evidence=self.certificate.evidence)
+        rows = [(MEASURES.find(name).title, name, write) for name, write in RISK_FORMATS.items() if name in shown]
+        return [(title, name, write(shown[name])) for title, name, write in rows]
+
+    def explanations(self, *, owner: bool = True) -> list[tuple[str, str, str, str]]:
+        """Every measure of the release: name, meaning, unit and value; without ``owner`` only public measures."""
+        shown = self.measures if owner else self.measures.public(evidence=self.certificate.evidence)
+        meanings = {measure.name: measure.meaning.replace("`", "") for measure in MEASURES}
+        return [
+            (name, meanings.get(name, "a figure of the method"), unit, value)
+            for name, unit, value in format_measures(shown, THRESHOLD)
         ]
-        if owner and "isolated_ends" in m:
-            rows.append(
-                ("records isolated by the end of a range", "isolated_ends", f"{m['isolated_ends']:.1%} of records")
-            )
-        if "untrue_labels" in m:
-            rows.append(
-                ("records with labels that are not true", "untrue_labels", format_count(m["untrue_labels"], "record"))
-            )
-        return rows
 
     def information(self) -> list[tuple[str, str]]:
         """The information kept, of all attributes and of each: 100 % for raw values, 0 % for ``*``; empty if not measured."""
@@ -126,7 +103,7 @@ class Summary:
     def statistics(self) -> list[tuple[str, str, str]]:
         """Mean differences between statistics of the synthetic table and of the original: description, measure, value."""
         return [
-            (text, name, f"{self.measures[name]:.4f} ({UNITS[name]})")
-            for name, text in STATISTICS.items()
-            if name in self.measures
+            (measure.title, measure.name, f"{self.measures[measure.name]:.4f} ({measure.unit})")
+            for measure in STATISTICS
+            if measure.name in self.measures
         ]

@@ -1,0 +1,308 @@
+"""The built-in measures: name, unit, meaning, counting rule, and the function that computes the value.
+
+The order is that of ``release.measures``. Measures without a function are provided by the run that knows their input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from shoal.measures.measure import Better, Measure, MeasureInput, Need
+
+Compute = Callable[[MeasureInput], float | None]
+SHARE = "share, 0 to 1"
+SUMMED = "records, summed over sensitive attributes"
+
+
+def _compute_discernibility(release: MeasureInput) -> float:
+    return float((release.size**2).sum()) + release.suppressed * release.total
+
+
+def _compute_risk_above(release: MeasureInput) -> float:
+    at_risk = 1 / release.size > release.published.threshold + 1e-12
+    return float(release.size[at_risk].sum()) / release.records if release.records else 0.0
+
+
+def _count_misclassified(release: MeasureInput) -> float | None:
+    majority = release.published.sensitive_figures.majority
+    return None if majority is None else release.total - majority
+
+
+def _compute_classification_metric(release: MeasureInput) -> float | None:
+    misclassified = _count_misclassified(release)
+    return None if misclassified is None else misclassified / max(release.total, 1.0)
+
+
+def _mean_of(name: str) -> Compute:
+    """The mean of a column measure over the attributes."""
+
+    def compute(release: MeasureInput) -> float | None:
+        values = release.collect(name)
+        return None if values is None else float(np.mean(values))
+
+    return compute
+
+
+def _compute_total_loss(release: MeasureInput) -> float | None:
+    heights = release.collect("height")
+    return None if heights is None else float(np.sum(heights)) * release.total
+
+
+def _compute_geometric_loss(release: MeasureInput) -> float | None:
+    losses = release.collect("loss")
+    return None if losses is None else float(np.exp(np.mean(np.log1p(losses))) - 1)
+
+
+def _compute_precision(release: MeasureInput) -> float | None:
+    heights = release.collect("height")
+    return None if heights is None else 1 - float(np.mean(heights))
+
+
+def _describe_sizes(
+    name: str, unit: str, title: str, meaning: str, rule: str, compute: Compute, better: Better = "neither"
+) -> Measure:
+    """A measure of the sizes of groups, which is public for every release."""
+    return Measure(name, unit, meaning, rule, better, frozenset({"sizes"}), public=True, title=title, compute=compute)
+
+
+def _describe_table(name: str, unit: str, meaning: str, rule: str, compute: Compute, need: Need = "table") -> Measure:
+    """A measure that anybody can compute from the released table."""
+    return Measure(name, unit, meaning, rule, "lower", frozenset({need}), public=True, compute=compute)
+
+
+def _describe_loss(
+    name: str, unit: str, meaning: str, rule: str, compute: Compute, better: Better = "lower"
+) -> Measure:
+    """A measure relative to the original, for the owner only."""
+    return Measure(name, unit, meaning, rule, better, compute=compute)
+
+
+SIZES = (
+    _describe_sizes("records", "records", "records released", "records in the release", "", lambda r: r.records),
+    _describe_sizes(
+        "suppressed",
+        "records",
+        "records suppressed",
+        "suppressed records",
+        "records of the original that are not in the release",
+        lambda r: r.suppressed,
+    ),
+    _describe_sizes(
+        "classes",
+        "groups",
+        "groups",
+        "groups (equivalence classes)",
+        "counted in the released table",
+        lambda r: len(r.size),
+    ),
+    _describe_sizes(
+        "smallest",
+        "records",
+        "smallest group",
+        "records of the smallest group",
+        "the k that the table reaches",
+        lambda r: float(r.size.min()) if len(r.size) else 0.0,
+    ),
+    _describe_sizes(
+        "average",
+        "records per group",
+        "",
+        "records per group",
+        "`records` / `classes`",
+        lambda r: r.records / len(r.size) if len(r.size) else 0.0,
+    ),
+)
+DISCERNIBILITY = _describe_table(
+    "dm",
+    "records squared",
+    "discernibility",
+    "the sum of the squared group sizes; a suppressed record costs the number of records of the original",
+    _compute_discernibility,
+)
+RISKS = (
+    _describe_sizes(
+        "risk_max",
+        "probability",
+        "highest re-identification risk",
+        "the highest re-identification risk: the probability that an attacker chooses the right record of a person who is "
+        "known to be in the table",
+        "1 / `smallest`",
+        lambda r: float((1 / r.size).max(initial=0.0)),
+        "lower",
+    ),
+    _describe_sizes(
+        "risk_mean",
+        "probability",
+        "mean re-identification risk",
+        "the mean re-identification risk over records",
+        "`classes` / `records`",
+        lambda r: len(r.size) / r.records if r.records else 0.0,
+        "lower",
+    ),
+    _describe_table(
+        "risk_above",
+        "share of records with a risk above {threshold:g}",
+        "the share of records with a risk above a threshold",
+        "`threshold` sets the threshold (default: 0.2)",
+        _compute_risk_above,
+    ),
+    _describe_table(
+        "uniques",
+        "records",
+        "records that are alone in their group",
+        "",
+        lambda r: float((r.size == 1).sum()),
+    ),
+)
+TARGET = (
+    _describe_table("cm_sum", "records", "`cm` as a number of records", "", _count_misclassified, "target"),
+    _describe_table(
+        "cm",
+        "share of records",
+        "classification metric, if the policy has a target",
+        "the share of records that are suppressed or that do not have the most frequent class of their group",
+        _compute_classification_metric,
+        "target",
+    ),
+)
+SENSITIVE = (
+    _describe_table(
+        "certain",
+        "records",
+        "records whose sensitive value is known, because all records of their group share it",
+        "each record counts once, even if several columns are known",
+        lambda r: r.published.sensitive_figures.certain,
+        "sensitive",
+    ),
+    _describe_table(
+        "ed",
+        SUMMED,
+        "equal diversity (Byun et al., Definition 10)",
+        "like `certain`, but counted for each sensitive column and then summed over these columns",
+        lambda r: r.published.sensitive_figures.equal,
+        "sensitive",
+    ),
+    _describe_table(
+        "sd",
+        SUMMED,
+        "sensitive diversity",
+        "like `ed`, only for the values that the policy lists under `truly_sensitive`",
+        lambda r: r.published.sensitive_figures.grave,
+        "sensitive",
+    ),
+)
+LOSSES = (
+    _describe_loss(
+        "ncp",
+        SHARE,
+        "normalized certainty penalty, from 0 to 1",
+        "A number: the width of its range, divided by the whole width. A value of a taxonomy: the number of leaves under its "
+        "node (or of values in its set), divided by the number of all leaves; 0 for a single value. Then the mean over "
+        "records and attributes",
+        _mean_of("ncp"),
+    ),
+    _describe_loss(
+        "il",
+        "records x attributes",
+        "Total-IL (Byun et al., Definitions 7 and 8)",
+        "per record, the sum of the widths (numbers, divided by the whole width) and the heights of the lowest nodes (divided "
+        "by the height of the tree) over the attributes; then the sum over records",
+        _compute_total_loss,
+    ),
+    _describe_loss(
+        "loss",
+        SHARE,
+        "like `loss_mean`, with a geometric mean",
+        "e to the power of the mean of ln(1 + share) over the attributes, minus 1",
+        _compute_geometric_loss,
+    ),
+    _describe_loss(
+        "loss_mean",
+        SHARE,
+        "like `ncp`, scaled for taxonomies",
+        "the share of leaves, scaled so that the raw table has 0 and the root 1; the mean over records, then over attributes",
+        _mean_of("loss"),
+    ),
+    _describe_loss(
+        "precision",
+        SHARE,
+        "1 for the raw table, 0 for `*` everywhere",
+        "1 − the mean of the heights and widths of `il`",
+        _compute_precision,
+        "higher",
+    ),
+    _describe_loss(
+        "entropy",
+        SHARE,
+        "the uncertainty about the original value if the label is known",
+        "divided by the uncertainty without the label; the mean over records and attributes",
+        _mean_of("entropy"),
+    ),
+)
+IMPROVED = Measure(
+    "improved",
+    "share of the information loss il",
+    "the effect of `improve=True`",
+    "the share of Total-IL that the local search removed, computed for the boxes around the groups, with the `weights` of the "
+    "method",
+    "higher",
+)
+ENDS = (
+    Measure(
+        "isolated_ends",
+        "share of records",
+        "the share of records that are isolated by the end of a range: no other record of the group has the value at this end",
+        "for numbers and dates. This measure needs the group of each original record. `shoal.measure` does not know these "
+        "groups and does not compute the measure. The measure is not published",
+        "lower",
+        frozenset({"groups"}),
+        title="records isolated by the end of a range",
+    ),
+    Measure(
+        "untrue_labels",
+        "records",
+        "with `nearest`, the records whose labels do not contain their values",
+        "records that were outside every box",
+        "lower",
+        frozenset({"groups"}),
+        public=True,
+        title="records with labels that are not true",
+    ),
+)
+STATISTICS = (
+    Measure(
+        "mean_shift",
+        "standard deviations",
+        "the difference of the means of a number or date",
+        "in standard deviations of the original; the mean over attributes",
+        "lower",
+        title="means of numbers and dates",
+    ),
+    Measure(
+        "deviation_shift",
+        "share of the standard deviation",
+        "the relative change of the standard deviation",
+        "the mean over attributes",
+        "lower",
+        title="standard deviations of numbers and dates",
+    ),
+    Measure(
+        "correlation_shift",
+        "correlation",
+        "the difference of Pearson's correlation",
+        "the mean over pairs of numbers or dates, of the records that have both",
+        "lower",
+        title="Pearson correlations of numbers and dates",
+    ),
+    Measure(
+        "share_shift",
+        "share of records",
+        "the share of records that would have to change their category",
+        "half the sum of the differences of the shares of all values, including the missing value; the mean over attributes",
+        "lower",
+        title="shares of categories",
+    ),
+)
+BUILT_IN = (*SIZES, DISCERNIBILITY, *RISKS, *TARGET, *SENSITIVE, *LOSSES, IMPROVED, *ENDS, *STATISTICS)

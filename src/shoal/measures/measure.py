@@ -1,0 +1,138 @@
+"""The interface of measures, and the tables that they are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from shoal.arrays import FloatArray, Int64Array
+from shoal.encoding.attributes import Attribute
+from shoal.measures.label_extents import read_extents
+from shoal.measures.sensitive_figures import SensitiveFigures
+from shoal.requirements.groups import Groups
+
+THRESHOLD = 0.2  # default: records with a higher re-identification risk count as at risk
+Better = Literal["lower", "higher", "neither"]
+Need = Literal["sizes", "table", "sensitive", "target", "original", "groups"]
+
+
+@dataclass(frozen=True)
+class PublishedColumn:
+    """One attribute as released: its labels, the number of records of each, and that of each original code."""
+
+    attribute: Attribute
+    labels: Sequence[str | None]
+    records: Int64Array
+    original: Int64Array
+
+
+@dataclass(frozen=True)
+class PublishedGroups:
+    """The groups of a released table as published, with the number of suppressed records."""
+
+    groups: Groups
+    suppressed: int
+    sensitive_figures: SensitiveFigures = field(default_factory=SensitiveFigures)
+    threshold: float = THRESHOLD
+
+
+@dataclass(frozen=True)
+class MeasureInput:
+    """The input of all measures: the attributes as released, and the groups as published.
+
+    ``columns`` is empty where the original is not known.
+    """
+
+    columns: Sequence[PublishedColumn]
+    published: PublishedGroups
+
+    @cached_property
+    def size(self) -> FloatArray:
+        """The number of records of each group."""
+        return self.published.groups.size.astype(np.float64)
+
+    @cached_property
+    def records(self) -> float:
+        """The number of released records."""
+        return float(self.size.sum())
+
+    @property
+    def suppressed(self) -> float:
+        """The number of suppressed records."""
+        return float(self.published.suppressed)
+
+    @property
+    def total(self) -> float:
+        """The number of records of the original."""
+        return self.records + self.suppressed
+
+    @cached_property
+    def column_figures(self) -> Mapping[str, Mapping[str, float]]:
+        """The measures of each attribute, by column name."""
+        return {c.attribute.name: _measure_column(c, self.published.suppressed) for c in self.columns}
+
+    def collect(self, name: str) -> FloatArray | None:
+        """One measure of every attribute; None where the original is not known."""
+        return np.array([figures[name] for figures in self.column_figures.values()]) if self.columns else None
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measure of a release.
+
+    Parameters
+    ----------
+    name : its key in ``release.measures``
+    unit : the unit of its value
+    meaning : a phrase for the documentation and the report
+    rule : the counting rule, if the meaning does not state it
+    better : whether a ``lower`` or a ``higher`` value is better, or ``neither``
+    needs : the data that it is computed from: the ``sizes`` of groups (their number, smallest and mean size), the released
+        ``table``, its ``sensitive`` columns or ``target``, the ``original`` table, or the ``groups`` of the original records
+    public : whether the measure may be published. A measure without ``public=True`` stays in the owner folder
+    title : its name in the summary, for measures that the summary shows
+    compute : the function that computes it, or returns None where the measure does not apply; None if the run provides it
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    rule: str = ""
+    better: Better = "neither"
+    needs: frozenset[Need] = frozenset({"original"})
+    public: bool = False
+    title: str = ""
+    compute: Callable[[MeasureInput], float | None] | None = None
+
+    def is_public(self, evidence: str) -> bool:
+        """Whether the measure may be published: declared public, and computed from data that recipients can see.
+
+        A table whose ``evidence`` is not the table itself shows nothing about its groups; of these only the sizes are public.
+        """
+        return self.public and (evidence in ("table", "union") or self.needs <= {"sizes"})
+
+
+def _measure_column(published: PublishedColumn, suppressed: int) -> dict[str, float]:
+    extents = read_extents(published.attribute, published.labels, published.original)
+    records = published.records.astype(np.float64)
+    total = max(float(records.sum()) + suppressed, 1.0)
+
+    def mean(name: str) -> float:
+        value = np.array([getattr(e, name) for e in extents], np.float64)
+        return (float((value * records).sum()) + suppressed) / total
+
+    tree = published.attribute.taxonomy
+    least = 0.0 if tree is None else 1 / tree.size
+    loss = 0.0 if least == 1.0 else max(0.0, (mean("share") - least) / (1 - least))
+    return {
+        "ncp": mean("ncp"),
+        "height": mean("height"),
+        "loss": loss,
+        "entropy": mean("entropy"),
+        "distinct": float(len(extents)),
+        "distinct_original": float((published.original > 0).sum()),
+    }

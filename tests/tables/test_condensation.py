@@ -423,7 +423,9 @@ def test_the_saved_rows_follow_neither_the_input_nor_the_groups(tmp_path: Path) 
 def test_a_table_that_changed_on_its_way_is_not_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release = shoal.anonymize(people(), policy_of(), method="condensation", seed=1)
     other = shoal.anonymize(people(), policy_of(), method="condensation", seed=2)
-    monkeypatch.setattr(type(release.engine), "write", lambda _, path, form: _write(other, path, form))
+    monkeypatch.setattr(
+        type(release.engine), "write", lambda _, path, form, **given: _write(other, path, form, **given)
+    )
     with pytest.raises(shoal.RequirementNotMet, match="differs from the audited table"):
         release.save(tmp_path / "release")
     assert not (tmp_path / "release").exists()

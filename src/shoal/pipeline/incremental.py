@@ -29,12 +29,11 @@ from shoal.recoding import (
     LaterData,
     Placement,
     Recoding,
-    Synthesis,
     encode_later_data,
     read_recoding,
     refuse_other_policy,
 )
-from shoal.release import AuditedTable, Release, map_to_published_columns
+from shoal.release import AuditedTable, Release, TableArtifact, map_to_published_columns
 from shoal.release.ledger import Labels, Ledger
 from shoal.requirements import Requirement, certify, describe
 from shoal.requirements.groups import Groups, stack_columns
@@ -61,11 +60,11 @@ class PriorReleases:
                 f"the recoding {str(path)!r} does not exist. Use 'recoding.json' in the owner folder of a saved release."
             )
         recoding = read_recoding(path)
-        if isinstance(recoding, Synthesis):
+        if not recoding.accepts_later_data:
             recoding.apply(path)  # raises the error
         policy = policy or Policy.load(path.with_name("policy.yaml"))
         refuse_other_policy(policy, recoding)
-        folder = path.parent  # no record is assigned by the seed here, so a new seed serves as well
+        folder = path.parent  # no record is assigned by the seed here, so any seed gives the same release
         seed = load_seed(folder) if (folder / LEDGER).is_file() else new_seed()
         return cls(policy, recoding, Ledger.load(path).check_policy(policy), seed)
 
@@ -243,8 +242,7 @@ def release_new_records(
         "recoding",
         {"kind": prior.recoding.kind, "nearest": nearest},
         tuple(n for n in schema.names if n not in policy.quasi and n not in policy.unchanged_columns),
-        source.format,
-        table,
+        TableArtifact(table, source.format),
         seed=prior.seed,
         prior=prior.ledger,
     )

@@ -11,15 +11,14 @@ import numpy as np
 
 from shoal.arrays import FloatArray
 from shoal.encoding.codes import Codes
-from shoal.engines import Engine
 from shoal.errors import PolicyError, list_choices
-from shoal.pipeline.run import LabelledGroups, RecodedTable, build_plan, run
+from shoal.pipeline.publication import LabelPublication, Publication
+from shoal.pipeline.run import run
 from shoal.policy import Policy
 from shoal.progress import Progress
-from shoal.recoding import Columns, Output, Style, parse_style
-from shoal.recoding.group_labels import AVERAGES, STYLES, parse_ends
+from shoal.recoding import Style, parse_style
+from shoal.recoding.group_labels import AVERAGES, parse_ends
 from shoal.recoding.grouping import Grouping
-from shoal.recoding.publishing import Publication
 from shoal.release import Release
 from shoal.requirements import describe
 from shoal.requirements.requirement import parse_real_number
@@ -53,7 +52,6 @@ class Method(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    randomized: ClassVar[bool] = False  # whether the privacy of the release depends on the secret seed
     cuts: ClassVar[bool] = False  # whether ends='cut' is possible
     weights: Mapping[str, float] | str | None = None  # attribute weights by column, for methods that take them
     write: str | None
@@ -126,29 +124,6 @@ class Method(ABC):
         """The parameters of this method, by name."""
         return {name: getattr(self, name) for name in list_constructor_parameters(type(self)) if name != "policy"}
 
-    def label_groups(self, codes: Codes, grouping: Grouping) -> Columns:
-        """The columns that identify the groups in the audited table: the published labels."""
-        return self.write_labels(codes, grouping, self.style())
-
-    def apply_groups(
-        self, codes: Codes, engine: Engine, labelled: LabelledGroups, output: Output, rng: np.random.Generator
-    ) -> RecodedTable:
-        """Apply the groups in the engine. Only methods that publish synthetic records use ``rng``."""
-        columns = output.order_columns(engine.schema().names, labelled.columns)
-        table = engine.apply([build_plan(codes, labelled.grouping.placement, columns, self.policy)])
-        recoding = self.publication(self.style()).build_recoding(codes, labelled.grouping, labelled.columns, output)
-        return RecodedTable(recoding, table)
-
-    def write_labels(self, codes: Codes, grouping: Grouping, style: Style) -> Columns:
-        """The published columns of every group, in a style."""
-        if grouping.attribute_cuts and style in AVERAGES:
-            styles = [s for s in STYLES if s not in AVERAGES]
-            raise PolicyError(
-                f"{self.name} publishes the same cut in the whole table, so no group has a {style} of its own. "
-                f"For 'write', {list_choices(style, styles)}, or use another method."
-            )
-        return self.publication(style).write(codes, grouping)
-
     def style(self) -> Style:
         """How generalized values are written."""
         style = parse_style(str(self.write))
@@ -164,9 +139,10 @@ class Method(ABC):
         """Notes for the owner about the run of the method."""
         return ()
 
-    def publication(self, style: Style) -> Publication:
-        """The rules by which groups are published in a style."""
-        return Publication(self.policy, style, None if self.ends is None else parse_ends(self.ends))
+    def publication(self) -> Publication:
+        """What is published for the groups: their labels."""
+        ends = None if self.ends is None else parse_ends(self.ends)
+        return LabelPublication(self.policy, self.style(), ends, self.name)
 
     def _refuse_ends(self) -> None:
         if self.ends is None or parse_ends(self.ends) != "cut":

@@ -7,7 +7,7 @@ in partitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,23 +16,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.encoding.codes import Codes, EncodedTable, encode_table
-from shoal.engines import Engine, GroupColumn, KeyedOrder, Plan, UnchangedColumn, open_data
+from shoal.engines import Engine, Plan, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import PolicyError, RequirementNotMet
 from shoal.formats.column_pairs import pair_names
 from shoal.measures import Measures, PublishedColumn, compute_measures, merge_columns
 from shoal.measures.comparison import count_labels
-from shoal.measures.statistics import compare_statistics
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.local_search import improve_groups
+from shoal.pipeline.publication import LabelledGroups, Publication, RecodedTable
 from shoal.policy import Policy
 from shoal.progress import Progress, ignore_progress
-from shoal.recoding import Columns, Output, Placement, Recoding
-from shoal.recoding.group_labels import AVERAGES
 from shoal.recoding.grouping import Grouping, build_published_groups
 from shoal.recoding.publishing import create_partitions
 from shoal.recoding.search_path import SearchPath
-from shoal.release import AuditedTable, Release
+from shoal.release import AuditedTable, Release, TableArtifact
 from shoal.requirements import (
     Certificate,
     certify,
@@ -51,44 +49,13 @@ REMEDY = "Allow more memory (memory, --memory) or more combinations (combination
 
 
 @dataclass(frozen=True)
-class RecodedTable:
-    """The result of applying groups in an engine: the recoding, and the table in which the groups are counted.
-
-    The counted table is the released table, except for synthetic records: then ``synthetic`` is released, and the counted
-    table has group numbers instead of quasi-identifiers.
-    """
-
-    recoding: Recoding
-    counted_table: Engine
-    synthetic: Engine | None = None
-
-    @property
-    def released_table(self) -> Engine:
-        """The table that is released."""
-        return self.synthetic or self.counted_table
-
-
-@dataclass(frozen=True)
-class LabelledGroups:
-    """The groups of a table, and the columns that are published for them."""
-
-    grouping: Grouping
-    columns: Columns
-
-
-@dataclass(frozen=True)
 class Result:
-    """A finished search: the recoded table, and the input of the owner's measures.
-
-    ``isolated_ends`` counts records; see `Publication.count_isolated_ends`.
-    """
+    """A finished search: the recoded table, the labels that are measured, and measures that only the run can compute."""
 
     recoded: RecodedTable
     labels: list[PublishedColumn]
-    isolated_ends: int | None
     figures: dict[str, float]
     path: SearchPath | None = None
-    codes: Codes | None = None
 
 
 def run(method: Method, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:
@@ -114,11 +81,9 @@ def run(method: Method, data: Any, *, seed: int | None = None, progress: Progres
         method.name,
         method.parameters(),
         tuple(n for n in schema.names if n not in method.policy.quasi and n not in method.policy.unchanged_columns),
-        engine.format,
-        result.recoded.released_table,
+        TableArtifact(result.recoded.released_table, engine.format, audited),
         result.path,
         secret,
-        audited=audited,
         method_notes=method.notes(),
         remake=partial(run, method, engine) if seed is None else None,
     )
@@ -138,9 +103,9 @@ class Run:
         return self.method.policy
 
     @property
-    def output(self) -> Output:
-        """The columns that are released unchanged beside the quasi-identifiers."""
-        return Output(self.policy.unchanged_columns, self.policy.missing_texts)
+    def publication(self) -> Publication:
+        """What is published for the groups."""
+        return self.method.publication()
 
     def encode(self, engine: Engine) -> EncodedTable:
         """Replace the values of the table by codes."""
@@ -155,21 +120,20 @@ class Run:
 
     def search(self, table: EncodedTable) -> Result:
         """Group the cells of the whole table and apply the groups."""
-        rng, style = np.random.default_rng(self.secret), self.method.style()
+        rng, publication = np.random.default_rng(self.secret), self.publication
         codes = table.count()
         self.report("reading", 1, 1)
         labelled = self.group(codes, rng, self.report)
         self.report("writing", 0, 1)
-        recoded = self.method.apply_groups(codes, table.engine, labelled, self.output, rng)
-        isolated_ends = None
-        if recoded.synthetic is None:
-            publication = self.method.publication(style)
-            isolated_ends = publication.count_isolated_ends(codes, labelled.grouping, labelled.columns)
-        if recoded.synthetic or style in ("lo-hi", "midpoint", *AVERAGES):  # measures need the labels of the boxes
-            labelled = replace(labelled, columns=self.method.write_labels(codes, labelled.grouping, "label"))
-        labels = count_labels(codes, labelled.grouping, labelled.columns)
+        recoded = publication.apply(codes, table.engine, labelled, rng)
+        labels = count_labels(codes, labelled.grouping, publication.label_boxes(codes, labelled))
+        figures = {
+            **labelled.grouping.figures,
+            **_share_isolated(publication.count_isolated_ends(codes, labelled), recoded),
+            **publication.compare_statistics(codes, recoded.released_table),
+        }
         self.report("writing", 1, 1)
-        return Result(recoded, labels, isolated_ends, dict(labelled.grouping.figures), labelled.grouping.path, codes)
+        return Result(recoded, labels, figures, labelled.grouping.path)
 
     def search_partitions(self, table: EncodedTable) -> Result:
         """Search the partitions of a table one after another, and release them together.
@@ -177,11 +141,11 @@ class Run:
         Every partition meets the requirements on its own. The union meets monotone requirements; the others raise
         `PolicyError`.
         """
-        method, partitioning, output, names = self.method, table.partitioning, self.output, table.engine.schema().names
+        partitioning, publication, names = table.partitioning, self.publication, table.engine.schema().names
         self._refuse_partitions()
-        recoding = create_partitions(table.attributes, partitioning, self.policy, output)
+        recoding = create_partitions(table.attributes, partitioning, self.policy, publication.output)
         labels: list[list[PublishedColumn]] = []
-        isolated_ends: list[int] = []
+        isolated_ends: list[int | None] = []
 
         def plans() -> Iterator[Plan]:
             for number, rng in enumerate(np.random.default_rng(self.secret).spawn(partitioning.partitions)):
@@ -192,22 +156,21 @@ class Run:
                 except RequirementNotMet as error:
                     where = f"in partition {number + 1} of {partitioning.partitions}"
                     raise RequirementNotMet(f"{where}, {error} {REMEDY}").with_certificate(error.certificate) from None
-                publication = method.publication(method.style())
-                recoding.put(number, publication.build_recoding(codes, labelled.grouping, labelled.columns, output))
-                columns = method.write_labels(codes, labelled.grouping, "label")
-                labels.append(count_labels(codes, labelled.grouping, columns))
-                isolated_ends.append(publication.count_isolated_ends(codes, labelled.grouping, labelled.columns))
-                released = output.order_columns(names, labelled.columns)
-                yield build_plan(codes, labelled.grouping.placement, released, self.policy)
+                recoding.put(number, publication.build_recoding(codes, labelled))
+                labels.append(count_labels(codes, labelled.grouping, publication.label_boxes(codes, labelled)))
+                isolated_ends.append(publication.count_isolated_ends(codes, labelled))
+                yield publication.plan(codes, names, labelled)
             self.report("parts", partitioning.partitions, partitioning.partitions)
 
-        recoded = RecodedTable(recoding, table.engine.apply(plans()))
+        released = table.engine.apply(plans())
+        recoded = RecodedTable(recoding, released, released)
         self.report("writing", 1, 1)
         merged = [merge_columns(of_column) for of_column in zip(*labels, strict=True)]
-        return Result(recoded, merged, sum(isolated_ends), {})
+        isolated = None if None in isolated_ends else sum(filter(None, isolated_ends))
+        return Result(recoded, merged, _share_isolated(isolated, recoded))
 
     def _refuse_partitions(self) -> None:
-        if self.method.randomized:
+        if not self.publication.supports_partitions:
             raise PolicyError(f"{self.method.name} cannot search a table in partitions. {REMEDY}")
         for requirement in self.method.full_policy().require:
             if requirement.relative or not requirement.monotone:
@@ -226,7 +189,7 @@ class Run:
         return self.improve(codes, labelled, report) if self.method.improve else labelled
 
     def _label(self, codes: Codes, grouping: Grouping) -> LabelledGroups:
-        return LabelledGroups(grouping, self.method.label_groups(codes, grouping))
+        return LabelledGroups(grouping, self.publication.label(codes, grouping))
 
     def suppress_failing_groups(self, codes: Codes, labelled: LabelledGroups) -> LabelledGroups:
         """Suppress failing groups, as far as the policy allows; no label shows a value of suppressed records alone."""
@@ -281,7 +244,8 @@ class Run:
         certificate = audited.certificate(
             required,
             suppressed=suppressed,
-            synthetic=recoded.synthetic,
+            released=recoded.released_table,
+            evidence=self.publication.evidence,
             partitions=partitions,
             fingerprint=fingerprint.result(),
         )
@@ -294,23 +258,14 @@ class Run:
         """The measures of the release."""
         measures = compute_measures(result.labels, audited.for_measures(certificate.suppressed))
         measures |= result.figures
-        if result.isolated_ends is not None:
-            measures["isolated_ends"] = result.isolated_ends / max(certificate.records, 1)
-        if result.recoded.synthetic and result.codes is not None:
-            measures |= compare_statistics(result.codes, result.recoded.synthetic, self.policy)
         return measures
 
 
-def build_plan(
-    codes: Codes, placement: Placement, columns: Sequence[UnchangedColumn | GroupColumn], policy: Policy
-) -> Plan:
-    """The plan for an engine. The keyed hash decides which records of a divided cell go to which group."""
-    order = None
-    if codes.hash is not None and (np.diff(placement.cell) == 0).any():
-        key = (policy.key,) if policy.key else ()
-        unchanged = (c.name for c in columns if isinstance(c, UnchangedColumn))
-        order = KeyedOrder(codes.hash, codes.cell_hash, (*unchanged, *key))
-    return Plan(codes.counts, placement.cell, placement.group, placement.count, tuple(columns), order)
+def _share_isolated(isolated_ends: int | None, recoded: RecodedTable) -> dict[str, float]:
+    """The measure of records that the end of a range isolates; empty if no ranges are published."""
+    if isolated_ends is None:
+        return {}
+    return {"isolated_ends": isolated_ends / max(recoded.released_table.schema().rows, 1)}
 
 
 def _refuse_duplicate_names(names: list[str], policy: Policy) -> None:
@@ -322,7 +277,7 @@ def _refuse_duplicate_names(names: list[str], policy: Policy) -> None:
         *policy.unchanged_columns,
         *policy.identifiers,
         policy.key,
-    )  # the audit takes the name of an identifier for one
+    )  # the audit treats a column with this name as an identifier
     twice = [name for name in names if names.count(name) > 1 or name in others]
     if twice:
         raise PolicyError(

@@ -20,12 +20,12 @@ from shoal.recoding.nearest_box import (
     sets_from_dict,
     sets_to_dict,
 )
-from shoal.recoding.protocol import Columns, LaterData, LaterPlacement, Output, apply
+from shoal.recoding.protocol import BaseRecoding, Columns, LaterData, LaterPlacement, Output, apply
 from shoal.recoding.serialization import columns_from_dict, columns_to_dict, head_from_dict, head_to_dict
 
 
 @dataclass(frozen=True)
-class Assignment:
+class Assignment(BaseRecoding):
     """Entry p assigns ``count[p]`` records at the positions ``cells[p]`` to ``group[p]`` (-1: suppressed).
 
     It holds the raw values of every record, so it must stay in the owner folder.

@@ -21,7 +21,7 @@ from shoal.formats.numbers import format_number
 from shoal.kernels.combinations import number_combinations
 from shoal.recoding.field import Field
 from shoal.recoding.group_labels import RangeEnds
-from shoal.recoding.protocol import Columns, LaterData, LaterPlacement, Output, apply
+from shoal.recoding.protocol import BaseRecoding, Columns, LaterData, LaterPlacement, Output, apply
 from shoal.recoding.serialization import check_head, head_from_dict, head_to_dict
 from shoal.taxonomy import Taxonomy
 
@@ -169,7 +169,7 @@ class FieldCut:
 
 
 @dataclass(frozen=True)
-class Cut:
+class Cut(BaseRecoding):
     """A cut of every field; ``suppressed`` has the combinations of labels that are suppressed.
 
     ``numbers`` is the style for intervals of numbers: ``label``, ``lo-hi`` or ``midpoint``. Create a cut with `Cut.of`:

@@ -20,14 +20,23 @@ from shoal.policy import Policy
 from shoal.recoding.assignment import Assignment
 from shoal.recoding.cut import Cut
 from shoal.recoding.field import Field
-from shoal.recoding.protocol import Columns, LaterData, LaterPlacement, Output, Recoding, apply, descend_split_tree
+from shoal.recoding.protocol import (
+    BaseRecoding,
+    Columns,
+    LaterData,
+    LaterPlacement,
+    Output,
+    Recoding,
+    apply,
+    descend_split_tree,
+)
 from shoal.recoding.serialization import check_head, check_tree, head_from_dict, head_to_dict, tree_from_dict
 from shoal.recoding.split_tree import Boxes
 from shoal.recoding.synthesis import Synthesis
 
 
 @dataclass(frozen=True)
-class Parts:
+class Parts(BaseRecoding):
     """A tree of splits. Node n sends positions up to ``at[n]`` of field ``field[n]`` left, others right.
 
     If ``field[n]`` is -1, node n is the leaf of partition ``partition[n]``. The recodings of the partitions are in

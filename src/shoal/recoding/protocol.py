@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -85,6 +86,7 @@ class Recoding(Protocol):
     """The rules by which a release generalized values, applicable to later data."""
 
     kind: ClassVar[str]
+    accepts_later_data: ClassVar[bool]
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -107,6 +109,20 @@ class Recoding(Protocol):
     def to_json(self) -> str:
         """The recoding as JSON text."""
         ...
+
+    def files(self) -> tuple[Path, ...]:
+        """The files that belong to the recoding beside its JSON text."""
+        ...
+
+
+class BaseRecoding:
+    """Base class of the recodings: later data are accepted, and all content is in the JSON text."""
+
+    accepts_later_data: ClassVar[bool] = True
+
+    def files(self) -> tuple[Path, ...]:
+        """No files."""
+        return ()
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from shoal.taxonomy import Balanced, Taxonomy, narrow_branches
 
 
 @dataclass(frozen=True)
-class Publication:
+class LabelRules:
     """The rules by which a grouping is published: the style, and whether ranges have ``tight`` ends or the ends of the ``cut``.
 
     If ``ends`` is None, a global cut is published with its own ends, or with tight ends if it suppresses records.

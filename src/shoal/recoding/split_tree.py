@@ -22,7 +22,7 @@ from shoal.recoding.nearest_box import (
     sets_from_dict,
     sets_to_dict,
 )
-from shoal.recoding.protocol import Columns, LaterData, LaterPlacement, Output, apply, descend_split_tree
+from shoal.recoding.protocol import BaseRecoding, Columns, LaterData, LaterPlacement, Output, apply, descend_split_tree
 from shoal.recoding.serialization import (
     check_tree,
     columns_from_dict,
@@ -34,7 +34,7 @@ from shoal.recoding.serialization import (
 
 
 @dataclass(frozen=True)
-class Boxes:
+class Boxes(BaseRecoding):
     """A tree of splits. Node n sends positions up to ``at[n]`` of field ``field[n]`` left, others right.
 
     If ``field[n]`` is -1, node n is the leaf of group ``group[n]`` (-1: suppressed). Box g contains the positions from

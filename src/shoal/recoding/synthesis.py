@@ -22,7 +22,7 @@ from shoal.formats.checked_json import array, member, objects, require, texts_or
 from shoal.formats.dates import format_date
 from shoal.recoding.field import Field
 from shoal.recoding.group_labels import PLACES, count_decimal_places
-from shoal.recoding.protocol import Columns, LaterData, Output, Placement
+from shoal.recoding.protocol import BaseRecoding, Columns, LaterData, Output, Placement
 from shoal.recoding.serialization import check_head, head_from_dict, head_to_dict
 
 DAY = 86400.0
@@ -196,7 +196,7 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class Synthesis:
+class Synthesis(BaseRecoding):
     """The statistics of groups: group g has ``size[g]`` records, and as many synthetic records from its moments and shares.
 
     It holds statistics of real records, so it must stay in the owner folder.
@@ -210,6 +210,7 @@ class Synthesis:
     shares: tuple[Shares, ...]
 
     kind: ClassVar[str] = "synthesis"
+    accepts_later_data: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_head(self.fields, self.output)

@@ -15,7 +15,7 @@ from shoal.measures import PublishedGroups, SensitiveFigures
 from shoal.measures.comparison import count_groups, list_measured_columns
 from shoal.policy import Policy
 from shoal.release.ledger import Ledger
-from shoal.requirements import Certificate, Requirement, certify
+from shoal.requirements import Certificate, Evidence, Requirement, certify
 from shoal.requirements.groups import Groups
 
 MINIMALITY = (
@@ -48,7 +48,8 @@ class AuditedTable:
         policy: Policy,
         *,
         suppressed: int = 0,
-        synthetic: Engine | None = None,
+        released: Engine | None = None,
+        evidence: Evidence = "table",
         partitions: int = 1,
         prior: Ledger | None = None,
         fingerprint: str | None = None,
@@ -59,13 +60,13 @@ class AuditedTable:
         ----------
         policy : the policy with the requirements
         suppressed : the number of suppressed records
-        synthetic : the released table if its records are synthetic; the audited table then has the group numbers instead of
-            the quasi-identifiers
+        released : the released table, if it is not the audited table
+        evidence : ``groups`` if the audited table has group numbers instead of the quasi-identifiers of the released table
         partitions : the number of partitions that were searched
         prior : the ledger of earlier releases; the groups of all releases are tested together
         fingerprint : the fingerprint of the released table, if it is already computed
         """
-        released = synthetic or self.engine
+        released = released or self.engine
         columns = released.schema().names
         fingerprint = fingerprint or released.fingerprint()
         groups, labels = self.groups, self.labels
@@ -81,7 +82,7 @@ class AuditedTable:
             suppressed=suppressed,
             identifiers=tuple(n for n in columns if n in policy.identifiers or n == policy.key),
             unassigned=policy.find_unassigned(columns),
-            evidence="union" if prior is not None else "table" if synthetic is None else "groups",
+            evidence=evidence if prior is None else "union",
             parts=partitions,
             notes=(*notes, *((MINIMALITY,) if _names_sensitive(policy) else ())),
         )

@@ -14,7 +14,7 @@ from shoal.errors import DataError, EngineError, PolicyError
 from shoal.measures import Measures
 from shoal.policy import Policy
 from shoal.recoding import Recoding
-from shoal.release.audit import AuditedTable
+from shoal.release.artifact import Artifact, SaveOptions, TableArtifact
 from shoal.release.ledger import Ledger
 from shoal.release.store import save_release
 from shoal.report import PathPlot, Summary, explain
@@ -37,12 +37,10 @@ class Release:
     recoding : the rules by which values were generalized; ``recoding.apply`` applies them to later data
     method, parameters : the method's name and its parameters
     dropped : the columns of the input that are not released
-    format : the file format of the input
-    engine : the engine that holds the released table
+    artifact : what is released: a table in an engine
     path : the search path of methods that generalize or specialize step by step, such as tds, otherwise None
     seed : the secret seed, which decides ties between records and random draws
     prior : the ledger of earlier releases, if new records were released with an earlier recoding
-    audited : the released table with its groups, as counted by the audit
     method_notes : notes of the method for the owner
     remake : repeats the run with another seed; None if the user passed a seed
     """
@@ -54,12 +52,10 @@ class Release:
     method: str
     parameters: Mapping[str, Any]
     dropped: tuple[str, ...]
-    format: Format
-    engine: Engine
+    artifact: Artifact
     path: shoal.recoding.search_path.SearchPath | None = None
     seed: int = field(default=0, repr=False)
     prior: Ledger | None = field(default=None, repr=False)
-    audited: AuditedTable | None = field(default=None, repr=False)
     method_notes: tuple[str, ...] = field(default=(), repr=False)
     remake: Callable[..., Release] | None = field(default=None, repr=False, compare=False)
 
@@ -67,6 +63,13 @@ class Release:
     def frame(self) -> Any:
         """The released table: the kind of frame and the row order of the input, without suppressed records."""
         return self.engine.frame()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that holds the released table."""
+        if not isinstance(self.artifact, TableArtifact):
+            raise PolicyError(f"this release is not a table but a {type(self.artifact).__name__}.")
+        return self.artifact.engine
 
     def __repr__(self) -> str:
         return f"Release({self.method}, {self.certificate.records} records in {self.certificate.groups} groups)"
@@ -138,7 +141,7 @@ class Release:
         earlier release is used again: the method runs once more, and this object becomes the new release. Otherwise a
         recipient of both tables could intersect two different groupings of the same people.
         """
-        return save_release(self, path, format=format, overwrite=overwrite, escape_formulas=escape_formulas)
+        return save_release(self, path, SaveOptions(format, escape_formulas), overwrite=overwrite)
 
     def reuse_secret(self, seed: int | None) -> None:
         """Run the method again with this secret seed, and become that release."""

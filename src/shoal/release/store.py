@@ -13,15 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.engines import Engine, Format, digest_file
 from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet
 from shoal.formats.checked_json import member, read_object, report_damage
 from shoal.policy import Policy
-from shoal.recoding import Parts
-from shoal.release.audit import AuditedTable
+from shoal.release.artifact import SaveOptions
 from shoal.release.ledger import FILE, Ledger, digest
 from shoal.report import render_report
-from shoal.requirements import Certificate
 from shoal.secret import LEDGER, load_seed
 from shoal.work_folder import WorkFolder, sweep
 
@@ -32,9 +29,7 @@ OWNER = ".owner"
 MARK, OWNER_MARK = "certificate.json", LEDGER  # a folder with this file is a public or an owner folder
 
 
-def save_release(
-    release: Release, path: str | Path, *, format: Format | None, overwrite: bool, escape_formulas: bool
-) -> Path:
+def save_release(release: Release, path: str | Path, options: SaveOptions, *, overwrite: bool) -> Path:
     """Write both folders of a release; see `Release.save`."""
     folder, owner = _folders(path)
     sweep(folder.parent.absolute())
@@ -49,7 +44,7 @@ def save_release(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         work = WorkFolder(folder.parent.absolute())
-        ledger = _write_public(release, work.path / "public", format or release.format, escape_formulas=escape_formulas)
+        ledger = _write_public(release, work.path / "public", options)
         _write_owner(release, work.path / "owner", ledger)
         work.exchange({"owner": owner.name, "public": folder.name})
         new_parents = []
@@ -67,49 +62,29 @@ def save_release(
     return folder
 
 
-def _write_public(release: Release, folder: Path, format: Format, *, escape_formulas: bool) -> Ledger | None:
-    """Write the public folder and return the ledger of the table; None for synthetic records."""
+def _write_public(release: Release, folder: Path, options: SaveOptions) -> Ledger | None:
+    """Write the public folder and audit the written artifact; return the ledger, None if the artifact shows no groups."""
     folder.mkdir()  # the user's umask decides the modes of public files and folders
-    table = folder / f"table.{format}"
-    options = {} if escape_formulas else {"escape_formulas": False}
-    escaped = release.engine.write(table, format, **options)
-    written = release.engine.reopen(table)
-    synthetic = release.certificate.evidence == "groups"  # the table does not show the groups of synthetic records
-    same = release.audited if written is release.engine else None  # these bytes are already counted
-    audited = None if synthetic else same or AuditedTable.of(written, release.policy)
-    certificate = _certify_written(release, written, audited)
+    written = release.artifact.write(folder, options)
+    artifact = release.artifact.reopen(folder / written.file)
+    certificate, ledger = artifact.audit(release.policy, release.certificate, release.prior)
     if not certificate.holds or certificate.fingerprint != release.certificate.fingerprint:
         raise RequirementNotMet(
             "the written table differs from the audited table, so nothing was released. Save the release again; if the error "
             "returns, check the disk."
         ).with_certificate(certificate)
-    notes = (*release.certificate.notes, *([_note_escaped(escaped)] if escaped else []))
-    certificate = replace(certificate, notes=notes)
+    certificate = replace(certificate, notes=(*release.certificate.notes, *written.notes))
     statement = {
         **certificate.to_dict(),
-        **_digests(table),
+        "file": written.file,
+        "sha256": written.sha256,
         "measures": release.measures.public(evidence=certificate.evidence),
     }
     (folder / "certificate.json").write_text(_json(statement), encoding="utf-8")
     (folder / "policy.yaml").write_text(release.policy.to_yaml(public=True), encoding="utf-8")
     summary = replace(release.summary(), certificate=certificate)
     (folder / "report.html").write_text(render_report(summary, release.policy, owner=False), encoding="utf-8")
-    if audited is None:
-        return None
-    ledger = Ledger.of(
-        audited.groups, audited.labels, certificate.fingerprint, normalized=release.policy.normalize
-    ).select_sensitive(release.policy.tested_columns)
-    return ledger if release.prior is None else release.prior.union(ledger)
-
-
-def _certify_written(release: Release, written: Engine, audited: AuditedTable | None) -> Certificate:
-    """The certificate of the written table."""
-    before = release.certificate
-    if audited is None:
-        return replace(before, fingerprint=written.fingerprint())
-    return audited.certificate(
-        release.policy, suppressed=before.suppressed, partitions=before.parts, prior=release.prior
-    )
+    return ledger if ledger is None or release.prior is None else release.prior.union(ledger)
 
 
 def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
@@ -140,18 +115,8 @@ def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
         files["path.html"] = release.plot_path().html
     for name, text in files.items():
         _make_private(folder / name).write_text(text, encoding="utf-8")
-    if isinstance(release.recoding, Parts):
-        for file in release.recoding.files():
-            shutil.copyfile(file, _make_private(folder / file.name))
-
-
-def _note_escaped(cells: int) -> str:
-    """The note for recipients of a CSV file with escaped formulas."""
-    many = "1 cell begins" if cells == 1 else f"{cells:,} cells begin"
-    return (
-        f"In the CSV file {many} with an apostrophe that is not part of the value. The apostrophe prevents spreadsheet "
-        "programs from running the value as a formula; Shoal removes it when it reads the file."
-    )
+    for file in release.recoding.files():
+        shutil.copyfile(file, _make_private(folder / file.name))
 
 
 def _make_private(file: Path) -> Path:
@@ -170,14 +135,6 @@ def read_earlier_seed(path: str | Path, policy: Policy) -> int | None:
         return load_seed(owner) if Policy.load(owner / "policy.yaml") == policy else None
     except (PolicyError, DataError):
         return None
-
-
-def _digests(table: Path) -> dict[str, Any]:
-    """The file name of a table and the digest of its bytes; if the table is a folder, the digest of each file."""
-    if table.is_file():
-        return {"file": table.name, "sha256": digest_file(table)}
-    files = sorted(path for path in table.rglob("*") if path.is_file())
-    return {"file": table.name, "sha256": {str(path.relative_to(table)): digest_file(path) for path in files}}
 
 
 def _json(content: Mapping[str, Any]) -> str:

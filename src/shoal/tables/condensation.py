@@ -1,4 +1,4 @@
-"""Condensation (Aggarwal and Yu, EDBT 2004): groups of records are replaced by synthetic records drawn from their statistics.
+"""Condensation (Aggarwal and Yu, EDBT 2004): groups are replaced by synthetic records generated from their statistics.
 
 Variable k: Aggarwal and Yu, SDM 2005.
 """
@@ -10,15 +10,12 @@ from typing import ClassVar, Unpack
 
 import numpy as np
 
-from shoal.arrays import Int32Array
 from shoal.encoding.codes import Codes
-from shoal.engines import Engine, GroupColumn
 from shoal.errors import PolicyError, RequirementNotMet
 from shoal.pipeline.method import CommonParameters
-from shoal.pipeline.run import LabelledGroups, RecodedTable, build_plan
+from shoal.pipeline.publication import Publication, SyntheticPublication
 from shoal.policy import Policy
 from shoal.progress import Progress
-from shoal.recoding import Columns, Field, Output, Placement, Synthesis, expand_placement
 from shoal.recoding.grouping import Grouping
 from shoal.requirements import PersonalizedK
 from shoal.tables.knn import KNearest
@@ -55,15 +52,15 @@ class Condensation(KNearest):
 
     Guarantee
     ---------
-    Every released record was drawn from the statistics of a group that meets every requirement of the policy, and with
+    Every released record was generated from the statistics of a group that meets every requirement of the policy, and with
     ``own_k`` that of every record in it. So nothing in a row reveals which of the group's records its sensitive values belong
     to. The groups are counted again from the rows before anything is written, and the certificate states that the groups, not
     the table, are the evidence: synthetic rows differ from one another, and `shoal.check` of the released table does not hold.
 
-    Not guaranteed: that no released value equals a person's value. A group of equal records is drawn as it was, a category that
-    one record of the group has is drawn with its share, and by chance a row may equal a real record; none of this reveals whose
-    row it is. An outlier widens its group, as it widens a box. The seed is a secret: anyone who has it and nearly all of the
-    table can undo the draws.
+    Not guaranteed: that no released value equals a person's value. A group of equal records is reproduced unchanged, a
+    category that one record of the group has is generated with its share, and by chance a row may equal a real record; none
+    of this reveals whose row it is. An outlier widens its group, as it widens a box. The seed is a secret: anyone who has it
+    and nearly all of the table can undo the draws.
 
     References
     ----------
@@ -75,7 +72,6 @@ class Condensation(KNearest):
     summary: ClassVar[str] = (
         "replaces each group by synthetic records with the means, covariances and shares of the group"
     )
-    randomized: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -123,52 +119,6 @@ class Condensation(KNearest):
                 )
         return super().decide(codes, rng=rng, progress=progress)
 
-    def label_groups(self, codes: Codes, grouping: Grouping) -> Columns:
-        """The audited table identifies groups by their numbers, so that no two groups look alike."""
-        return _write_group_numbers(self.policy, np.arange(len(grouping.lo), dtype=np.int32))
-
-    def apply_groups(
-        self, codes: Codes, engine: Engine, labelled: LabelledGroups, output: Output, rng: np.random.Generator
-    ) -> RecodedTable:
-        """Generate synthetic records; also the same rows with their group numbers, for the audit."""
-        grouping = labelled.grouping
-        names = engine.schema().names
-        fields = tuple(Field.of(a, self.policy) for a in codes.attributes)
-        bounds = {name: quasi.bounds for name, quasi in self.policy.quasi.items()}
-        synthesis = Synthesis.of(codes, grouping.placement, fields, output, bounds)
-        each, group = expand_placement(grouping.placement)
-        own = tuple(
-            _write_own_k(codes, each, column) for column in self.extra_columns() if column not in output.unchanged
-        )
-
-        def table(columns: Columns) -> Engine:
-            listed = output.order_columns(names, columns)
-            return engine.apply([build_plan(codes, each, listed, self.policy)])
-
-        return RecodedTable(
-            synthesis, table((*_write_group_numbers(self.policy, group), *own)), table(synthesis.draw(rng))
-        )
-
-
-def _write_group_numbers(policy: Policy, group: Int32Array) -> Columns:
-    """Write the number of the group in place of the quasi-identifiers.
-
-    The number is in one column of every set of attributes that a requirement is on, so that all requirements see the same
-    groups; the other columns are empty.
-    """
-    first = {(requirement.on or tuple(policy.quasi))[0] for requirement in policy.require} | {next(iter(policy.quasi))}
-    values, empty = np.arange(int(group.max(initial=-1)) + 1), np.full(len(group), -1, np.int32)
-    return tuple((name, GroupColumn(name, values, group if name in first else empty)) for name in policy.quasi)
-
-
-def _write_own_k(codes: Codes, each: Placement, column: str) -> tuple[str, GroupColumn]:
-    """Write a column that the requirements need but that is not released, record by record."""
-    place = [s.name for s in codes.sensitive].index(column)
-    labels = codes.sensitive[place].labels
-    index = np.empty(int(each.group.max(initial=-1)) + 1, np.int32)
-    kept = each.group >= 0
-    index[each.group[kept]] = codes.counts.sensitive[each.cell[kept], place]
-    known = [label for label in labels if label is not None]  # missing is the last code
-    return column, GroupColumn(
-        column, np.array(known, dtype=object), np.where(index < len(known), index, -1).astype(np.int32)
-    )
+    def publication(self) -> Publication:
+        """Synthetic records in place of the groups."""
+        return SyntheticPublication(self.policy, self.extra_columns())

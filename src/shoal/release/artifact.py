@@ -1,0 +1,115 @@
+"""Artifacts: what is released. A table now; a model or query answers are artifacts of other classes.
+
+The store writes an artifact, opens its files again, and publishes them only if the audit of the opened artifact holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from shoal.engines import Engine, Format, digest_file
+from shoal.policy import Policy
+from shoal.release.audit import AuditedTable
+from shoal.release.ledger import Ledger
+from shoal.requirements import Certificate
+
+
+@dataclass(frozen=True)
+class SaveOptions:
+    """The options of `Release.save` for the files of an artifact. An artifact reads only those that concern it."""
+
+    format: Format | None = None
+    escape_formulas: bool = True
+
+
+@dataclass(frozen=True)
+class WrittenArtifact:
+    """The files of an artifact: the name of its file or folder, the digests for ``certificate.json``, notes for recipients."""
+
+    file: str
+    sha256: str | dict[str, str]
+    notes: tuple[str, ...] = ()
+
+
+class Artifact(Protocol):
+    """What is released: it writes itself, is opened again from its files, has a fingerprint, and is audited."""
+
+    def write(self, folder: Path, options: SaveOptions) -> WrittenArtifact:
+        """Write the artifact to the public folder."""
+        ...
+
+    def reopen(self, path: Path) -> Artifact:
+        """Open the artifact from the file or folder that `write` created."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A digest of the content, the same for every file format."""
+        ...
+
+    def audit(self, policy: Policy, before: Certificate, prior: Ledger | None) -> tuple[Certificate, Ledger | None]:
+        """Test every requirement on this artifact; ``before`` is its certificate before it was written.
+
+        Also return the groups that recipients can count, for the ledger of later releases: None if the artifact does not show
+        them.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class TableArtifact:
+    """A table in an engine.
+
+    ``format`` is the default file format. ``audited`` has the groups of the table, if they are already counted.
+    """
+
+    engine: Engine
+    format: Format
+    audited: AuditedTable | None = field(default=None, repr=False)
+
+    def write(self, folder: Path, options: SaveOptions) -> WrittenArtifact:
+        """Write ``table.csv`` or ``table.parquet``."""
+        chosen = options.format or self.format
+        path = folder / f"table.{chosen}"
+        escaped = self.engine.write(path, chosen, escape_formulas=options.escape_formulas)
+        return WrittenArtifact(path.name, _digest_files(path), (_note_escaped(escaped),) if escaped else ())
+
+    def reopen(self, path: Path) -> TableArtifact:
+        """Open the written table; its groups are not counted again if the bytes are those that were counted."""
+        engine = self.engine.reopen(path)
+        return replace(self, engine=engine, audited=self.audited if engine is self.engine else None)
+
+    def fingerprint(self) -> str:
+        """The digest of the rows as a multiset."""
+        return self.engine.fingerprint()
+
+    def audit(self, policy: Policy, before: Certificate, prior: Ledger | None) -> tuple[Certificate, Ledger | None]:
+        """Count the groups of the table and test every requirement.
+
+        A table that does not show its evidence was audited before it was written. Its fingerprint proves that the files have
+        the same rows; recipients can count no groups in it.
+        """
+        if before.evidence not in ("table", "union"):
+            return replace(before, fingerprint=self.fingerprint()), None
+        audited = self.audited or AuditedTable.of(self.engine, policy)
+        certificate = audited.certificate(policy, suppressed=before.suppressed, partitions=before.parts, prior=prior)
+        ledger = Ledger.of(audited.groups, audited.labels, certificate.fingerprint, normalized=policy.normalize)
+        return certificate, ledger.select_sensitive(policy.tested_columns)
+
+
+def _note_escaped(cells: int) -> str:
+    """The note for recipients of a CSV file with escaped formulas."""
+    many = "1 cell begins" if cells == 1 else f"{cells:,} cells begin"
+    return (
+        f"In the CSV file {many} with an apostrophe that is not part of the value. The apostrophe prevents spreadsheet "
+        "programs from running the value as a formula; Shoal removes it when it reads the file."
+    )
+
+
+def _digest_files(table: Path) -> str | dict[str, str]:
+    """The digest of the bytes of a file; of a folder, the digest of each file."""
+    if table.is_file():
+        return digest_file(table)
+    files = sorted(path for path in table.rglob("*") if path.is_file())
+    return {str(path.relative_to(table)): digest_file(path) for path in files}

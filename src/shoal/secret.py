@@ -17,10 +17,11 @@ from shoal.errors import DataError, PolicyError
 LEDGER = "ledger.json"  # in the owner folder
 BITS = 128
 LARGEST = 2**4096  # larger numbers are not accepted as seeds
-GUESSABLE = "the seed is below 2^64, so an attacker can guess it; use such a seed for tests only"
+GUESSABLE = "the seed is below 2^64 and therefore guessable; for tests only"
 ONE_RELEASE = (
     "Publish only one release of these records: releases with different secrets group the same people differently, so an "
-    "attacker who has both can intersect the groups. To reuse a secret, run with --force or --secret OUT.owner."
+    "attacker who has both can intersect the groups. To reuse a secret, run with --force or --secret OUT.owner "
+    "(in Python: overwrite=True or secret='OUT.owner')."
 )
 
 

@@ -21,7 +21,6 @@ from shoal.progress import Progress as ReportProgress
 from shoal.release import Release
 from shoal.report.summary import INFORMATION_KEPT, RISKS, STATISTICS_KEPT
 from shoal.requirements import PARTITIONS_NOTE, SYNTHETIC_NOTE, UNION_NOTE, Certificate
-from shoal.secret import ONE_RELEASE
 
 WIDTH = 160  # characters per line in files and pipes
 
@@ -112,14 +111,12 @@ def print_folders(folder: Path, release: Release) -> None:
     open_console().print()
     name = escape_invisible(str(folder))
     for note in release.notes:
-        print_line(f"Note: {note}", "yellow")
+        print_line(f"Note: {note.replace('OUT', name)}", "yellow")
     if release.dropped:
         print_line(f"Dropped columns: {', '.join(map(escape_invisible, release.dropped))}")
     if release.path is not None:
         print_line(f"Path: {format_count(len(release.path), 'step')}, {name}.owner/path.html")
     print_line(f"Public folder: {name}   Owner folder (do not publish): {name}.owner")
-    if release.method != "recoding":
-        print_line(ONE_RELEASE.replace("OUT", name))
 
 
 def print_certificate(certificate: Certificate) -> None:

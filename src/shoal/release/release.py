@@ -19,7 +19,7 @@ from shoal.release.ledger import Ledger
 from shoal.release.store import save_release
 from shoal.report import PathPlot, Summary, explain
 from shoal.requirements import Certificate
-from shoal.secret import GUESSABLE, is_guessable
+from shoal.secret import GUESSABLE, ONE_RELEASE, is_guessable
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ class Release:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the owner; they are not published."""
-        return (*self.method_notes, *((GUESSABLE,) if is_guessable(self.seed) else ()))
+        guessable = (GUESSABLE,) if is_guessable(self.seed) else ()
+        return (*self.method_notes, *guessable, *((ONE_RELEASE,) if self.prior is None else ()))
 
     def summary(self) -> Summary:
         """A short overview of certificate and measures; it contains no values of single records."""

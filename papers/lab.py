@@ -17,7 +17,7 @@ from shoal.engines import open_data
 from shoal.measures import Measures
 from shoal.pipeline.method import make_method
 from shoal.recoding.grouping import Grouping
-from shoal.tables import find_method
+from shoal.tables import METHODS
 
 QUASI = ("age", "workclass", "education-num", "marital-status", "occupation", "race", "sex", "native-country")
 
@@ -80,7 +80,7 @@ class Lab:
 
     def _run(self, setting: Setting, k: int, seed: int | None, times: int) -> Run:
         method = make_method(
-            find_method(setting.method), build_policy(k, *setting.more, order=setting.order), setting.parameters
+            METHODS.find(setting.method), build_policy(k, *setting.more, order=setting.order), setting.parameters
         )
         decide, seconds, begun, minority = method.decide, list[float](), dict[str, float](), list[int]()
 

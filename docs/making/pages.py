@@ -64,7 +64,7 @@ def _entries(names: list[str], room: str = "shoal") -> str:
 
 
 def _requirements() -> str:
-    names = [kind.__name__ for kind in REQUIREMENTS.values()]
+    names = [kind.__name__ for kind in REQUIREMENTS]
     return "\n\n".join(_entries([n], "shoal" if n in shoal.__all__ else "shoal.requirements") for n in names)
 
 
@@ -85,7 +85,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "commands": _commands,
     "functions": lambda: _entries(functions()),
     "requirements": _requirements,
-    "methods": lambda: _entries([kind.__name__ for kind in METHODS.values()], "shoal.tables"),
+    "methods": lambda: _entries([kind.__name__ for kind in METHODS], "shoal.tables"),
     "datasets": lambda: _entries(shoal.datasets.__all__, "shoal.datasets"),
     "errors": lambda: _entries(errors()),
 }

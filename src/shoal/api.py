@@ -17,7 +17,7 @@ from shoal.progress import Progress
 from shoal.release import Release, audit_table
 from shoal.requirements import Certificate
 from shoal.secret import load_seed
-from shoal.tables import find_method
+from shoal.tables import METHODS
 
 
 def anonymize(
@@ -102,7 +102,7 @@ def anonymize(
                 "'seed' and 'secret' cannot be combined: both set the secret seed of the release. Give one of them."
             )
         seed = load_seed(secret)
-    chosen = make_method(find_method(method or "mondrian"), parse_policy(policy), parameters)
+    chosen = make_method(METHODS.find(method or "mondrian"), parse_policy(policy), parameters)
     return chosen.release(open_data(data, resources), seed=seed, progress=progress)
 
 

@@ -19,9 +19,9 @@ BITS = 128
 LARGEST = 2**4096  # larger numbers are not accepted as seeds
 GUESSABLE = "the seed is below 2^64 and therefore guessable; for tests only"
 ONE_RELEASE = (
-    "Publish only one release of these records: releases with different secrets group the same people differently, so an "
-    "attacker who has both can intersect the groups. To reuse a secret, run with --force or --secret OUT.owner "
-    "(in Python: overwrite=True or secret='OUT.owner')."
+    "Publish only one release of these records: an attacker who has two different releases can combine them. To make this "
+    "release again with the same secret, use the same records, policy and method with --force or --secret OUT.owner (in "
+    "Python: overwrite=True or secret='OUT.owner')."
 )
 
 

@@ -620,8 +620,8 @@ def test_methods_lists_every_method_with_its_parameters(run: Run, monkeypatch: p
     monkeypatch.setenv("COLUMNS", "200")
     ran = run("methods")
     assert ran.code == 0 and ran.err == ""
-    for name, method in METHODS.items():
-        assert name in ran.out and method.summary in ran.out
+    for method in METHODS:
+        assert method.name in ran.out and method.summary in ran.out
     assert "cut=gain" in ran.out and "relaxed=False" in ran.out and "write=label" in ran.out
 
 

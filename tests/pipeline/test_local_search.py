@@ -168,7 +168,7 @@ def test_the_order_of_rows_does_not_matter(case: Case, method: str, parameters: 
 @given(data=st.data(), case=cases(least=6))
 def test_no_group_grows_beyond_the_most(data: st.DataObject, case: Case, method: str, parameters: Given) -> None:
     case = suited(case, method)
-    made = shoal.tables.find_method(method)(case.policy, **parameters)
+    made = shoal.tables.METHODS.find(method)(case.policy, **parameters)
     codes = encode_and_count(open_data(case.frame), case.policy, extra=made.extra_columns(), hash=KeyedHash.of(SECRET))[
         0
     ]

@@ -160,7 +160,7 @@ def table_of(codes: Codes, policy: shoal.Policy, way: Given) -> Table:
 
 
 def made(method: str, policy: shoal.Policy, way: Given) -> Method:
-    return shoal.tables.find_method(method)(policy, **way)
+    return shoal.tables.METHODS.find(method)(policy, **way)
 
 
 def coded(method: Method, frame: pd.DataFrame) -> Codes:

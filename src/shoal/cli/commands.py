@@ -122,7 +122,7 @@ def anonymize(
             "--method",
             "-m",
             help="Method (default: mondrian). `shoal methods` lists all methods.",
-            autocompletion=lambda: list(METHODS),
+            autocompletion=METHODS.names,
         ),
     ] = None,
     set_: Annotated[
@@ -269,9 +269,9 @@ def measure(
 def methods() -> None:
     """List the methods with their parameters and defaults."""
     rows = []
-    for name, method in METHODS.items():
+    for method in METHODS:
         defaults = [f"{n}={p.default}" for n, p in list_constructor_parameters(method).items() if n != "policy"]
-        rows.append((name, method.summary, ", ".join(defaults)))
+        rows.append((method.name, method.summary, ", ".join(defaults)))
     print_table(("method", "description", "parameters and defaults"), rows)
 
 

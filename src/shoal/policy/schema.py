@@ -140,7 +140,7 @@ def _requirement_schema() -> Schema:
         "minProperties": 1,
         "maxProperties": 1,
         "additionalProperties": False,
-        "properties": {name: _parameters_schema(name, kind) for name, kind in REQUIREMENTS.items()},
+        "properties": {kind.name: _parameters_schema(kind.name, kind) for kind in REQUIREMENTS},
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from shoal.registry import Registry
 from shoal.requirements.certificate import (
     PARTITIONS_NOTE,
     SYNTHETIC_NOTE,
@@ -18,9 +19,11 @@ from shoal.requirements.k_anonymity import KAnonymity
 from shoal.requirements.l_diversity import LDiversity
 from shoal.requirements.personalized_k import PersonalizedK
 from shoal.requirements.requirement import (
+    BaseRequirement,
     Conjunction,
     Limits,
     Requirement,
+    SizeRequirement,
     TableDistribution,
     Term,
     Verdict,
@@ -35,7 +38,9 @@ from shoal.requirements.share_bounds import AlphaKAnonymity, BetaLikeness, Confi
 from shoal.requirements.t_closeness import TCloseness
 
 KINDS = (KAnonymity, LDiversity, TCloseness, AlphaKAnonymity, BetaLikeness, ConfidenceBound, DeltaDisclosure)
-REQUIREMENTS: dict[str, type[Any]] = {kind.name: kind for kind in KINDS}
+REQUIREMENTS: Registry[type[Any]] = Registry(
+    "shoal.requirements", "requirement", {kind.name: kind for kind in KINDS}, base=BaseRequirement
+)
 
 __all__ = [
     "PARTITIONS_NOTE",
@@ -43,6 +48,7 @@ __all__ = [
     "SYNTHETIC_NOTE",
     "UNION_NOTE",
     "AlphaKAnonymity",
+    "BaseRequirement",
     "BetaLikeness",
     "Certificate",
     "ConfidenceBound",
@@ -55,6 +61,7 @@ __all__ = [
     "Limits",
     "PersonalizedK",
     "Requirement",
+    "SizeRequirement",
     "TCloseness",
     "TableDistribution",
     "Term",

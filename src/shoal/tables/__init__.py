@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shoal.errors import PolicyError, list_choices
 from shoal.pipeline.method import Method
+from shoal.registry import Registry
 from shoal.tables.bottom_up import BottomUpGeneralization
 from shoal.tables.condensation import Condensation
 from shoal.tables.kmember import KMember
@@ -12,17 +12,10 @@ from shoal.tables.mdav import MDAV
 from shoal.tables.mondrian import Mondrian
 from shoal.tables.top_down import TopDownSpecialization
 
-METHODS: dict[str, type[Method]] = {
-    method.name: method
-    for method in (Mondrian, TopDownSpecialization, BottomUpGeneralization, KMember, KNearest, Condensation, MDAV)
-}
-
-
-def find_method(name: str) -> type[Method]:
-    """The method with this short name, or an error that lists the names."""
-    if name not in METHODS:
-        raise PolicyError(f"unknown method {name!r}; {list_choices(name, list(METHODS))}")
-    return METHODS[name]
+BUILT_IN = (Mondrian, TopDownSpecialization, BottomUpGeneralization, KMember, KNearest, Condensation, MDAV)
+METHODS: Registry[type[Method]] = Registry(
+    "shoal.methods", "method", {method.name: method for method in BUILT_IN}, base=Method
+)
 
 
 __all__ = [
@@ -34,5 +27,4 @@ __all__ = [
     "KNearest",
     "Mondrian",
     "TopDownSpecialization",
-    "find_method",
 ]

@@ -16,7 +16,7 @@ import shoal
 from shoal.encoding.codes import Codes
 from shoal.encoding.published_table import read_published_groups
 from shoal.engines import open_data
-from shoal.pipeline.method import Method, list_constructor_parameters, make_method
+from shoal.pipeline.method import GroupingMethod, list_constructor_parameters, make_method
 from shoal.progress import Progress
 from shoal.recoding import Placement
 from shoal.recoding.grouping import Grouping
@@ -162,7 +162,7 @@ def test_an_unreachable_requirement_reports_the_best_value() -> None:
         shoal.anonymize(frame, policy)
 
 
-class Lavish(Method):
+class Lavish(GroupingMethod):
     """Suppresses all but the first combination itself."""
 
     name: ClassVar[str] = "lavish"
@@ -180,7 +180,7 @@ def test_records_that_a_method_suppresses_count_against_the_allowance() -> None:
     assert Lavish(policy_of([shoal.KAnonymity(2)], suppress=0.5)).release(frame).certificate.suppressed == 2
 
 
-class Veil(Method):
+class Veil(GroupingMethod):
     """Publishes the root for all records, but makes one group per combination."""
 
     name: ClassVar[str] = "veil"

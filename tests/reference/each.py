@@ -10,14 +10,14 @@ from typing import ClassVar
 import numpy as np
 
 from shoal.encoding.codes import Codes
-from shoal.pipeline.method import Method
+from shoal.pipeline.method import GroupingMethod
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding import Placement
 from shoal.recoding.grouping import Grouping, SplitTree
 
 
-class Each(Method):
+class Each(GroupingMethod):
     """Every combination its own group, or every value of the attribute ``by``.
 
     With ``tree`` the groups are told by a chain of cuts through one attribute, so the recoding is `Boxes`.

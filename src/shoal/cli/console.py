@@ -102,7 +102,7 @@ def print_release(release: Release) -> None:
         print_line(
             f"the local search reduced the information loss{weights} by {summary.measures['improved']:.1%} (improved)"
         )
-    if summary.is_synthetic:
+    if summary.statistics():
         print_figures(STATISTICS_KEPT, summary.statistics())
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shoal.kernels import mondrian as mondrian
     from shoal.kernels import neighbours as neighbours
     from shoal.kernels import order as order
+    from shoal.kernels import randomize as randomize
     from shoal.kernels import specialize as specialize
 
 _MODULES = frozenset(
@@ -35,6 +36,7 @@ _MODULES = frozenset(
         "neighbours",
         "order",
         "local_search",
+        "randomize",
         "specialize",
     }
 )

@@ -1,4 +1,4 @@
-"""The base class of methods: parameters in the constructor, `decide` groups cells of codes, hooks publish the groups."""
+"""The base classes of methods: parameters in the constructor, `decide` returns a grouping of cells or an operator."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from shoal.arrays import FloatArray
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
 from shoal.pipeline.publication import LabelPublication, Publication
+from shoal.pipeline.randomized_run import run_randomizing
 from shoal.pipeline.run import run
 from shoal.policy import Policy
 from shoal.progress import Progress
@@ -20,14 +21,14 @@ from shoal.recoding import Style, parse_style
 from shoal.recoding.group_labels import AVERAGES, parse_ends
 from shoal.recoding.grouping import Grouping
 from shoal.release import Release
-from shoal.requirements import describe
-from shoal.requirements.requirement import parse_real_number
+from shoal.requirements import Operator, describe
+from shoal.requirements.requirement import TestedOn, parse_real_number
 
 LEAST_AVERAGED = 3  # smallest group whose mean or median may be published
 
 
 class CommonParameters(TypedDict, total=False):
-    """The parameters that every method takes; see `Method`."""
+    """The parameters that every grouping method takes; see `GroupingMethod`."""
 
     write: str
     ends: str | None
@@ -36,7 +37,62 @@ class CommonParameters(TypedDict, total=False):
 
 
 class Method(ABC):
-    """A method that makes a release. Subclasses group the cells; applying, auditing and measuring are the same for all.
+    """A method that makes a release. `GroupingMethod` and `RandomizingMethod` are its two families.
+
+    Parameters
+    ----------
+    policy : the policy
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    tests: ClassVar[
+        frozenset[TestedOn]
+    ]  # the requirements that the method can guarantee, by the object they are tested on
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+
+    @abstractmethod
+    def release(self, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:
+        """Anonymize a table, audit the result, and measure it.
+
+        ``seed`` is the secret seed of the release (default: from the operating system). ``progress`` is called with the
+        stage, the work done and the total work.
+
+        Raises `RequirementNotMet` if the method finds no release that meets the requirements and suppresses no more records
+        than the policy allows.
+        """
+
+    def check_parameters(self) -> None:
+        """Raise `PolicyError` for wrong parameters, and for requirements of the other family of methods."""
+        for requirement in self.policy.require:
+            if requirement.tested_on not in self.tests:
+                family = "randomizing methods" if requirement.tested_on == "operator" else "methods that group records"
+                raise PolicyError(
+                    f"{self.name} cannot guarantee {describe(requirement)}, which is a requirement for {family}. Use such a "
+                    "method, or another requirement."
+                )
+
+    def extra_columns(self) -> tuple[str, ...]:
+        """Columns that the method reads beside the quasi-identifiers and the columns of the requirements."""
+        return ()
+
+    def full_policy(self) -> Policy:
+        """The policy, with the requirements that the method adds."""
+        return self.policy
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of this method, by name."""
+        return {name: getattr(self, name) for name in list_constructor_parameters(type(self)) if name != "policy"}
+
+    def notes(self) -> tuple[str, ...]:
+        """Notes for the owner about the run of the method."""
+        return ()
+
+
+class GroupingMethod(Method):
+    """A method that groups the cells of a table. Publishing, auditing and measuring the groups is the same for all.
 
     Parameters
     ----------
@@ -50,8 +106,7 @@ class Method(ABC):
     max_size : with ``improve``, the largest number of records in a group (default: 2k - 1)
     """
 
-    name: ClassVar[str]
-    summary: ClassVar[str]
+    tests: ClassVar[frozenset[TestedOn]] = frozenset({"table", "groups"})
     cuts: ClassVar[bool] = False  # whether ends='cut' is possible
     weights: Mapping[str, float] | str | None = None  # attribute weights by column, for methods that take them
     write: str | None
@@ -66,7 +121,7 @@ class Method(ABC):
         improve: bool = False,
         max_size: int | None = None,
     ) -> None:
-        self.policy = policy
+        super().__init__(policy)
         self.write = write
         self.ends = ends
         self.improve = improve
@@ -77,18 +132,12 @@ class Method(ABC):
         """Group the cells of a table by their codes and counts. Do not read files, print, or apply the groups."""
 
     def release(self, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:
-        """Anonymize a table, audit the result from its published values, and measure it.
-
-        ``seed`` is the secret seed of the release (default: from the operating system). ``progress`` is called with the
-        stage, the work done and the total work.
-
-        Raises `RequirementNotMet` if the method finds no release that meets the requirements and suppresses no more records
-        than the policy allows.
-        """
+        """Anonymize a table, audit the result from its published values, and measure it; see `Method.release`."""
         return run(self, data, seed=seed, progress=progress)
 
     def check_parameters(self) -> None:
         """Raise `PolicyError` for wrong parameters and for parameters that exclude each other."""
+        super().check_parameters()
         self.style()
         self._refuse_ends()
         if not isinstance(self.improve, bool):
@@ -99,10 +148,6 @@ class Method(ABC):
     def attribute_weights(self, codes: Codes) -> FloatArray:
         """The weight of each attribute in the search and in the information loss."""
         return parse_weights(codes, self.weights)
-
-    def extra_columns(self) -> tuple[str, ...]:
-        """Columns that the method reads beside the quasi-identifiers and the columns of the requirements."""
-        return ()
 
     def refuse_non_monotone(self) -> None:
         """Raise `PolicyError` for requirements that a union of passing groups may fail.
@@ -116,14 +161,6 @@ class Method(ABC):
                     "requirement. Use another method."
                 )
 
-    def full_policy(self) -> Policy:
-        """The policy, with the requirements that the method adds."""
-        return self.policy
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters of this method, by name."""
-        return {name: getattr(self, name) for name in list_constructor_parameters(type(self)) if name != "policy"}
-
     def style(self) -> Style:
         """How generalized values are written."""
         style = parse_style(str(self.write))
@@ -134,10 +171,6 @@ class Method(ABC):
                 "write='label', or require larger groups."
             )
         return style
-
-    def notes(self) -> tuple[str, ...]:
-        """Notes for the owner about the run of the method."""
-        return ()
 
     def publication(self) -> Publication:
         """What is published for the groups: their labels."""
@@ -157,6 +190,24 @@ class Method(ABC):
                 "ends='cut' and improve=True exclude each other: improve=True moves records across the cuts. Remove one of "
                 "them."
             )
+
+
+class RandomizingMethod(Method):
+    """A method that publishes every record with values that are changed at random.
+
+    It returns an operator: the probabilities of the changes. One kernel applies the operator to every record. The requirements
+    are on the operator, and a policy without requirements is allowed.
+    """
+
+    tests: ClassVar[frozenset[TestedOn]] = frozenset({"operator"})
+
+    @abstractmethod
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Operator:
+        """Choose the operator from the codes and counts of a table. Do not read files, print, or apply the operator."""
+
+    def release(self, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:
+        """Randomize a table, test the operator, and measure the result; see `Method.release`."""
+        return run_randomizing(self, data, seed=seed, progress=progress)
 
 
 def list_constructor_parameters(method: type[Method]) -> dict[str, inspect.Parameter]:

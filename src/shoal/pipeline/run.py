@@ -43,7 +43,7 @@ from shoal.requirements.requirement import parse_whole_number
 from shoal.secret import new_seed, parse_seed
 
 if TYPE_CHECKING:
-    from shoal.pipeline.method import Method
+    from shoal.pipeline.method import GroupingMethod
 
 REMEDY = "Allow more memory (memory, --memory) or more combinations (combinations, --combinations)."
 
@@ -58,7 +58,7 @@ class Result:
     path: SearchPath | None = None
 
 
-def run(method: Method, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:
+def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:
     """Anonymize a table with a method; see `Method.release`."""
     method.check_parameters()
     secret = new_seed() if seed is None else parse_seed(seed)
@@ -93,7 +93,7 @@ def run(method: Method, data: Any, *, seed: int | None = None, progress: Progres
 class Run:
     """The steps of a run; ``report`` is called with the stage, the work done and the total work."""
 
-    method: Method
+    method: GroupingMethod
     secret: int
     report: Progress
 

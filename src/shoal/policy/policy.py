@@ -374,12 +374,13 @@ class Policy(BaseModel):
         kind = self.quasi[column].kind if column in self.quasi else "categorical"
         return Reading(READ_AS[kind], self.missing_texts)  # type: ignore[arg-type]
 
-    def check_schema(self, schema: Schema, *, check: bool = False) -> None:
+    def check_schema(self, schema: Schema, *, check: bool = False, requires: bool = True) -> None:
         """Raise an error if the table does not fit the policy: missing columns, no records, or too few records.
 
-        With ``check``, only the columns that an audit of a published table needs are required.
+        With ``check``, only the columns that an audit of a published table needs are required. Without ``requires``, the policy
+        may have no requirement, as for randomizing methods.
         """
-        if not self.require:
+        if not self.require and requires:
             choices = list_choices("", REQUIREMENTS.names())
             raise self._fault(f"the policy has no requirement; {choices}, and list them under 'require:'")
         if not self.quasi:

@@ -17,6 +17,7 @@ from shoal.recoding.protocol import (
     Recoding,
     encode_later_data,
 )
+from shoal.recoding.randomize import IndependentOperator, Randomize
 from shoal.recoding.split_tree import Boxes
 from shoal.recoding.synthesis import Synthesis, expand_placement
 
@@ -29,11 +30,13 @@ __all__ = [
     "EncodedLaterData",
     "Field",
     "FieldCut",
+    "IndependentOperator",
     "LaterData",
     "LaterPlacement",
     "Output",
     "Parts",
     "Placement",
+    "Randomize",
     "Recoding",
     "Style",
     "Synthesis",

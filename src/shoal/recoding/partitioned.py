@@ -30,6 +30,7 @@ from shoal.recoding.protocol import (
     apply,
     descend_split_tree,
 )
+from shoal.recoding.randomize import Randomize
 from shoal.recoding.serialization import check_head, check_tree, head_from_dict, head_to_dict, tree_from_dict
 from shoal.recoding.split_tree import Boxes
 from shoal.recoding.synthesis import Synthesis
@@ -146,9 +147,7 @@ def _join_columns(columns: Columns) -> tuple[str, GroupColumn]:
     return source, GroupColumn(first.name, values, np.concatenate(index).astype(np.int32))
 
 
-KINDS: dict[str, type[Boxes] | type[Assignment] | type[Cut] | type[Synthesis]] = {
-    k.kind: k for k in (Cut, Boxes, Assignment, Synthesis)
-}
+KINDS: dict[str, Any] = {k.kind: k for k in (Cut, Boxes, Assignment, Synthesis, Randomize)}
 
 
 OTHER_POLICY = "Use the policy in the owner folder, or anonymize all records together with a new recoding."
@@ -180,7 +179,10 @@ def read_recoding(path: Path) -> Recoding:
         found = read_object(path.read_text(encoding="utf-8"))
         kind, known = found.get("kind"), [*KINDS, Parts.kind]
         require(kind in known, f"its kind is unknown to this version of Shoal; {list_choices(str(kind), known)}")
-        return Parts.from_dict(found, path.parent) if kind == Parts.kind else KINDS[str(kind)].from_dict(found)
+        recoding: Recoding = (
+            Parts.from_dict(found, path.parent) if kind == Parts.kind else KINDS[str(kind)].from_dict(found)
+        )
+        return recoding
 
 
 def refuse_other_policy(policy: Policy, recoding: Recoding) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 
 from shoal.encoding.published_table import read_published_groups, read_published_table
 from shoal.engines import Engine, open_data
-from shoal.errors import list_some
+from shoal.errors import PolicyError, list_some
 from shoal.formats.column_pairs import published_names
 from shoal.formats.normalize import Normalizer
 from shoal.measures import PublishedGroups, SensitiveFigures
 from shoal.measures.comparison import count_groups, list_measured_columns
 from shoal.policy import Policy
 from shoal.release.ledger import Ledger
-from shoal.requirements import Certificate, Evidence, Requirement, certify
+from shoal.requirements import Certificate, Evidence, Finding, Requirement, certify, describe
 from shoal.requirements.groups import Groups
 
 MINIMALITY = (
@@ -36,7 +36,7 @@ class AuditedTable:
     @classmethod
     def of(cls, engine: Engine, policy: Policy, *, measures_policy: Policy | None = None) -> AuditedTable:
         """Count the groups of a table by a policy; with ``measures_policy`` also the columns that the measures need."""
-        policy.check_schema(engine.schema(), check=True)
+        policy.check_schema(engine.schema(), check=True, requires=False)
         if measures_policy is None:
             return cls(engine, *read_published_groups(engine, policy))
         table = read_published_table(engine, policy, extra=list_measured_columns(engine, measures_policy))
@@ -53,6 +53,7 @@ class AuditedTable:
         partitions: int = 1,
         prior: Ledger | None = None,
         fingerprint: str | None = None,
+        findings: tuple[Finding, ...] | None = None,
     ) -> Certificate:
         """Test every requirement and return the certificate.
 
@@ -65,6 +66,7 @@ class AuditedTable:
         partitions : the number of partitions that were searched
         prior : the ledger of earlier releases; the groups of all releases are tested together
         fingerprint : the fingerprint of the released table, if it is already computed
+        findings : the results of requirements on a randomizing operator
         """
         released = released or self.engine
         columns = released.schema().names
@@ -85,6 +87,7 @@ class AuditedTable:
             evidence=evidence if prior is None else "union",
             parts=partitions,
             notes=(*notes, *((MINIMALITY,) if _names_sensitive(policy) else ())),
+            findings=findings,
         )
         return replace(certificate, records=self.groups.records)
 
@@ -95,7 +98,15 @@ class AuditedTable:
 
 def audit_table(data: Any, policy: Policy) -> Certificate:
     """Test the published values of a table against a policy, whichever program made the table."""
-    return AuditedTable.of(open_data(data), policy).certificate(policy)
+    for requirement in policy.require:
+        if requirement.tested_on == "operator":
+            raise PolicyError(
+                f"{describe(requirement)} cannot be tested on a table: it is a requirement on the probabilities of a "
+                "randomizing method. Remove it from the policy of the check."
+            )
+    engine = open_data(data)
+    policy.check_schema(engine.schema(), check=True)
+    return AuditedTable.of(engine, policy).certificate(policy)
 
 
 def _names_sensitive(policy: Policy) -> bool:

@@ -28,7 +28,9 @@ check of the table alone fails."""
 UNION = """The published values were tested after the table was written, together with all tables that were released before by
 the same recoding. The requirements hold for the groups of all these tables together. This table alone may contain smaller
 groups, so a person who is known to be in this table is less protected. The risks below are those of this table alone."""
-EVIDENCE = {"table": TABLE, "groups": GROUPS, "union": UNION}
+OPERATOR = """The values of the quasi-identifiers were changed at random. The requirements hold for the probabilities of the
+changes. These probabilities were tested before the table was written; the table alone does not show them."""
+EVIDENCE = {"table": TABLE, "groups": GROUPS, "union": UNION, "operator": OPERATOR}
 
 
 def render_report(summary: Summary, policy: Policy, *, owner: bool) -> str:
@@ -50,10 +52,10 @@ def render_report(summary: Summary, policy: Policy, *, owner: bool) -> str:
 {_render_table(RISKS, summary.risks(owner=owner), figures=True)}
 <p>The re-identification risk of a record is the probability that an attacker picks the right record of a person. The attacker
 knows that the person is in the table and knows the person's quasi-identifiers. The risk is 1 / number of records of the
-group{" from which the record was generated" if summary.is_synthetic else ""}.</p>
+group{" from which the record was generated" if summary.treatment == "synthetic" else ""}.</p>
 {_render_information(summary) if owner and summary.information_kept else ""}
 <h2>Columns</h2>
-{_render_table(("role", "columns"), _list_roles(policy, "synthetic" if summary.is_synthetic else "generalized"))}
+{_render_table(("role", "columns"), _list_roles(policy, summary.treatment))}
 <h2>All measures</h2>
 {_render_table(EXPLANATION_HEADINGS, summary.explanations(owner=owner), figures=True)}
 <footer><p>Method: {escape_markup(summary.method)} ({escape_markup(parameters)}). Counting rules: a missing value is a value of
@@ -85,7 +87,7 @@ folder only.</p>{_render_statistics(summary)}"""
 
 def _render_statistics(summary: Summary) -> str:
     """The differences between statistics of a synthetic table and of the original."""
-    if not summary.is_synthetic:
+    if summary.treatment != "synthetic":
         return ""
     return f"""
 <p>For synthetic records these figures describe the boxes around the groups. The next table compares statistics of the synthetic

@@ -55,9 +55,9 @@ class Summary:
     notes: tuple[str, ...] = ()  # for the owner
 
     @property
-    def is_synthetic(self) -> bool:
-        """Whether the records are synthetic, so that the table does not show its groups."""
-        return self.certificate.evidence == "groups"
+    def treatment(self) -> str:
+        """What was done to the quasi-identifiers: ``generalized``, ``synthetic`` or ``randomized``."""
+        return {"groups": "synthetic", "operator": "randomized"}.get(self.certificate.evidence, "generalized")
 
     @property
     def information_kept(self) -> dict[str, float]:
@@ -101,7 +101,7 @@ class Summary:
         ]
 
     def statistics(self) -> list[tuple[str, str, str]]:
-        """Mean differences between statistics of the synthetic table and of the original: description, measure, value."""
+        """Mean differences between statistics of the released values and of the original: description, measure, value."""
         return [
             (measure.title, measure.name, f"{self.measures[measure.name]:.4f} ({measure.unit})")
             for measure in STATISTICS

@@ -13,10 +13,12 @@ from shoal.requirements.certificate import (
     Evidence,
     Finding,
     certify,
+    judge_operator,
     select_passing_groups,
 )
 from shoal.requirements.k_anonymity import KAnonymity
 from shoal.requirements.l_diversity import LDiversity
+from shoal.requirements.operator import Distributions, Operator, OperatorRequirement, Transition
 from shoal.requirements.personalized_k import PersonalizedK
 from shoal.requirements.requirement import (
     BaseRequirement,
@@ -54,23 +56,28 @@ __all__ = [
     "ConfidenceBound",
     "Conjunction",
     "DeltaDisclosure",
+    "Distributions",
     "Evidence",
     "Finding",
     "KAnonymity",
     "LDiversity",
     "Limits",
+    "Operator",
+    "OperatorRequirement",
     "PersonalizedK",
     "Requirement",
     "SizeRequirement",
     "TCloseness",
     "TableDistribution",
     "Term",
+    "Transition",
     "Verdict",
     "certify",
     "collect_parameters",
     "combine_limits",
     "compute_distribution",
     "describe",
+    "judge_operator",
     "list_parameters",
     "refuse_unreachable",
     "select_passing_groups",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from shoal.arrays import BoolArray
 from shoal.errors import escape_invisible
 from shoal.formats.numbers import format_count
 from shoal.requirements.groups import Groups
+from shoal.requirements.operator import Distributions, Operator, OperatorRequirement
 from shoal.requirements.requirement import Requirement, collect_parameters, describe
 
 
@@ -55,10 +56,14 @@ class Finding:
         return f"{self.worst_text}; {groups} with {records} fail{'s' * (self.failing_groups == 1)}"
 
 
-Evidence = Literal["table", "groups", "union"]
+Evidence = Literal["table", "groups", "union", "operator"]
 SYNTHETIC_NOTE = (
     "the records are synthetic; they were generated from groups that meet the requirements, but the table does not show "
     "these groups"
+)
+OPERATOR_NOTE = (
+    "the records were changed at random; the requirements hold for the probabilities of the changes, which the table does not "
+    "show"
 )
 PARTITIONS_NOTE = (
     "the table was searched in {} partitions, one after another; each partition meets the requirements on its own"
@@ -73,7 +78,8 @@ class Certificate:
     ``evidence`` is ``table`` in this case. For synthetic records it is ``groups``: the groups that the records were generated
     from are counted. Only the owner knows these groups; all rows of the table itself may differ. For a release of new records
     it is ``union``: the groups of this table and of all earlier tables are counted together; ``records`` is the number
-    of records of this table.
+    of records of this table. For randomized records it is ``operator``: the probabilities by which values were changed were
+    tested, and the findings count attributes instead of groups.
 
     Counting: a missing value is a value of its own, so records without a value of a quasi-identifier form their own groups
     and are counted. Suppressed records are not in the table. ``parts`` is the number of partitions of a table that was too
@@ -144,6 +150,8 @@ class Certificate:
         lines += [f"  {'ok  ' if f.holds else 'FAIL'} {f.text}: {f.result}" for f in self.findings]
         if self.evidence == "groups":
             lines.append(f"  note {SYNTHETIC_NOTE}")
+        if self.evidence == "operator":
+            lines.append(f"  note {OPERATOR_NOTE}")
         if self.evidence == "union":
             lines.append(f"  note {UNION_NOTE}")
         if self.parts > 1:
@@ -164,9 +172,14 @@ def certify(
     parts: int = 1,
     unassigned: tuple[str, ...] = (),
     notes: tuple[str, ...] = (),
+    findings: tuple[Finding, ...] | None = None,
 ) -> Certificate:
-    """Test groups against every requirement, each on its own set of attributes."""
-    findings = tuple(_test_requirement(groups, requirement, label) for requirement in requirements)
+    """Test groups against every requirement, each on its own set of attributes.
+
+    ``findings`` are the results of requirements that were not tested on groups.
+    """
+    if findings is None:
+        findings = tuple(_test_requirement(groups, requirement, label) for requirement in requirements)
     if evidence != "table":  # publish no values of a single group that the table does not show
         findings = tuple(replace(f, worst={}) for f in findings)
     size = groups.size
@@ -206,6 +219,34 @@ def _test_requirement(groups: Groups, requirement: Requirement, label: Callable[
         requirement.format_value(verdict.reached),
         requirement.format_worst(verdict.reached),
     )
+
+
+def judge_operator(
+    operator: Operator, distributions: Distributions, requirements: Iterable[OperatorRequirement]
+) -> tuple[Finding, ...]:
+    """Test a randomizing operator against every requirement; the findings count attributes instead of groups."""
+    findings = []
+    for requirement in requirements:
+        verdict = requirement.test(operator, distributions)
+        failing = int((~verdict.ok).sum())
+        findings.append(
+            Finding(
+                requirement.name,
+                collect_parameters(cast("Requirement", requirement), public=True),
+                describe(cast("Requirement", requirement)),
+                list(operator.attributes),
+                failing == 0,
+                verdict.reached,
+                len(verdict.ok),
+                failing,
+                0,
+                {},
+                0,
+                requirement.format_value(verdict.reached),
+                requirement.format_worst(verdict.reached),
+            )
+        )
+    return tuple(findings)
 
 
 def select_passing_groups(groups: Groups, requirements: Iterable[Requirement]) -> BoolArray:

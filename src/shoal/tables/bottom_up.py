@@ -15,7 +15,7 @@ from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
-from shoal.pipeline.method import CommonParameters, Method
+from shoal.pipeline.method import CommonParameters, GroupingMethod
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import AttributeCut, Grouping
@@ -26,7 +26,7 @@ from shoal.tables.specialization_trees import SCORE_TOLERANCE, SpecializationTre
 ANONYMITY = ("records", "smallest")
 
 
-class BottomUpGeneralization(Method):
+class BottomUpGeneralization(GroupingMethod):
     """Generalize values bottom-up, lowest information loss per anonymity gain first, until the requirements hold.
 
     Parameters
@@ -35,7 +35,7 @@ class BottomUpGeneralization(Method):
         With a target the loss of a value is its information gain about the target, without one the increase of NCP
     anonymity : the anonymity gain of a value: ``records`` counts the records that leave failing groups, ``smallest`` is the
         increase of the smallest group, as in the paper; the latter is 0 as long as some record is unique
-    common : ``write``, ``improve`` and ``max_size``, as for every method; see `Method`
+    common : ``write``, ``improve`` and ``max_size``, as for every method; see `GroupingMethod`
 
     Among the values with an anonymity gain the search takes the one with the lowest loss per gain; if no value has a gain, the
     one with the lowest loss. A quasi-identifier that no requirement covers is published as ``*``. Ties: the earlier attribute

@@ -17,7 +17,7 @@ from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
 from shoal.kernels.interface import LAST, SEED
 from shoal.pipeline.clustering import ClusteringInput
-from shoal.pipeline.method import CommonParameters, Method
+from shoal.pipeline.method import CommonParameters, GroupingMethod
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import Grouping
@@ -29,7 +29,7 @@ FURTHEST = ("last", "seed")
 DIVERSITY = ("equal", "sensitive")
 
 
-class KMember(Method):
+class KMember(GroupingMethod):
     """Cluster the records greedily from distant seeds, by the least increase of information loss.
 
     Parameters
@@ -44,7 +44,7 @@ class KMember(Method):
     weights : the weight of each attribute, by column name (default: 1)
     part : first cut the table into partitions of at least this many records and cluster each on its own, on all cores: faster,
         with slightly more loss; without it the search is exact
-    common : ``write``, ``improve`` and ``max_size``, as for every method; see `Method`
+    common : ``write``, ``improve`` and ``max_size``, as for every method; see `GroupingMethod`
 
     The paper's pseudo-code for diversity reads as if records *unlike* the majority were penalized; the sentence below it gives
     the intended meaning, which is implemented here. Penalties are in units of the increase of IL, which is about (size of the

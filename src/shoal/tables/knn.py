@@ -13,14 +13,14 @@ import numpy as np
 from shoal.encoding.codes import Codes
 from shoal.kernels.interface import RANDOM
 from shoal.pipeline.clustering import ClusteringInput
-from shoal.pipeline.method import CommonParameters, Method
+from shoal.pipeline.method import CommonParameters, GroupingMethod
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import Grouping
 from shoal.tables.cluster_search import ClusterSearch, Penalties, cluster_cells
 
 
-class KNearest(Method):
+class KNearest(GroupingMethod):
     """Group a random record with its k - 1 nearest records, repeatedly.
 
     Parameters
@@ -28,7 +28,7 @@ class KNearest(Method):
     policy : the policy
     weights : the weight of each attribute, by column name (default: 1)
     part : first cut the table into partitions of at least this many records and group each on its own, on all cores
-    common : ``write``, ``improve`` and ``max_size``, as for every method; see `Method`
+    common : ``write``, ``improve`` and ``max_size``, as for every method; see `GroupingMethod`
 
     The distance is that of Definition 6 of the k-member paper. The last records, fewer than k, go to the groups with the least
     increase of information loss. A group grows beyond k by its nearest records until it meets the requirement, as in `KMember`.

@@ -21,7 +21,7 @@ from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError
 from shoal.kernels.interface import DistanceScale, TaxonomyArrays
 from shoal.pipeline.clustering import meet_requirements
-from shoal.pipeline.method import LEAST_AVERAGED, Method
+from shoal.pipeline.method import LEAST_AVERAGED, GroupingMethod
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding import Style
@@ -36,7 +36,7 @@ PART = 100_000  # from this many rows on, a scan is divided among threads
 STEPS = 100  # progress reports
 
 
-class MDAV(Method):
+class MDAV(GroupingMethod):
     """Group k similar records and publish their means and modes.
 
     While at least 3k records remain: r is the record furthest from the centroid of the remaining records, s the record furthest
@@ -51,8 +51,8 @@ class MDAV(Method):
     weights : the weight of each attribute, by column name (default: 1); 0 excludes it from the distance
     optimal : group a single number or date optimally: the least sum of squares within groups of k or more (default: if the
         policy has exactly one quasi-identifier, and it is a number or a date without a taxonomy)
-    write : as for every method, see `Method`; by default ``mean``, and ``label`` if groups may have fewer than 3 records
-    ends, improve, max_size : as for every method; see `Method`
+    write : as for every method, see `GroupingMethod`; by default ``mean``, and ``label`` if groups may have fewer than 3 records
+    ends, improve, max_size : as for every method; see `GroupingMethod`
 
     The squared distance of two records is the sum of weight x d² over the attributes. For numbers and dates d is the
     difference over the standard deviation of all records (0 if all are equal); for categories and attributes with a taxonomy

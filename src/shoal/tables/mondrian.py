@@ -31,7 +31,7 @@ from shoal.kernels.interface import (
     SplitCells,
     SplitLosses,
 )
-from shoal.pipeline.method import CommonParameters, Method
+from shoal.pipeline.method import CommonParameters, GroupingMethod
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding import Placement
@@ -43,7 +43,7 @@ CUTS = ("gain", "median", "target")
 PIECE = 16_384  # segments of up to this many rows are cut completely by one task
 
 
-class Mondrian(Method):
+class Mondrian(GroupingMethod):
     """Cut the table into boxes, each of which meets the requirement.
 
     Parameters
@@ -59,7 +59,7 @@ class Mondrian(Method):
     weights : the weight of each attribute, by column (default: 1). It multiplies the attribute's loss in ``gain``, also if
         ``target`` falls back on ``gain``, and its width in ``median``. Only proportions count. An attribute of weight 0 is not
         cut for its own sake, but still published as tightly as its group allows. On a command line: ``age=2,zip=0.5``
-    common : ``write``, ``improve`` and ``max_size``, as for every method; see `Method`
+    common : ``write``, ``improve`` and ``max_size``, as for every method; see `GroupingMethod`
 
     The loss of an interval is its width over the attribute's whole width for numbers, the leaves under the lowest node that
     covers it for taxonomies, and the number of values in it for categories without a taxonomy. Ties: the earlier attribute in

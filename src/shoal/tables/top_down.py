@@ -17,7 +17,7 @@ from shoal.arrays import BoolArray, FloatArray, Int32Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
 from shoal.formats.numbers import format_count
-from shoal.pipeline.method import CommonParameters, Method
+from shoal.pipeline.method import CommonParameters, GroupingMethod
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import AttributeCut, Grouping
@@ -34,7 +34,7 @@ NO_REQUIREMENT = (
 )
 
 
-class TopDownSpecialization(Method):
+class TopDownSpecialization(GroupingMethod):
     """Specialize values top-down, highest score first, while the requirements hold.
 
     Parameters
@@ -47,7 +47,7 @@ class TopDownSpecialization(Method):
     stop_at : release the table after this many steps; the search still follows the path to its end
     max_steps : end the search after this many steps
     seconds : start no step after this many seconds; the release then depends on the speed of the machine
-    common : ``write``, ``improve`` and ``max_size``, as for every method; see `Method`
+    common : ``write``, ``improve`` and ``max_size``, as for every method; see `GroupingMethod`
 
     Categories follow their taxonomy; numbers grow a tree of intervals, each split where the gain is highest. Requirements on
     different attribute sets are tested separately. A quasi-identifier that no requirement covers is published as ``*``. The

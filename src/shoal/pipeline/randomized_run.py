@@ -1,0 +1,125 @@
+"""One run of a randomizing method: encode the table, choose the operator, apply it to every record, audit, and measure.
+
+Every record is published on its own, with the codes that the operator draws for it. The random numbers of a record are a keyed
+hash of the secret, its cell and its ordinal in the cell, so the release is the same in every engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from shoal.arrays import FloatArray, Int32Array
+from shoal.encoding.codes import Codes, encode_table
+from shoal.engines import Engine, open_data
+from shoal.engines.keyed_hash import KeyedHash
+from shoal.errors import PolicyError, RequirementNotMet
+from shoal.measures import compute_measures
+from shoal.measures.comparison import count_codes
+from shoal.measures.statistics import compare_statistics
+from shoal.pipeline.publication import build_plan
+from shoal.progress import Progress, ignore_progress
+from shoal.recoding import Output, Placement, Randomize, expand_placement
+from shoal.recoding.grouping import Grouping
+from shoal.recoding.publishing import LabelRules, build_fields
+from shoal.release import AuditedTable, Release, TableArtifact
+from shoal.requirements import Operator, OperatorRequirement, judge_operator
+from shoal.secret import new_seed, parse_seed
+
+if TYPE_CHECKING:
+    from shoal.pipeline.method import RandomizingMethod
+
+UNIT = 2.0**-53  # a hash has 53 bits that a float can hold
+
+
+def run_randomizing(
+    method: RandomizingMethod, data: Any, *, seed: int | None = None, progress: Progress | None = None
+) -> Release:
+    """Anonymize a table with a randomizing method; see `Method.release`."""
+    method.check_parameters()
+    policy, report = method.policy, progress or ignore_progress
+    secret = new_seed() if seed is None else parse_seed(seed)
+    engine = open_data(data)
+    schema = engine.schema()
+    policy.check_schema(schema, requires=False)
+    keyed = KeyedHash.of(secret)
+    table = encode_table(
+        engine,
+        policy,
+        extra=method.extra_columns(),
+        carry=policy.carried_columns,
+        hash=keyed,
+        progress=lambda done, total: report("reading", done, total),
+    )
+    if table.partitioning.partitions > 1:
+        raise PolicyError(f"{method.name} cannot search a table in partitions. Allow more memory (memory, --memory).")
+    codes = table.count()
+    report("reading", 1, 1)
+    operator = method.decide(codes, rng=np.random.default_rng(secret), progress=report)
+    distributions = {a.name: count_codes(codes, j) / codes.records for j, a in enumerate(codes.attributes)}
+    requirements = cast("tuple[OperatorRequirement, ...]", tuple(policy.require))
+    findings = judge_operator(operator, distributions, requirements)
+    report("writing", 0, 1)
+    released = apply_operator(operator, codes, table.engine, keyed, method)
+    report("writing", 1, 1)
+    audited = AuditedTable.of(released, policy, measures_policy=policy)
+    certificate = audited.certificate(policy, evidence="operator", findings=findings)
+    if not certificate.holds:
+        text = f"the operator of {method.name} fails its test, so nothing was written:\n{certificate}"
+        raise RequirementNotMet(text).with_certificate(certificate)
+    measures = compute_measures([], audited.for_measures(0))
+    measures |= compare_statistics(codes, released, policy)
+    return Release(
+        policy,
+        certificate,
+        measures,
+        Randomize(build_fields(codes.attributes, policy), _output(method), operator),
+        method.name,
+        method.parameters(),
+        tuple(n for n in schema.names if n not in policy.quasi and n not in policy.unchanged_columns),
+        TableArtifact(released, engine.format, audited),
+        seed=secret,
+        method_notes=method.notes(),
+        remake=partial(run_randomizing, method, engine) if seed is None else None,
+    )
+
+
+def apply_operator(
+    operator: Operator, codes: Codes, engine: Engine, keyed: KeyedHash, method: RandomizingMethod
+) -> Engine:
+    """Write every record with the codes that the operator draws for it."""
+    whole = Placement.whole(codes.counts, np.zeros(len(codes.quasi), np.int32))
+    each, _ = expand_placement(whole)
+    rows = codes.quasi[codes.combination[each.cell]]
+    published = operator.randomize(rows, draw_uniform(codes, each, keyed))
+    _refuse_wrong_shape(published, rows, method.name)
+    by_record = np.empty_like(published)
+    by_record[each.group] = published
+    columns = LabelRules(method.policy, "label").write(codes, Grouping(each, by_record, by_record))
+    released = _output(method).order_columns(engine.schema().names, columns)
+    return engine.apply([build_plan(codes, each, released, method.policy)])
+
+
+def draw_uniform(codes: Codes, each: Placement, keyed: KeyedHash) -> Callable[[int], FloatArray]:
+    """A function of the number i: the i-th random number of every record, from 0 to 1, by its cell and its ordinal."""
+    first = np.searchsorted(each.cell, each.cell)
+    ordinal = (np.arange(len(each.cell)) - first).astype(np.uint64)
+    record = keyed.mix(codes.cell_hash[each.cell], keyed.hash_words("ordinal", ordinal))
+
+    def uniform(number: int) -> FloatArray:
+        return np.asarray((keyed.hash_words(f"draw {number}", record) >> np.uint64(11)) * UNIT, np.float64)
+
+    return uniform
+
+
+def _output(method: RandomizingMethod) -> Output:
+    return Output(method.policy.unchanged_columns, method.policy.missing_texts)
+
+
+def _refuse_wrong_shape(published: Int32Array, rows: Int32Array, name: str) -> None:
+    """Raise an error for published codes that do not fit the records; an operator may come from another package."""
+    if published.shape != rows.shape or published.dtype != rows.dtype:
+        raise PolicyError(f"the operator of {name} returns codes of another shape or type than the records.")

@@ -1,0 +1,98 @@
+"""`Randomize`: an operator that changes the values of every record at random. It stays in the owner folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+
+from shoal import kernels
+from shoal.arrays import FloatArray, Int32Array
+from shoal.errors import DataError
+from shoal.formats.checked_json import array, objects, require
+from shoal.recoding.field import Field
+from shoal.recoding.protocol import BaseRecoding, LaterData, Output
+from shoal.recoding.serialization import head_from_dict, head_to_dict
+from shoal.requirements.operator import Operator, Transition
+
+
+@dataclass(frozen=True)
+class IndependentOperator:
+    """An operator that randomizes each attribute independently of the others, such as post-randomization (PRAM)."""
+
+    transitions: Mapping[str, Transition]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The randomized quasi-identifiers."""
+        return tuple(self.transitions)
+
+    def transition(self, attribute: str) -> Transition:
+        """The probabilities of one attribute."""
+        return self.transitions[attribute]
+
+    def randomize(self, rows: Int32Array, uniform: Callable[[int], FloatArray]) -> Int32Array:
+        """The published codes; attribute j uses the j-th random number of every record."""
+        columns = []
+        for j, transition in enumerate(self.transitions.values()):
+            cumulative = np.cumsum(np.atleast_2d(transition.draw), axis=1)
+            codes = np.ascontiguousarray(rows[:, j])
+            columns.append(kernels.randomize.draw_codes(codes, uniform(j), transition.keep, cumulative))
+        return np.stack(columns, axis=1).astype(np.int32)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The probabilities of each attribute as lists."""
+        return {
+            name: {"keep": t.keep.tolist(), "draw": np.atleast_2d(t.draw).tolist()}
+            for name, t in self.transitions.items()
+        }
+
+
+@dataclass(frozen=True)
+class Randomize(BaseRecoding):
+    """The recoding of a randomized release: its operator.
+
+    Together with the secret seed, the operator can undo part of the randomization.
+    """
+
+    fields: tuple[Field, ...]
+    output: Output
+    operator: Operator
+
+    kind: ClassVar[str] = "randomize"
+    accepts_later_data: ClassVar[bool] = False
+
+    def apply(self, data: Any, *, nearest: bool = False) -> NoReturn:
+        """Refuse later data: `DataError`."""
+        raise DataError(
+            "a randomized release has no rule for later data. Randomize all records together, with the method that made the "
+            "release."
+        )
+
+    def place(self, later: LaterData) -> NoReturn:
+        """Refuse later data: `DataError`."""
+        self.apply(later)
+
+    def to_json(self) -> str:
+        """The recoding as JSON text."""
+        attributes = [{"name": name, **found} for name, found in self.operator.to_dict().items()]
+        return json.dumps({**head_to_dict(self), "attributes": attributes}, ensure_ascii=False)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Randomize:
+        """Read a recoding from the content of its JSON file."""
+        fields, output = head_from_dict(found)
+        entries = {entry.get("name"): entry for entry in objects(found, "attributes")}
+        require([f.name for f in fields] == list(entries), "its attributes differ from its columns")
+        transitions = {}
+        for name, entry in entries.items():
+            keep = array(entry, "keep", np.float64, (None,))
+            draw = array(entry, "draw", np.float64, (None, len(keep)))
+            try:
+                transitions[str(name)] = Transition(keep, draw)
+            except ValueError as error:
+                require(False, f"the probabilities of {name!r} are invalid: {error}")
+        return cls(fields, output, IndependentOperator(transitions))

@@ -1,0 +1,88 @@
+"""Requirements on a randomizing operator, and the interface of operators.
+
+A randomizing method publishes every record with values that were changed at random. Its certificate is based on the operator,
+the probabilities by which values change, and not on groups of the released table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from shoal.arrays import FloatArray, Int32Array
+from shoal.requirements.requirement import BaseRequirement, TestedOn, Verdict
+
+Distributions = Mapping[str, FloatArray]  # by attribute: the share of records of each code in the original table
+
+
+@dataclass(frozen=True)
+class Transition:
+    """The probabilities by which the values of one attribute are published.
+
+    A value is kept with the probability ``keep[code]``. Otherwise the published value is drawn: from one distribution for all
+    codes (``draw[published code]``), or from a distribution for each code (``draw[code, published code]``).
+    """
+
+    keep: FloatArray
+    draw: FloatArray
+
+    def __post_init__(self) -> None:
+        rows = np.atleast_2d(self.draw)
+        fits = self.keep.ndim == 1 and rows.shape[1] == len(self.keep) and len(rows) in (1, len(self.keep))
+        valid = fits and (self.keep >= 0).all() and (self.keep <= 1).all() and (rows >= 0).all()
+        if not valid or not np.allclose(rows.sum(axis=1), 1.0):
+            raise ValueError(
+                "A transition needs a probability per code, and distributions over the codes that sum to 1."
+            )
+
+    def matrix(self) -> FloatArray:
+        """The probability of each published code, given each original code [code, published code]."""
+        drawn = (1 - self.keep)[:, None] * np.atleast_2d(self.draw)
+        return np.asarray(drawn + np.diag(self.keep), np.float64)
+
+
+class Operator(Protocol):
+    """A randomization that is applied to every record on its own, in codes."""
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The quasi-identifiers, in the order of the columns of codes."""
+        ...
+
+    def randomize(self, rows: Int32Array, uniform: Callable[[int], FloatArray]) -> Int32Array:
+        """The published codes of records, from their original codes [record, attribute].
+
+        ``uniform(i)`` returns the i-th random number of every record, from 0 to 1. The numbers depend on the secret, on the
+        cell of the record and on its ordinal in the cell, so every engine gives the same release.
+        """
+        ...
+
+    def transition(self, attribute: str) -> Transition:
+        """The probabilities of one attribute alone."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """The operator as plain values, for the owner's ``recoding.json``."""
+        ...
+
+
+class OperatorRequirement(BaseRequirement):
+    """Base class of requirements on a randomizing operator. A subclass defines ``name`` and ``test``."""
+
+    monotone: ClassVar[bool] = True
+    relative: ClassVar[bool] = False
+    tested_on: ClassVar[TestedOn] = "operator"
+    on: Sequence[str] | None = None
+    of: ClassVar[str | None] = None
+    least: ClassVar[int] = 1
+
+    def test(self, operator: Operator, distributions: Distributions) -> Verdict:
+        """Test the operator: one entry of the verdict for each of its attributes."""
+        raise NotImplementedError
+
+    def format_worst(self, value: float) -> str:
+        """A clause that states the value of the worst attribute."""
+        return f"worst attribute reaches {self.format_value(value)}"

@@ -19,6 +19,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     PrivateAttr,
+    SkipValidation,
     ValidationError,
     WithJsonSchema,
     model_validator,
@@ -104,6 +105,7 @@ Names = Annotated[
 ]
 Rule = Annotated[
     Requirement,
+    SkipValidation,  # requirements on operators have another `test`
     BeforeValidator(_parse_requirement),
     PlainSerializer(_to_plain, return_type=dict[str, Any]),
     WithJsonSchema({"type": "object", "minProperties": 1, "maxProperties": 1}),  # `schema` lists the requirements

@@ -51,7 +51,7 @@ class MDAV(GroupingMethod):
     weights : the weight of each attribute, by column name (default: 1); 0 excludes it from the distance
     optimal : group a single number or date optimally: the least sum of squares within groups of k or more (default: if the
         policy has exactly one quasi-identifier, and it is a number or a date without a taxonomy)
-    write : as for every method, see `GroupingMethod`; by default ``mean``, and ``label`` if groups may have fewer than 3 records
+    write : see `GroupingMethod`; by default ``mean``, and ``label`` if groups may have fewer than 3 records
     ends, improve, max_size : as for every method; see `GroupingMethod`
 
     The squared distance of two records is the sum of weight x d² over the attributes. For numbers and dates d is the

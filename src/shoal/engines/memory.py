@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines import column_values, fingerprint, frames, table_files
 from shoal.engines.protocol import (
     KEY_LIMIT,
+    NOT_COUNTED,
     Counts,
     Dictionary,
     Distinct,
@@ -30,7 +31,7 @@ from shoal.engines.protocol import (
     UnchangedColumn,
     detect_format,
 )
-from shoal.errors import PolicyError, list_choices
+from shoal.errors import EngineError, PolicyError, list_choices
 
 PARALLEL_MINIMUM = 50_000  # records; smaller tables are read by one thread
 
@@ -126,13 +127,6 @@ class MemoryEngine:
         start = np.append(np.flatnonzero(is_first), len(cell)).astype(np.int64)
         return Counts(cell[start[:-1], :m], start, np.ascontiguousarray(cell[:, m:]), size, row)
 
-    def batches(self, columns: Sequence[str], *, size: int | None = None) -> Iterator[Mapping[str, Any]]:
-        """Yield the unchanged columns as Arrow arrays by name, at most ``size`` records at a time."""
-        size = len(self.data) if size is None else size
-        arrays = {name: frames.to_arrow(self.data.get_column(name)) for name in columns}
-        for begin in range(0, len(self.data), max(size, 1)):
-            yield {name: array.slice(begin, size) for name, array in arrays.items()}
-
     def apply(self, plans: Iterable[Plan]) -> MemoryEngine:
         """Return the released data: some columns unchanged, the others by group, without the suppressed records."""
         (plan,) = plans
@@ -164,8 +158,7 @@ class MemoryEngine:
 
     def _assign_groups(self, plan: Plan) -> Int32Array:
         """Return the group of every record."""
-        row = plan.counts.row
-        assert row is not None  # noqa: S101  counts come from this engine
+        row = list_record_cells(plan.counts)
         entries = np.bincount(plan.cell, minlength=len(plan.counts.size))
         first = np.concatenate(([0], np.cumsum(entries)[:-1]))
         group = plan.group[first[row]] if len(row) else plan.group[:0]
@@ -216,6 +209,13 @@ class MemoryEngine:
     def _hash_rows(self, columns: Sequence[str]) -> UInt64Array:
         listed = {name: frames.to_arrow(self.data.get_column(name)) for name in columns}
         return fingerprint.hash_rows(listed, len(self.data))
+
+
+def list_record_cells(counts: Counts) -> Int32Array:
+    """Return the cell of every record; the counts come from the engine in memory."""
+    if not isinstance(counts.handle, np.ndarray):
+        raise EngineError(NOT_COUNTED)
+    return counts.handle
 
 
 def _take_rows(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:

@@ -7,7 +7,7 @@ counted cells of integer codes, and a plan with the group of every cell and the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -20,6 +20,9 @@ from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import DataError
 
 KEY_LIMIT = 2**63  # codes are packed into keys below this number
+NOT_COUNTED = (
+    "the plan is for cells that this engine did not count. Count the encoded table, and plan for these counts."
+)
 ReadingKind = Literal["number", "date", "text"]
 Format = Literal["csv", "parquet"]
 
@@ -102,16 +105,15 @@ class Dictionary:
 class Counts:
     """Distinct combinations of quasi-identifier codes, sorted, each with the counts of its sensitive values.
 
-    Combination ``u`` owns the cells ``start[u]:start[u + 1]``. ``row`` is the cell of every record, for engines that address
-    records by position; only the engine that counted uses it. ``partition`` is the number of the counted partition.
+    Combination ``u`` owns the cells ``start[u]:start[u + 1]``. ``handle`` is how the engine that counted finds the records of
+    the cells again, to apply a plan; no other code reads it. Counts without a handle cannot be applied.
     """
 
     quasi: Int32Array
     start: Int64Array
     sensitive: Int32Array
     size: Int64Array
-    row: Int32Array | None = None
-    partition: int = 0
+    handle: Any = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -240,12 +242,11 @@ class Engine(Protocol):
         """Count the cells of encoded columns, over all records or over one partition."""
         ...
 
-    def batches(self, columns: Sequence[str], *, size: int | None = None) -> Iterator[Mapping[str, Any]]:
-        """Yield the unchanged columns as Arrow arrays by name, at most ``size`` records at a time."""
-        ...
-
     def apply(self, plans: Iterable[Plan]) -> Engine:
-        """Return the released data. There is one plan per partition; each is applied before the next is requested."""
+        """Return the released data. There is one plan per partition; each is applied before the next is requested.
+
+        The plans are for counts of this table, which may have been counted at any time and in any order.
+        """
         ...
 
     def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:

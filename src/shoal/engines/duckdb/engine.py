@@ -35,7 +35,6 @@ from shoal.engines.duckdb.partitions import (
 )
 from shoal.engines.duckdb.session import Session
 from shoal.engines.duckdb.sources import (
-    BATCH,
     CHANGED,
     Source,
     normalize_column,
@@ -45,6 +44,7 @@ from shoal.engines.duckdb.sources import (
     scan_files,
 )
 from shoal.engines.protocol import (
+    NOT_COUNTED,
     Counts,
     Dictionary,
     Distinct,
@@ -83,6 +83,15 @@ class _CellTable:
         low, high = self.ends[partition - 1] if partition else None, self.ends[partition]
         limits = [] if low is None else [f"{self.first} > {low}"]
         return " AND ".join([*limits, *([] if high is None else [f"{self.first} <= {high}"])]) or "true"
+
+
+@dataclass(frozen=True)
+class _CountedRecords:
+    """The handle of counts: the staged records of a partition, and the keys of the counted cells in the order of the cells."""
+
+    staged: StagedTable
+    partition: int
+    words: list[Int64Array]
 
 
 @dataclass(frozen=True)
@@ -199,7 +208,7 @@ class DuckEngine:
             cells = self._count_cells(quasi, sensitive)
             where = "true" if partition is None else cells.where(partition)
             table = self.session.fetch_arrow(f"SELECT * FROM {cells.table} WHERE {where}")
-            return _build_counts(cells.keys, table, len(quasi), partition or 0)[1]
+            return _build_counts(cells.keys, table, len(quasi))[1]
         staged = self._stage_table(quasi, sensitive)
         if partition is None and staged.partitioning.partitions > 1:
             raise EngineError("the table is too large to be counted at once. Count its partitions one by one.")
@@ -207,9 +216,8 @@ class DuckEngine:
         query = (
             f"SELECT {staged.keys.name_list}, count(*) AS n FROM {self._partition_records(staged, number)} GROUP BY ALL"
         )
-        words, counts = _build_counts(staged.keys, self.session.fetch_arrow(query), len(quasi), number)
-        self._cache["counted"] = counts, staged, words  # a plan is for the last counts
-        return counts
+        words, counts = _build_counts(staged.keys, self.session.fetch_arrow(query), len(quasi))
+        return replace(counts, handle=_CountedRecords(staged, number, words))
 
     def _count_cells(self, quasi: Sequence[str], sensitive: Sequence[str]) -> _CellTable:
         """Count the cells in a table of DuckDB, to be fetched in ranges of keys; a combination is in only one range."""
@@ -286,20 +294,15 @@ class DuckEngine:
         assert staged.partitioning.folder is not None  # noqa: S101
         return scan_partition(staged.partitioning.folder, partition)
 
-    def batches(self, columns: Sequence[str], *, size: int | None = None) -> Iterator[Mapping[str, Any]]:
-        """Yield the unchanged columns as Arrow arrays by name, at most ``size`` records at a time."""
-        return self.source.batches(columns, size or BATCH)
-
     def apply(self, plans: Iterable[Plan]) -> DuckEngine:
         """Return the released data, in new files; the rows are sorted by their published values."""
         writer = ReleaseWriter(self.session, self.source)
         for plan in plans:
-            counts, staged, words = self._cache["counted"]
-            if plan.counts is not counts:
-                raise EngineError(
-                    "the plan is not for the cells that were counted last. Apply a plan before the next count."
-                )
-            writer.assign_groups(plan, staged, self._partition_records(staged, counts.partition), words)
+            counted = plan.counts.handle
+            if not isinstance(counted, _CountedRecords):
+                raise EngineError(NOT_COUNTED)
+            records = self._partition_records(counted.staged, counted.partition)
+            writer.assign_groups(plan, counted.staged, records, counted.words)
         self.source.refuse_changed()
         return DuckEngine(self.session, writer.write())
 
@@ -370,7 +373,7 @@ class DuckEngine:
         return cursor.sql(f"SELECT * FROM {self.source.sql}")
 
 
-def _build_counts(keys: Keys, table: pa.Table, quasi: int, partition: int) -> tuple[list[Int64Array], Counts]:
+def _build_counts(keys: Keys, table: pa.Table, quasi: int) -> tuple[list[Int64Array], Counts]:
     """Return the sorted keys, and the counted cells in the same order."""
     words = [table[word].to_numpy() for word in keys.names]
     if any(table[word].null_count for word in keys.names):
@@ -386,7 +389,7 @@ def _build_counts(keys: Keys, table: pa.Table, quasi: int, partition: int) -> tu
     codes = [kernels.order.unpack(word.view(np.uint64), np.array(sizes, np.uint64)) for word, sizes in pairs]
     cell = codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1)
     if cell.shape[1] == quasi:
-        return words, Counts(cell, np.arange(len(cell) + 1, dtype=np.int64), cell[:, quasi:], size, partition=partition)
+        return words, Counts(cell, np.arange(len(cell) + 1, dtype=np.int64), cell[:, quasi:], size)
     is_first = np.ones(len(cell), bool)
     if len(words) == 1:  # the codes of the quasi-identifiers come first in the word
         above = words[0] // math.prod(keys.word_sizes[0][quasi:])
@@ -395,4 +398,4 @@ def _build_counts(keys: Keys, table: pa.Table, quasi: int, partition: int) -> tu
         is_first[1:] = (cell[1:, :quasi] != cell[:-1, :quasi]).any(axis=1)
     start: Int64Array = np.append(np.flatnonzero(is_first), len(cell)).astype(np.int64)
     sensitive = np.ascontiguousarray(cell[:, quasi:])
-    return words, Counts(cell[start[:-1], :quasi], start, sensitive, size, partition=partition)
+    return words, Counts(cell[start[:-1], :quasi], start, sensitive, size)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -18,27 +18,32 @@ from shoal.engines import column_values, fingerprint, frames, table_files
 from shoal.engines.protocol import (
     KEY_LIMIT,
     NOT_COUNTED,
+    SUFFIXES,
     Counts,
     Dictionary,
     Distinct,
+    Engine,
     Format,
     GroupColumn,
     KeyedOrder,
-    Partitioning,
     Plan,
     Reading,
     Schema,
     UnchangedColumn,
     detect_format,
 )
+from shoal.engines.resources import Resources
 from shoal.errors import EngineError, PolicyError, list_choices
 
+LIBRARIES = (*frames.KINDS, "narwhals")  # of frames that are held in memory
 PARALLEL_MINIMUM = 50_000  # records; smaller tables are read by one thread
 
 
 @dataclass(frozen=True)
-class MemoryEngine:
+class MemoryEngine(Engine):
     """A frame in memory, with the codes of the encoded columns."""
+
+    name: ClassVar[str] = "memory"
 
     data: nw.DataFrame[Any]
     from_file: bool = False
@@ -48,7 +53,14 @@ class MemoryEngine:
     _cache: dict[tuple[str, Reading], column_values.EncodedValues] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def open(cls, data: Any) -> MemoryEngine:
+    def accepts(cls, data: Any) -> bool:
+        """Whether data are the path of a CSV or Parquet file, or a frame of a known library."""
+        if isinstance(data, (str, Path)):
+            return Path(data).suffix.lower() in SUFFIXES and not Path(data).is_dir()
+        return any(kind.__module__.partition(".")[0] in LIBRARIES for kind in type(data).__mro__)
+
+    @classmethod
+    def open(cls, data: Any, resources: Resources | None = None) -> MemoryEngine:
         """Open a frame, or the path of a CSV or Parquet file."""
         if isinstance(data, (str, Path)):
             path = Path(data)
@@ -92,10 +104,6 @@ class MemoryEngine:
             codes[column] = target[coded.index]
             sizes[column] = int(target.max(initial=0)) + 1
         return replace(self, codes=codes, sizes=sizes, _cache={})
-
-    def partition(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, least: int = 1) -> Partitioning:
-        """Return the whole table as one partition."""
-        return Partitioning.whole()
 
     def count(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, partition: int | None = None) -> Counts:
         """Count the cells of encoded columns, sorted by their codes."""

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +48,7 @@ from shoal.engines.protocol import (
     Counts,
     Dictionary,
     Distinct,
+    Engine,
     Format,
     Partitioning,
     Plan,
@@ -55,7 +56,7 @@ from shoal.engines.protocol import (
     Schema,
     digest_file,
 )
-from shoal.engines.resources import Resources
+from shoal.engines.resources import DATABASES, Resources
 from shoal.errors import DataError, EngineError, PolicyError, list_choices
 
 DIGITS = 38  # the largest precision of DuckDB's decimals
@@ -95,14 +96,24 @@ class _CountedRecords:
 
 
 @dataclass(frozen=True)
-class DuckEngine:
+class DuckEngine(Engine):
     """A table that DuckDB reads from Parquet files, with the codes of the encoded columns."""
+
+    name: ClassVar[str] = "duckdb"
+    takes_limits: ClassVar[bool] = True
 
     session: Session
     source: Source
     codings: Mapping[str, _Coding] = field(default_factory=dict)
     carry: tuple[str, ...] | None = None
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def accepts(cls, data: Any) -> bool:
+        """Whether data are the path of a folder or of a DuckDB database, or a DuckDB connection or relation."""
+        if isinstance(data, (str, Path)):
+            return Path(data).is_dir() or Path(data).suffix.lower() in DATABASES
+        return type(data).__module__.partition(".")[0] in ("duckdb", "_duckdb")
 
     @classmethod
     def open(cls, data: Any, resources: Resources) -> DuckEngine:
@@ -126,9 +137,6 @@ class DuckEngine:
     def distinct(self, column: str, reading: Reading) -> Distinct:
         """Return the distinct values of one column."""
         return self._read_column(column, reading)[0]
-
-    def prepare(self, readings: Mapping[str, Reading]) -> None:
-        """Do nothing: every column needs its own scan."""
 
     def _read_column(self, column: str, reading: Reading) -> tuple[Distinct, Int32Array]:
         """Return the distinct values, and the index of every raw value among them, in the order of the table of raw values."""

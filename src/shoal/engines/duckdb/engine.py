@@ -9,7 +9,6 @@ engine.
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,25 +21,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc_csv
 
-from shoal import kernels, threads
+from shoal import threads
 from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines import column_values, fingerprint, table_files
 from shoal.engines.duckdb.output import ReleaseWriter, StagedTable
-from shoal.engines.duckdb.partitions import (
-    Keys,
-    partition_expression,
-    partition_table,
-    scan_partition,
-    write_partitions,
-)
+from shoal.engines.duckdb.partitions import partition_table, scan_partition, write_partitions
 from shoal.engines.duckdb.session import Session
 from shoal.engines.duckdb.sources import (
     CHANGED,
     Source,
     normalize_column,
     open_source,
-    quote_name,
-    quote_text,
     scan_files,
 )
 from shoal.engines.protocol import (
@@ -57,6 +48,15 @@ from shoal.engines.protocol import (
     digest_file,
 )
 from shoal.engines.resources import DATABASES, Resources
+from shoal.engines.sql import (
+    CellTable,
+    Keys,
+    build_counts,
+    partition_expression,
+    quote_name,
+    quote_text,
+    select_keys,
+)
 from shoal.errors import DataError, EngineError, PolicyError, list_choices
 
 DIGITS = 38  # the largest precision of DuckDB's decimals
@@ -68,22 +68,6 @@ class _Coding:
 
     table: str
     size: int
-
-
-@dataclass(frozen=True)
-class _CellTable:
-    """A table of counted cells, in ranges of the key ``first``; range i ends at ``ends[i]``, the last range is open."""
-
-    table: str
-    keys: Keys
-    first: str
-    ends: tuple[int | None, ...]
-
-    def where(self, partition: int) -> str:
-        """Return the SQL condition for the cells of a range."""
-        low, high = self.ends[partition - 1] if partition else None, self.ends[partition]
-        limits = [] if low is None else [f"{self.first} > {low}"]
-        return " AND ".join([*limits, *([] if high is None else [f"{self.first} <= {high}"])]) or "true"
 
 
 @dataclass(frozen=True)
@@ -227,14 +211,14 @@ class DuckEngine(Engine):
         words, counts = _build_counts(staged.keys, self.session.fetch_arrow(query), len(quasi))
         return replace(counts, handle=_CountedRecords(staged, number, words))
 
-    def _count_cells(self, quasi: Sequence[str], sensitive: Sequence[str]) -> _CellTable:
+    def _count_cells(self, quasi: Sequence[str], sensitive: Sequence[str]) -> CellTable:
         """Count the cells in a table of DuckDB, to be fetched in ranges of keys; a combination is in only one range."""
         cache_key = ("cells", tuple(quasi), tuple(sensitive))
         if cache_key not in self._cache:
             keys, table = self._keys((*quasi, *sensitive)), self.session.new_name("counted")
             query = f"SELECT {keys.name_list}, count(*) AS n FROM ({self._encode_query(keys)}) GROUP BY ALL"
             self._run_on_source(f"CREATE TEMP TABLE {table} AS {query}")
-            first = f"k0 // {math.prod(keys.word_sizes[0][len(quasi) :])}"
+            first = keys.first_codes(len(quasi))
             cells, records = self.session.fetch_rows(f"SELECT count(*), coalesce(sum(n), 0)::BIGINT FROM {table}")[0]
             self.source.refuse_miscounted(records)
             most = self.session.resources.max_combinations
@@ -243,8 +227,8 @@ class DuckEngine(Engine):
                 shares = [i / -(-cells // most) for i in range(1, -(-cells // most))]
                 cuts = self.session.fetch_rows(f"SELECT quantile_disc({first}, {shares}) FROM {table}")[0][0]
                 ends = [*sorted(set(cuts)), None]
-            self._cache[cache_key] = _CellTable(table, keys, first, tuple(ends))
-        cached: _CellTable = self._cache[cache_key]
+            self._cache[cache_key] = CellTable(table, keys, first, tuple(ends))
+        cached: CellTable = self._cache[cache_key]
         return cached
 
     def _run_on_source(self, sql: str) -> None:
@@ -260,15 +244,9 @@ class DuckEngine(Engine):
 
     def _encode_query(self, keys: Keys, carry: Sequence[str] = ()) -> str:
         """Return the query for every record with its key, which is NULL for a value without a code."""
-        joins, codes = [], {}
-        for number, column in enumerate(keys.columns):
-            raw = quote_name(column)
-            joins.append(
-                f"LEFT JOIN {self.codings[column].table} t{number} ON s.{raw} IS NOT DISTINCT FROM t{number}.raw"
-            )
-            codes[column] = f"t{number}.code"
-        carried = [f"{normalize_column(c, self.source.types[c])} AS c{i}" for i, c in enumerate(carry)]
-        return f"SELECT {', '.join([*keys.pack(codes), *carried])} FROM {self.source.sql} s {' '.join(joins)}"
+        code_tables = {column: self.codings[column].table for column in keys.columns}
+        carried = [normalize_column(column, self.source.types[column]) for column in carry]
+        return select_keys(keys, self.source.sql, code_tables, carried)
 
     def _stage_table(self, quasi: Sequence[str], sensitive: Sequence[str], least: int = 1) -> StagedTable:
         """Write the keys and the carried columns of all records to temporary files, once."""
@@ -383,27 +361,6 @@ class DuckEngine(Engine):
 
 def _build_counts(keys: Keys, table: pa.Table, quasi: int) -> tuple[list[Int64Array], Counts]:
     """Return the sorted keys, and the counted cells in the same order."""
-    words = [table[word].to_numpy() for word in keys.names]
     if any(table[word].null_count for word in keys.names):
         raise DataError(CHANGED)
-    size = table["n"].to_numpy()
-    if len(words) == 1:
-        key, size = kernels.order.sort_pairs(words[0].view(np.uint64), size)
-        words = [key.view(np.int64)]
-    else:
-        order = np.lexsort(words[::-1])
-        words, size = [word[order] for word in words], size[order]
-    pairs = zip(words, keys.word_sizes, strict=True)
-    codes = [kernels.order.unpack(word.view(np.uint64), np.array(sizes, np.uint64)) for word, sizes in pairs]
-    cell = codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1)
-    if cell.shape[1] == quasi:
-        return words, Counts(cell, np.arange(len(cell) + 1, dtype=np.int64), cell[:, quasi:], size)
-    is_first = np.ones(len(cell), bool)
-    if len(words) == 1:  # the codes of the quasi-identifiers come first in the word
-        above = words[0] // math.prod(keys.word_sizes[0][quasi:])
-        is_first[1:] = above[1:] != above[:-1]
-    else:
-        is_first[1:] = (cell[1:, :quasi] != cell[:-1, :quasi]).any(axis=1)
-    start: Int64Array = np.append(np.flatnonzero(is_first), len(cell)).astype(np.int64)
-    sensitive = np.ascontiguousarray(cell[:, quasi:])
-    return words, Counts(cell[start[:-1], :quasi], start, sensitive, size)
+    return build_counts(keys, [table[word].to_numpy() for word in keys.names], table["n"].to_numpy(), quasi)

@@ -20,6 +20,7 @@ import shoal
 from benchmarks.blowup import blow_up
 from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
+from shoal.engines.memory import list_record_cells
 
 QUASI = ("age", "workclass", "education-num", "marital-status", "occupation", "race", "sex", "native-country")
 NUMBERS = ("age", "education-num")
@@ -102,7 +103,7 @@ def mondrian_adult(k: int, cut: str) -> dict[str, float]:
     frame, policy = adult_rows(), adult_policy(k)
     (codes, _), encoding, _ = measure_time(lambda: encode_and_count(open_data(frame), policy))
     grouping, wall, cpu = time_mondrian(codes, policy, cut, runs=5)
-    group = grouping.placement.group[codes.counts.row]
+    group = grouping.placement.group[list_record_cells(codes.counts)]
     sizes = np.bincount(group)
     return {
         "wall": wall,

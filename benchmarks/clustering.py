@@ -15,6 +15,7 @@ from benchmarks.cases import QUASI, adult_policy, adult_rows, measure_time, peak
 from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 from shoal.engines.keyed_hash import KeyedHash
+from shoal.engines.memory import list_record_cells
 from shoal.pipeline.method import Method
 
 K = 10
@@ -107,8 +108,7 @@ def small(out: Path) -> dict[str, Any]:
 
 def _groups(codes: Codes, grouping: Any) -> np.ndarray:
     """Return the group of every row; equal rows are interchangeable."""
-    placement, row = grouping.placement, codes.counts.row
-    assert row is not None
+    placement, row = grouping.placement, list_record_cells(codes.counts)
     group = np.empty(len(row), np.int64)
     group[np.argsort(row, kind="stable")] = np.repeat(placement.group, placement.count)
     return group

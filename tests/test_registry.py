@@ -109,6 +109,9 @@ def test_an_unknown_name_is_an_error_with_all_choices(install: Install) -> None:
         PolicyError, match=r"^unknown animal 'dgo'; choose from 'cat', 'ant', 'dog' \(did you mean 'dog'\?\)$"
     ):
         animals().find("dgo")
+    wrong: Any = ["cat"]
+    with pytest.raises(PolicyError, match="unknown animal"):
+        animals().find(wrong)
 
 
 def test_only_the_own_group_is_read(install: Install) -> None:

@@ -56,8 +56,8 @@ def anonymize(
     nearest : with ``recoding``: put records that no box contains, or that have new values, into the nearest box instead of
         suppressing them. The labels of that box are not true for these records
     progress : function that is called with the stage, the work done and the total work
-    engine : ``memory`` or ``duckdb`` (default: chosen by the type of ``data``). Files are read into memory, except when a
-        limit is set or when they are much larger than the memory
+    engine : ``memory``, ``duckdb`` or an engine of another package (default: chosen by the type of ``data``). Files are read
+        into memory, except when a limit is set or when they are much larger than the memory
     memory : largest amount of memory to use, such as ``"4GB"``; data beyond this limit go to a temporary folder (duckdb)
     combinations : largest number of distinct combinations of values in memory at once. A table with more combinations is
         divided into partitions that are searched one after another (duckdb). Default: derived from ``memory``

@@ -54,9 +54,9 @@ class Registry(Generic[Entry]):
 
     def find(self, name: str) -> Entry:
         """Return an entry by its name; raise a `PolicyError` with the choices if there is none."""
-        if name in self._built_in:
+        if name in tuple(self._built_in):  # a tuple, because users may give objects that cannot be hashed
             return self._load_built_in(name)
-        if name not in self._entry_points:
+        if name not in self.names():
             raise PolicyError(f"unknown {self.noun} {name!r}; {list_choices(name, self.names())}")
         return self._load_entry_point(self._entry_points[name])
 

@@ -19,6 +19,7 @@ from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes, encode_and_count
 from shoal.encoding.published_table import read_published_groups
 from shoal.engines import open_data
+from shoal.engines.memory import list_record_cells
 from shoal.errors import DataError
 from shoal.kernels.boxes import interval_loss
 from tests.support.strategies import Tree, trees
@@ -39,8 +40,7 @@ def encode_columns(columns: dict[str, Any], quasi: dict[str, Any], **more: Any) 
 
 def of_records(codes: Codes) -> np.ndarray:
     """The codes of every record, in the order of the table."""
-    assert codes.counts.row is not None
-    return codes.quasi[np.searchsorted(codes.counts.start, codes.counts.row, side="right") - 1]
+    return codes.quasi[np.searchsorted(codes.counts.start, list_record_cells(codes.counts), side="right") - 1]
 
 
 def label(attribute: Attribute, lo: int, hi: int) -> str | None:
@@ -363,8 +363,7 @@ def test_seventy_columns_of_a_hundred_values(quasi: str) -> None:
     codes, _ = encode_and_count(open_data(frame), shoal.Policy(quasi=dict.fromkeys(names, quasi)))
     assert all(a.size == 101 and a.missing == 100 for a in codes.attributes)
     expected = frame.astype("Float64").groupby(names, dropna=False)["c00"].transform("size")
-    assert codes.counts.row is not None
-    assert codes.size[codes.counts.row].tolist() == expected.tolist()
+    assert codes.size[list_record_cells(codes.counts)].tolist() == expected.tolist()
     assert codes.records == 1000
     back = np.array([a.position[of_records(codes)[:, j]] for j, a in enumerate(codes.attributes)]).T
     if quasi == "numeric":

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
+from copy import copy
+from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -120,7 +124,7 @@ def test_which_engine_is_taken(tmp_path: Path) -> None:
     opened = open_data(table)
     assert open_data(opened) is opened
     assert isinstance(opened, MemoryEngine)
-    assert set(ENGINES) == {"memory", "duckdb"}
+    assert ENGINES.names() == ["memory", "duckdb"]
 
 
 def test_a_file_much_too_large_for_memory_goes_to_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,6 +134,83 @@ def test_a_file_much_too_large_for_memory_goes_to_duckdb(tmp_path: Path, monkeyp
     monkeypatch.setattr("shoal.engines.read_machine_memory", lambda: 1000)
     assert chosen(file) == chosen(tmp_path / "table.csv") == "DuckEngine"
     assert chosen(file, engine="memory") == "MemoryEngine"
+
+
+# Engines of other packages
+
+
+class Lake:
+    """Data that only the engine of another package opens."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"reading {name!r} could execute a query")
+
+
+class LakeEngine(MemoryEngine):
+    name = "lake"
+
+    @classmethod
+    def accepts(cls, data: Any) -> bool:
+        return type(data) is Lake or str(data).startswith("lake:")
+
+    @classmethod
+    def open(cls, data: Any, resources: Resources | None = None) -> LakeEngine:
+        return cls(MemoryEngine.open(pa.table({"a": [1, 1]})).data)
+
+
+@pytest.fixture
+def lake(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Install the engine `lake`; returns the searched groups of entry points."""
+    fresh, searched = copy(ENGINES), []
+    vars(fresh).pop("_entry_points", None)
+    point = EntryPoint("lake", f"{__name__}:LakeEngine", fresh.group)
+
+    real = importlib.metadata.entry_points
+
+    def entry_points(**query: str) -> Any:
+        if query.get("group") != point.group:  # libraries have entry points of their own
+            return real(**query)
+        searched.append(point.group)
+        return [point]
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(LakeEngine=LakeEngine))
+    for module in ("shoal.engines", "shoal.engines.resources"):
+        monkeypatch.setattr(f"{module}.ENGINES", fresh)
+    return searched
+
+
+def test_an_engine_of_another_package_opens_its_data(lake: list[str]) -> None:
+    for data in (Lake(), "lake:table"):
+        assert chosen(data) == "LakeEngine"
+    opened = open_data(Lake())
+    assert open_data(opened) is opened
+    assert lake == ["shoal.engines"]
+    policy = shoal.Policy(quasi={"a": "numeric"}, require=[shoal.KAnonymity(2)])
+    assert shoal.anonymize(Lake(), policy).certificate.holds
+    assert shoal.check(pa.table({"a": [1]}), policy, engine="lake").holds  # as many records as the engine says
+
+
+def test_data_of_the_built_in_engines_ask_no_other_package(lake: list[str], tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a\n1\n")
+    for data in (pa.table({"a": [1]}), pd.DataFrame({"a": [1]}), pl.DataFrame({"a": [1]}), tmp_path / "table.csv"):
+        assert chosen(data) == "MemoryEngine"
+    pytest.importorskip("duckdb")
+    assert chosen(tmp_path) == chosen(pa.table({"a": [1]}), memory="4GB") == "DuckEngine"
+    assert lake == []
+
+
+def test_data_that_no_engine_opens_are_refused_by_the_built_in_engine(lake: list[str]) -> None:
+    with pytest.raises(shoal.DataError, match="cannot read a table from an object of type list"):
+        open_data([1])
+    assert lake == ["shoal.engines"]
+
+
+def test_an_engine_of_another_package_without_limits_refuses_them(lake: list[str]) -> None:
+    with pytest.raises(shoal.PolicyError, match=r"memory is a limit of .* the engine 'lake' takes no limits"):
+        chosen(Lake(), memory="4GB")
+    with pytest.raises(shoal.PolicyError, match=r"unknown engine 'lak'.*'memory', 'duckdb', 'lake'"):
+        parse_resources("lak")
 
 
 # Without DuckDB

@@ -16,6 +16,7 @@ from shoal import kernels
 from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 from shoal.engines.keyed_hash import KeyedHash
+from shoal.engines.memory import list_record_cells
 from shoal.kernels.boxes import weighted_loss
 from shoal.pipeline.clustering import ClusteringInput, meet_requirements, suppress_or_merge
 from tests.support.cases import Case, cases
@@ -45,9 +46,9 @@ class Line:
             quasi={"x": "numeric"}, sensitive="ill", require=[shoal.KAnonymity(k), *require], suppress=suppress
         )
         codes = encode_and_count(open_data(frame), policy)[0]
-        assert codes.counts.row is not None
-        assert sorted(codes.counts.row) == codes.counts.row.tolist()
-        return cls(codes, policy, codes.counts.row.astype(np.int32))
+        cell = list_record_cells(codes.counts)
+        assert sorted(cell) == cell.tolist()
+        return cls(codes, policy, cell)
 
     @property
     def records(self) -> ClusteringInput:

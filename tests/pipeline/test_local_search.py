@@ -18,6 +18,7 @@ from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 from shoal.engines.keyed_hash import KeyedHash
+from shoal.engines.memory import list_record_cells
 from shoal.pipeline import local_search
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.local_search import Improvement, improve_groups
@@ -74,7 +75,7 @@ class Ruler:
     @classmethod
     def of(cls, case: Case, weights: Mapping[str, float] | None = None) -> Ruler:
         codes = encode_and_count(open_data(case.frame), case.policy)[0]
-        rows = codes.quasi[codes.combination[codes.counts.row]].tolist()
+        rows = codes.quasi[codes.combination[list_record_cells(codes.counts)]].tolist()
         return cls(codes.attributes, dict(zip(case.frame["note"], rows, strict=True)), weights or {})
 
     def loss(self, groups: Iterator[Sequence[object]] | Sequence[Sequence[object]]) -> float:
@@ -331,7 +332,7 @@ def on_a_line(groups: Sequence[Sequence[float]], most: int, *more: object, **sec
     wide = max(numbers) - min(numbers)
     policy = shoal.Policy(quasi={"x": "numeric"}, sensitive=list(secrets), require=[shoal.KAnonymity(2), *more])
     codes = encode_and_count(open_data(frame), policy)[0]
-    row = codes.counts.row
+    row = list_record_cells(codes.counts)
     order = np.argsort(row, kind="stable")
     group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(g) for g in groups])[order]
     return Start(codes, policy, np.array([float(wide)]), row[order].astype(np.int32), group, most)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import shoal
 from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
+from shoal.engines.memory import list_record_cells
 from shoal.recoding import Field, Output, Placement, Synthesis, expand_placement, load_recoding
 from shoal.recoding.grouping import Grouping
 from shoal.recoding.synthesis import Scale
@@ -23,7 +24,7 @@ SIGMAS = 5.0  # a sound draw strays further once in two million
 def learned(frame: pd.DataFrame, group: list[int], quasi: dict[str, object]) -> Synthesis:
     policy = shoal.Policy(quasi=quasi, require=[shoal.KAnonymity(1)])
     codes, _ = encode_and_count(open_data(frame), policy)
-    place = Grouping.from_records(codes, codes.counts.row, np.array(group, np.int32)).placement
+    place = Grouping.from_records(codes, list_record_cells(codes.counts), np.array(group, np.int32)).placement
     fields = tuple(Field.of(a, policy) for a in codes.attributes)
     bounds = {name: q.bounds for name, q in policy.quasi.items()}
     return Synthesis.of(codes, place, fields, Output((), ("",)), bounds)

@@ -21,6 +21,7 @@ from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 from shoal.engines.keyed_hash import KeyedHash
+from shoal.engines.memory import list_record_cells
 from shoal.kernels import rules
 from shoal.pipeline.method import Method
 from shoal.requirements import Term, combine_limits
@@ -344,11 +345,10 @@ def named(method: str, frame: pd.DataFrame, policy: shoal.Policy, way: Given, se
     codes = coded(made_of, frame)
     check_against_twin(method, frame, policy, way, seed)
     groups, suppressed = decided(made_of, codes, seed)
-    assert codes.counts.row is not None
     secrets = codes.counts.sensitive.tolist()
     quasi = codes.quasi[codes.combination].tolist()
     names: dict[Record, list[str]] = {}
-    for name, cell in zip(frame["name"], codes.counts.row, strict=True):
+    for name, cell in zip(frame["name"], list_record_cells(codes.counts), strict=True):
         names.setdefault((tuple(quasi[cell]), tuple(secrets[cell])), []).append(name)
     told = ["".join(sorted(names[r].pop(0) for r in group)) for group in [*groups, suppressed]]
     return " ".join(sorted(told[:-1])) + (f" - {told[-1]}" if suppressed else "")

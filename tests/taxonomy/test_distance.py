@@ -13,6 +13,7 @@ import pytest
 import shoal
 from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
+from shoal.engines.memory import list_record_cells
 from shoal.taxonomy import Taxonomy
 
 COUNTRY = {
@@ -40,8 +41,7 @@ def codes() -> Codes:
 
 def of(codes: Codes, record: int) -> int:
     """The combination of a record, numbered from 1 as the paper does."""
-    assert codes.counts.row is not None
-    return int(codes.combination[codes.counts.row[record - 1]])
+    return int(codes.combination[list_record_cells(codes.counts)[record - 1]])
 
 
 def apart(codes: Codes, column: int, one: int, other: int) -> float:

@@ -21,7 +21,7 @@ from shoal.cli.console import (
     print_table,
     show_progress,
 )
-from shoal.engines.resources import ENGINES
+from shoal.engines import ENGINES
 from shoal.errors import list_choices
 from shoal.pipeline.method import list_constructor_parameters
 from shoal.policy import Policy, policy_schema
@@ -56,8 +56,9 @@ EngineOption = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help="Engine: memory or duckdb (default: memory for single files that fit into memory, otherwise duckdb).",
-        autocompletion=lambda: list(ENGINES),
+        help="Engine: memory, duckdb or an engine of another package (default: memory for single files that fit into memory, "
+        "otherwise duckdb).",
+        autocompletion=ENGINES.names,
     ),
 ]
 MemoryOption = Annotated[

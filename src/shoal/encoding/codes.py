@@ -66,9 +66,7 @@ class Codes:
             cells = np.asarray(kernels.order.argsort(self.cell_hash), np.int64)
             cells = cells[kernels.order.argsort(rank[combination[cells]])]
         start = np.concatenate(([0], np.cumsum(np.diff(counts.start)[first]))).astype(np.int64)
-        ordered = Counts(
-            counts.quasi[first], start, counts.sensitive[cells], counts.size[cells], partition=counts.partition
-        )
+        ordered = Counts(counts.quasi[first], start, counts.sensitive[cells], counts.size[cells])
         return Codes(self.attributes, self.sensitive, ordered), cells
 
     @cached_property

@@ -25,10 +25,12 @@ from shoal.engines.protocol import (
     detect_format,
     digest_file,
 )
-from shoal.engines.resources import DATABASES, EngineName, Resources, parse_resources, read_machine_memory
+from shoal.engines.resources import ENGINES, Resources, parse_resources, read_machine_memory
+from shoal.errors import PolicyError
 
 __all__ = [
     "AS_PUBLISHED",
+    "ENGINES",
     "Column",
     "Counts",
     "Dictionary",
@@ -50,24 +52,28 @@ __all__ = [
     "parse_resources",
 ]
 
+LIMITED = "duckdb"  # the built-in engine that takes limits
+
 
 def open_data(data: Any, resources: Resources | None = None) -> Engine:
-    """Return the engine for a frame, the path of a file or folder, or a DuckDB connection or relation.
+    """Return the engine for a frame, the path of a file or folder, a DuckDB connection or relation, or data of a plug-in.
 
     Without an ``engine`` in ``resources``, single files are read into memory, except where a limit is set or the file needs
-    more than half of the machine's memory. DuckDB reads folders, databases, connections and relations.
+    more than half of the machine's memory. DuckDB reads folders, databases, connections and relations. Engines of other
+    packages are asked for any other data (`Engine.accepts`).
     """
-    if type(data).__module__.startswith(__name__):  # an engine; reading attributes of a relation could execute it
+    if issubclass(type(data), Engine):  # by its type, since reading attributes of a relation could execute it
         engine: Engine = data
         return engine
-    limits, data = resources or Resources(), _find_table(data)
-    if (limits.engine or _choose_engine(data, limits)) == "memory":
-        from shoal.engines.memory import MemoryEngine
-
-        return MemoryEngine.open(data)
-    from shoal.engines.duckdb import DuckEngine
-
-    return DuckEngine.open(data, limits)
+    given, data = resources or Resources(), _find_table(data)
+    chosen = ENGINES.find(given.engine) if given.engine else _choose_engine(data, given)
+    if given.limits and not chosen.takes_limits:
+        name = given.limits[0]
+        raise PolicyError(
+            f"{name} is a limit of the engine {LIMITED!r}; the engine {chosen.name!r} takes no limits. Use engine={LIMITED!r}, "
+            f"or remove {name}."
+        )
+    return chosen.open(data, given)
 
 
 def _find_table(data: Any) -> Any:
@@ -77,18 +83,23 @@ def _find_table(data: Any) -> Any:
     return data
 
 
-def _choose_engine(data: Any, limits: Resources) -> EngineName:
-    if limits.memory or limits.combinations or type(data).__module__.split(".")[0] in ("duckdb", "_duckdb"):
-        return "duckdb"
-    if isinstance(data, (str, Path)):
-        from shoal.engines.table_files import estimate_size_in_memory
+def _choose_engine(data: Any, resources: Resources) -> type[Engine]:
+    """Return the engine for data where the user names none."""
+    usual = ENGINES.find(LIMITED if resources.limits else "memory")
+    if ENGINES.find("memory").accepts(data):
+        return ENGINES.find(LIMITED) if _is_too_large(data) else usual
+    return next(
+        (engine for engine in ENGINES if engine.accepts(data)), usual
+    )  # if no engine accepts, opening raises the error
 
-        path = Path(data)
-        if path.is_dir() or path.suffix.lower() in DATABASES:
-            return "duckdb"
-        if path.is_file() and find_spec("duckdb") and estimate_size_in_memory(path) > read_machine_memory() // 2:
-            return "duckdb"
-    return "memory"
+
+def _is_too_large(data: Any) -> bool:
+    """Whether data are a file that needs more than half of the machine's memory, and DuckDB is installed."""
+    if not isinstance(data, (str, Path)) or not Path(data).is_file() or not find_spec("duckdb"):
+        return False
+    from shoal.engines.table_files import estimate_size_in_memory
+
+    return estimate_size_in_memory(Path(data)) > read_machine_memory() // 2
 
 
 def build_frame(columns: Mapping[str, Column], kind: str | None = None) -> Any:

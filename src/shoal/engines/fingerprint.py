@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,8 @@ from shoal.arrays import UInt64Array
 from shoal.engines import column_values
 from shoal.engines.frames import decode_dictionary
 from shoal.engines.keyed_hash import KeyedHash
+
+WORD = 2**64
 
 
 def hash_rows(columns: Mapping[str, pa.ChunkedArray], rows: int) -> UInt64Array:
@@ -52,13 +55,37 @@ def hash_timestamps(columns: Mapping[str, pa.ChunkedArray], rows: int) -> UInt64
     return total
 
 
-def digest_rows(names: Sequence[str], hashes: Iterable[UInt64Array]) -> str:
+@dataclass(frozen=True)
+class PartialDigest:
+    """The digest of some rows of a table as a multiset. The digest of two sets of rows is the sum of their digests.
+
+    The sum is associative and commutative, so workers can digest any batches in any order. `finish` gives the fingerprint.
+    ``words`` are two sums modulo 2^64 and an exclusive or, each over a different mix of the row hashes.
+
+    >>> hashes = np.array([3, 1, 3], np.uint64)
+    >>> PartialDigest.of(hashes[:1]) + PartialDigest.of(hashes[1:]) == PartialDigest.of(hashes)
+    True
+    """
+
+    rows: int = 0
+    words: tuple[int, int, int] = (0, 0, 0)
+
+    @classmethod
+    def of(cls, hashes: UInt64Array) -> PartialDigest:
+        """Digest rows by their hashes (`hash_rows`)."""
+        one, two, three = kernels.hashing.digest(hashes).tolist()
+        return cls(len(hashes), (one, two, three))
+
+    def __add__(self, other: PartialDigest) -> PartialDigest:
+        (a, b, c), (d, e, f) = self.words, other.words
+        return PartialDigest(self.rows + other.rows, ((a + d) % WORD, (b + e) % WORD, c ^ f))
+
+    def finish(self, names: Iterable[str]) -> str:
+        """Return the fingerprint of the table with these columns."""
+        content = [sorted(names), self.rows, list(self.words)]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def digest_rows(names: Iterable[str], hashes: Iterable[UInt64Array]) -> str:
     """Return a digest of the rows as a multiset, from batches of row hashes."""
-    words, rows = np.zeros(3, np.uint64), 0
-    for batch in hashes:
-        rows += len(batch)
-        digest = kernels.hashing.digest(batch)
-        words[:2] += digest[:2]
-        words[2] ^= digest[2]
-    content = [sorted(names), rows, [int(w) for w in words]]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return sum(map(PartialDigest.of, hashes), PartialDigest()).finish(names)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -17,27 +17,33 @@ from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines import column_values, fingerprint, frames, table_files
 from shoal.engines.protocol import (
     KEY_LIMIT,
+    NOT_COUNTED,
+    SUFFIXES,
     Counts,
     Dictionary,
     Distinct,
+    Engine,
     Format,
     GroupColumn,
     KeyedOrder,
-    Partitioning,
     Plan,
     Reading,
     Schema,
     UnchangedColumn,
     detect_format,
 )
-from shoal.errors import PolicyError, list_choices
+from shoal.engines.resources import Resources
+from shoal.errors import EngineError, PolicyError, list_choices
 
+LIBRARIES = (*frames.KINDS, "narwhals")  # of frames that are held in memory
 PARALLEL_MINIMUM = 50_000  # records; smaller tables are read by one thread
 
 
 @dataclass(frozen=True)
-class MemoryEngine:
+class MemoryEngine(Engine):
     """A frame in memory, with the codes of the encoded columns."""
+
+    name: ClassVar[str] = "memory"
 
     data: nw.DataFrame[Any]
     from_file: bool = False
@@ -47,7 +53,14 @@ class MemoryEngine:
     _cache: dict[tuple[str, Reading], column_values.EncodedValues] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def open(cls, data: Any) -> MemoryEngine:
+    def accepts(cls, data: Any) -> bool:
+        """Whether data are the path of a CSV or Parquet file, or a frame of a known library."""
+        if isinstance(data, (str, Path)):
+            return Path(data).suffix.lower() in SUFFIXES and not Path(data).is_dir()
+        return any(kind.__module__.partition(".")[0] in LIBRARIES for kind in type(data).__mro__)
+
+    @classmethod
+    def open(cls, data: Any, resources: Resources | None = None) -> MemoryEngine:
         """Open a frame, or the path of a CSV or Parquet file."""
         if isinstance(data, (str, Path)):
             path = Path(data)
@@ -92,10 +105,6 @@ class MemoryEngine:
             sizes[column] = int(target.max(initial=0)) + 1
         return replace(self, codes=codes, sizes=sizes, _cache={})
 
-    def partition(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, least: int = 1) -> Partitioning:
-        """Return the whole table as one partition."""
-        return Partitioning.whole()
-
     def count(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, partition: int | None = None) -> Counts:
         """Count the cells of encoded columns, sorted by their codes."""
         names = [*quasi, *sensitive]
@@ -125,13 +134,6 @@ class MemoryEngine:
         is_first[1:] = (cell[1:, :m] != cell[:-1, :m]).any(axis=1)
         start = np.append(np.flatnonzero(is_first), len(cell)).astype(np.int64)
         return Counts(cell[start[:-1], :m], start, np.ascontiguousarray(cell[:, m:]), size, row)
-
-    def batches(self, columns: Sequence[str], *, size: int | None = None) -> Iterator[Mapping[str, Any]]:
-        """Yield the unchanged columns as Arrow arrays by name, at most ``size`` records at a time."""
-        size = len(self.data) if size is None else size
-        arrays = {name: frames.to_arrow(self.data.get_column(name)) for name in columns}
-        for begin in range(0, len(self.data), max(size, 1)):
-            yield {name: array.slice(begin, size) for name, array in arrays.items()}
 
     def apply(self, plans: Iterable[Plan]) -> MemoryEngine:
         """Return the released data: some columns unchanged, the others by group, without the suppressed records."""
@@ -164,8 +166,7 @@ class MemoryEngine:
 
     def _assign_groups(self, plan: Plan) -> Int32Array:
         """Return the group of every record."""
-        row = plan.counts.row
-        assert row is not None  # noqa: S101  counts come from this engine
+        row = list_record_cells(plan.counts)
         entries = np.bincount(plan.cell, minlength=len(plan.counts.size))
         first = np.concatenate(([0], np.cumsum(entries)[:-1]))
         group = plan.group[first[row]] if len(row) else plan.group[:0]
@@ -216,6 +217,13 @@ class MemoryEngine:
     def _hash_rows(self, columns: Sequence[str]) -> UInt64Array:
         listed = {name: frames.to_arrow(self.data.get_column(name)) for name in columns}
         return fingerprint.hash_rows(listed, len(self.data))
+
+
+def list_record_cells(counts: Counts) -> Int32Array:
+    """Return the cell of every record; the counts come from the engine in memory."""
+    if not isinstance(counts.handle, np.ndarray):
+        raise EngineError(NOT_COUNTED)
+    return counts.handle
 
 
 def _take_rows(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:

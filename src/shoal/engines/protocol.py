@@ -7,10 +7,11 @@ counted cells of integer codes, and a plan with the group of every cell and the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,22 +20,29 @@ from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import DataError
 
+if TYPE_CHECKING:
+    from shoal.engines.resources import Resources
+
 KEY_LIMIT = 2**63  # codes are packed into keys below this number
+NOT_COUNTED = (
+    "the plan is for cells that this engine did not count. Count the encoded table, and plan for these counts."
+)
 ReadingKind = Literal["number", "date", "text"]
 Format = Literal["csv", "parquet"]
+SUFFIXES: dict[str, Format] = {
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".gz"), "csv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+}
 
 
 def detect_format(path: Path) -> Format:
     """Return the format of a file by its suffix."""
-    suffix = path.suffix.lower()
-    if suffix in (".parquet", ".pq"):
-        return "parquet"
-    if suffix in (".csv", ".tsv", ".txt", ".gz"):
-        return "csv"
-    raise DataError(
-        f"cannot detect the format of {path.name!r} by its suffix. Use a file that ends in .csv, .tsv, .txt, .gz, .parquet or "
-        ".pq."
-    )
+    if path.suffix.lower() not in SUFFIXES:
+        *others, last = SUFFIXES
+        raise DataError(
+            f"cannot detect the format of {path.name!r} by its suffix. Use a file that ends in {', '.join(others)} or {last}."
+        )
+    return SUFFIXES[path.suffix.lower()]
 
 
 def digest_file(path: Path) -> str:
@@ -102,16 +110,15 @@ class Dictionary:
 class Counts:
     """Distinct combinations of quasi-identifier codes, sorted, each with the counts of its sensitive values.
 
-    Combination ``u`` owns the cells ``start[u]:start[u + 1]``. ``row`` is the cell of every record, for engines that address
-    records by position; only the engine that counted uses it. ``partition`` is the number of the counted partition.
+    Combination ``u`` owns the cells ``start[u]:start[u + 1]``. ``handle`` is how the engine that counted finds the records of
+    the cells again, to apply a plan; no other code reads it. Counts without a handle cannot be applied.
     """
 
     quasi: Int32Array
     start: Int64Array
     sensitive: Int32Array
     size: Int64Array
-    row: Int32Array | None = None
-    partition: int = 0
+    handle: Any = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -202,52 +209,75 @@ class Plan:
         return self.keyed_order
 
 
-class Engine(Protocol):
-    """The operations that every engine must implement; ``memory.py`` is the simplest implementation."""
+class Engine(ABC):
+    """A table, and the operations that every engine must implement; ``memory.py`` is the simplest implementation.
+
+    Other packages add engines by the entry point group ``shoal.engines``; see `shoal.registry`. An opened engine is recognized
+    by this base class.
+    """
+
+    name: ClassVar[str]
+    """The name for the parameter ``engine`` and in error texts."""
+
+    takes_limits: ClassVar[bool] = False
+    """Whether the engine respects the limits ``memory`` and ``combinations`` of `Resources`."""
+
+    @classmethod
+    def accepts(cls, data: Any) -> bool:
+        """Whether this engine opens data of this type where the user names no engine (default: only where it is named).
+
+        The answer depends on a path or on the type of the data. Neither importing the library of the data nor reading an
+        attribute of the data is allowed, because it could execute a query.
+        """
+        return False
+
+    @classmethod
+    @abstractmethod
+    def open(cls, data: Any, resources: Resources) -> Engine:
+        """Open data that a user gives."""
 
     @property
+    @abstractmethod
     def format(self) -> Format:
         """The default format for writing the data."""
-        ...
 
+    @abstractmethod
     def schema(self) -> Schema:
         """Return the column names and the number of records."""
-        ...
 
+    @abstractmethod
     def distinct(self, column: str, reading: Reading) -> Distinct:
         """Return the distinct values of one column."""
-        ...
 
-    def prepare(self, readings: Mapping[str, Reading]) -> None:
-        """Compute the distinct values of several columns in advance, for later calls of `distinct`."""
-        ...
+    def prepare(self, readings: Mapping[str, Reading]) -> None:  # noqa: B027  an engine need not prepare anything
+        """Compute the distinct values of several columns in advance, for later calls of `distinct` (default: nothing)."""
 
+    @abstractmethod
     def encode(self, dictionaries: Mapping[str, Dictionary], *, carry: Sequence[str] | None = None) -> Engine:
         """Return the same data with codes for the named columns.
 
         ``carry`` names the other columns that `apply` needs. Without it, the result can be counted but not released.
         """
-        ...
 
     def partition(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, least: int = 1) -> Partitioning:
         """Split the table into partitions where it has more cells than the memory limit allows at once.
 
-        Every partition has at least ``least`` records.
+        Every partition has at least ``least`` records. Default: the whole table is one partition.
         """
-        ...
+        return Partitioning.whole()
 
+    @abstractmethod
     def count(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, partition: int | None = None) -> Counts:
         """Count the cells of encoded columns, over all records or over one partition."""
-        ...
 
-    def batches(self, columns: Sequence[str], *, size: int | None = None) -> Iterator[Mapping[str, Any]]:
-        """Yield the unchanged columns as Arrow arrays by name, at most ``size`` records at a time."""
-        ...
-
+    @abstractmethod
     def apply(self, plans: Iterable[Plan]) -> Engine:
-        """Return the released data. There is one plan per partition; each is applied before the next is requested."""
-        ...
+        """Return the released data. There is one plan per partition; each is applied before the next is requested.
 
+        The plans are for counts of this table, which may have been counted at any time and in any order.
+        """
+
+    @abstractmethod
     def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
         """Write the data in an order that depends only on the content of the rows.
 
@@ -256,16 +286,15 @@ class Engine(Protocol):
         formulas that already begin with an apostrophe get another one. Opening a CSV file removes the added apostrophes.
         Returns the number of cells that got an apostrophe.
         """
-        ...
 
+    @abstractmethod
     def reopen(self, path: Path) -> Engine:
         """Open a file or folder that this engine wrote, with the same kind of engine."""
-        ...
 
+    @abstractmethod
     def fingerprint(self) -> str:
         """Return a digest of the rows as a multiset: the same for every row order, engine and file format."""
-        ...
 
+    @abstractmethod
     def frame(self) -> Any:
         """Return the data as the user's kind of frame."""
-        ...

@@ -6,12 +6,17 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from shoal.errors import PolicyError, list_choices
+from shoal.engines.protocol import Engine
+from shoal.errors import PolicyError
+from shoal.registry import Registry
 
-EngineName = Literal["memory", "duckdb"]
-ENGINES: tuple[EngineName, ...] = ("memory", "duckdb")
+ENGINES: Registry[type[Engine]] = Registry(
+    "shoal.engines",
+    "engine",
+    {"memory": "shoal.engines.memory:MemoryEngine", "duckdb": "shoal.engines.duckdb:DuckEngine"},
+    base=Engine,
+)
 DATABASES = (".duckdb", ".ddb", ".db")  # suffixes of DuckDB database files
 
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
@@ -25,10 +30,15 @@ CELL = 180  # peak bytes that a search needs for each counted combination
 class Resources:
     """Limits of a run; see `parse_resources`."""
 
-    engine: EngineName | None = None
+    engine: str | None = None
     memory: int | None = None
     combinations: int | None = None
     temp: Path | None = None
+
+    @property
+    def limits(self) -> list[str]:
+        """The names of the limits that the user sets; only some engines respect them (`Engine.takes_limits`)."""
+        return [name for name in ("memory", "combinations") if getattr(self, name) is not None]
 
     @property
     def budget(self) -> int:
@@ -51,8 +61,8 @@ def parse_resources(
 
     Parameters
     ----------
-    engine : ``memory`` or ``duckdb`` (default: chosen by the kind and size of the data)
-    memory : the memory limit, as ``"4GB"``, ``"500MiB"`` or a number of bytes; only for ``duckdb``
+    engine : ``memory``, ``duckdb`` or an engine of another package (default: chosen by the kind and size of the data)
+    memory : the memory limit, as ``"4GB"``, ``"500MiB"`` or a number of bytes; only for engines that take limits
     combinations : the largest number of distinct combinations in memory; a table with more is searched in partitions
     temp : a folder for temporary files (default: the system's temporary folder)
 
@@ -61,16 +71,10 @@ def parse_resources(
     >>> parse_resources(memory="2GB").memory
     2000000000
     """
-    if engine is not None and engine not in ENGINES:
-        raise PolicyError(f"unknown engine {engine!r}; {list_choices(engine, ENGINES)}")
+    if engine is not None:
+        ENGINES.find(engine)
     if combinations is not None and (type(combinations) is not int or combinations < 1):
         raise PolicyError(f"combinations must be a whole number of at least 1, not {combinations!r}.")
-    for name, value in (("memory", memory), ("combinations", combinations)):
-        if value is not None and engine == "memory":
-            raise PolicyError(
-                f"{name} is a limit of the engine 'duckdb'; the engine 'memory' holds the whole table in memory. Use "
-                f"engine='duckdb', or remove {name}."
-            )
     size = None if memory is None else _parse_size(memory)
     return Resources(engine, size, combinations, None if temp is None else Path(temp))
 

@@ -9,45 +9,37 @@ engine.
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc_csv
 
-from shoal import kernels, threads
+from shoal import threads
 from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines import column_values, fingerprint, table_files
 from shoal.engines.duckdb.output import ReleaseWriter, StagedTable
-from shoal.engines.duckdb.partitions import (
-    Keys,
-    partition_expression,
-    partition_table,
-    scan_partition,
-    write_partitions,
-)
+from shoal.engines.duckdb.partitions import partition_table, scan_partition, write_partitions
 from shoal.engines.duckdb.session import Session
 from shoal.engines.duckdb.sources import (
-    BATCH,
     CHANGED,
     Source,
     normalize_column,
     open_source,
-    quote_name,
-    quote_text,
     scan_files,
 )
 from shoal.engines.protocol import (
+    NOT_COUNTED,
     Counts,
     Dictionary,
     Distinct,
+    Engine,
     Format,
     Partitioning,
     Plan,
@@ -55,7 +47,16 @@ from shoal.engines.protocol import (
     Schema,
     digest_file,
 )
-from shoal.engines.resources import Resources
+from shoal.engines.resources import DATABASES, Resources
+from shoal.engines.sql import (
+    CellTable,
+    Keys,
+    build_counts,
+    partition_expression,
+    quote_name,
+    quote_text,
+    select_keys,
+)
 from shoal.errors import DataError, EngineError, PolicyError, list_choices
 
 DIGITS = 38  # the largest precision of DuckDB's decimals
@@ -70,30 +71,33 @@ class _Coding:
 
 
 @dataclass(frozen=True)
-class _CellTable:
-    """A table of counted cells, in ranges of the key ``first``; range i ends at ``ends[i]``, the last range is open."""
+class _CountedRecords:
+    """The handle of counts: the staged records of a partition, and the keys of the counted cells in the order of the cells."""
 
-    table: str
-    keys: Keys
-    first: str
-    ends: tuple[int | None, ...]
-
-    def where(self, partition: int) -> str:
-        """Return the SQL condition for the cells of a range."""
-        low, high = self.ends[partition - 1] if partition else None, self.ends[partition]
-        limits = [] if low is None else [f"{self.first} > {low}"]
-        return " AND ".join([*limits, *([] if high is None else [f"{self.first} <= {high}"])]) or "true"
+    staged: StagedTable
+    partition: int
+    words: list[Int64Array]
 
 
 @dataclass(frozen=True)
-class DuckEngine:
+class DuckEngine(Engine):
     """A table that DuckDB reads from Parquet files, with the codes of the encoded columns."""
+
+    name: ClassVar[str] = "duckdb"
+    takes_limits: ClassVar[bool] = True
 
     session: Session
     source: Source
     codings: Mapping[str, _Coding] = field(default_factory=dict)
     carry: tuple[str, ...] | None = None
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def accepts(cls, data: Any) -> bool:
+        """Whether data are the path of a folder or of a DuckDB database, or a DuckDB connection or relation."""
+        if isinstance(data, (str, Path)):
+            return Path(data).is_dir() or Path(data).suffix.lower() in DATABASES
+        return type(data).__module__.partition(".")[0] in ("duckdb", "_duckdb")
 
     @classmethod
     def open(cls, data: Any, resources: Resources) -> DuckEngine:
@@ -117,9 +121,6 @@ class DuckEngine:
     def distinct(self, column: str, reading: Reading) -> Distinct:
         """Return the distinct values of one column."""
         return self._read_column(column, reading)[0]
-
-    def prepare(self, readings: Mapping[str, Reading]) -> None:
-        """Do nothing: every column needs its own scan."""
 
     def _read_column(self, column: str, reading: Reading) -> tuple[Distinct, Int32Array]:
         """Return the distinct values, and the index of every raw value among them, in the order of the table of raw values."""
@@ -199,7 +200,7 @@ class DuckEngine:
             cells = self._count_cells(quasi, sensitive)
             where = "true" if partition is None else cells.where(partition)
             table = self.session.fetch_arrow(f"SELECT * FROM {cells.table} WHERE {where}")
-            return _build_counts(cells.keys, table, len(quasi), partition or 0)[1]
+            return _build_counts(cells.keys, table, len(quasi))[1]
         staged = self._stage_table(quasi, sensitive)
         if partition is None and staged.partitioning.partitions > 1:
             raise EngineError("the table is too large to be counted at once. Count its partitions one by one.")
@@ -207,18 +208,17 @@ class DuckEngine:
         query = (
             f"SELECT {staged.keys.name_list}, count(*) AS n FROM {self._partition_records(staged, number)} GROUP BY ALL"
         )
-        words, counts = _build_counts(staged.keys, self.session.fetch_arrow(query), len(quasi), number)
-        self._cache["counted"] = counts, staged, words  # a plan is for the last counts
-        return counts
+        words, counts = _build_counts(staged.keys, self.session.fetch_arrow(query), len(quasi))
+        return replace(counts, handle=_CountedRecords(staged, number, words))
 
-    def _count_cells(self, quasi: Sequence[str], sensitive: Sequence[str]) -> _CellTable:
+    def _count_cells(self, quasi: Sequence[str], sensitive: Sequence[str]) -> CellTable:
         """Count the cells in a table of DuckDB, to be fetched in ranges of keys; a combination is in only one range."""
         cache_key = ("cells", tuple(quasi), tuple(sensitive))
         if cache_key not in self._cache:
             keys, table = self._keys((*quasi, *sensitive)), self.session.new_name("counted")
             query = f"SELECT {keys.name_list}, count(*) AS n FROM ({self._encode_query(keys)}) GROUP BY ALL"
             self._run_on_source(f"CREATE TEMP TABLE {table} AS {query}")
-            first = f"k0 // {math.prod(keys.word_sizes[0][len(quasi) :])}"
+            first = keys.first_codes(len(quasi))
             cells, records = self.session.fetch_rows(f"SELECT count(*), coalesce(sum(n), 0)::BIGINT FROM {table}")[0]
             self.source.refuse_miscounted(records)
             most = self.session.resources.max_combinations
@@ -227,8 +227,8 @@ class DuckEngine:
                 shares = [i / -(-cells // most) for i in range(1, -(-cells // most))]
                 cuts = self.session.fetch_rows(f"SELECT quantile_disc({first}, {shares}) FROM {table}")[0][0]
                 ends = [*sorted(set(cuts)), None]
-            self._cache[cache_key] = _CellTable(table, keys, first, tuple(ends))
-        cached: _CellTable = self._cache[cache_key]
+            self._cache[cache_key] = CellTable(table, keys, first, tuple(ends))
+        cached: CellTable = self._cache[cache_key]
         return cached
 
     def _run_on_source(self, sql: str) -> None:
@@ -244,15 +244,9 @@ class DuckEngine:
 
     def _encode_query(self, keys: Keys, carry: Sequence[str] = ()) -> str:
         """Return the query for every record with its key, which is NULL for a value without a code."""
-        joins, codes = [], {}
-        for number, column in enumerate(keys.columns):
-            raw = quote_name(column)
-            joins.append(
-                f"LEFT JOIN {self.codings[column].table} t{number} ON s.{raw} IS NOT DISTINCT FROM t{number}.raw"
-            )
-            codes[column] = f"t{number}.code"
-        carried = [f"{normalize_column(c, self.source.types[c])} AS c{i}" for i, c in enumerate(carry)]
-        return f"SELECT {', '.join([*keys.pack(codes), *carried])} FROM {self.source.sql} s {' '.join(joins)}"
+        code_tables = {column: self.codings[column].table for column in keys.columns}
+        carried = [normalize_column(column, self.source.types[column]) for column in carry]
+        return select_keys(keys, self.source.sql, code_tables, carried)
 
     def _stage_table(self, quasi: Sequence[str], sensitive: Sequence[str], least: int = 1) -> StagedTable:
         """Write the keys and the carried columns of all records to temporary files, once."""
@@ -286,20 +280,15 @@ class DuckEngine:
         assert staged.partitioning.folder is not None  # noqa: S101
         return scan_partition(staged.partitioning.folder, partition)
 
-    def batches(self, columns: Sequence[str], *, size: int | None = None) -> Iterator[Mapping[str, Any]]:
-        """Yield the unchanged columns as Arrow arrays by name, at most ``size`` records at a time."""
-        return self.source.batches(columns, size or BATCH)
-
     def apply(self, plans: Iterable[Plan]) -> DuckEngine:
         """Return the released data, in new files; the rows are sorted by their published values."""
         writer = ReleaseWriter(self.session, self.source)
         for plan in plans:
-            counts, staged, words = self._cache["counted"]
-            if plan.counts is not counts:
-                raise EngineError(
-                    "the plan is not for the cells that were counted last. Apply a plan before the next count."
-                )
-            writer.assign_groups(plan, staged, self._partition_records(staged, counts.partition), words)
+            counted = plan.counts.handle
+            if not isinstance(counted, _CountedRecords):
+                raise EngineError(NOT_COUNTED)
+            records = self._partition_records(counted.staged, counted.partition)
+            writer.assign_groups(plan, counted.staged, records, counted.words)
         self.source.refuse_changed()
         return DuckEngine(self.session, writer.write())
 
@@ -370,29 +359,8 @@ class DuckEngine:
         return cursor.sql(f"SELECT * FROM {self.source.sql}")
 
 
-def _build_counts(keys: Keys, table: pa.Table, quasi: int, partition: int) -> tuple[list[Int64Array], Counts]:
+def _build_counts(keys: Keys, table: pa.Table, quasi: int) -> tuple[list[Int64Array], Counts]:
     """Return the sorted keys, and the counted cells in the same order."""
-    words = [table[word].to_numpy() for word in keys.names]
     if any(table[word].null_count for word in keys.names):
         raise DataError(CHANGED)
-    size = table["n"].to_numpy()
-    if len(words) == 1:
-        key, size = kernels.order.sort_pairs(words[0].view(np.uint64), size)
-        words = [key.view(np.int64)]
-    else:
-        order = np.lexsort(words[::-1])
-        words, size = [word[order] for word in words], size[order]
-    pairs = zip(words, keys.word_sizes, strict=True)
-    codes = [kernels.order.unpack(word.view(np.uint64), np.array(sizes, np.uint64)) for word, sizes in pairs]
-    cell = codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1)
-    if cell.shape[1] == quasi:
-        return words, Counts(cell, np.arange(len(cell) + 1, dtype=np.int64), cell[:, quasi:], size, partition=partition)
-    is_first = np.ones(len(cell), bool)
-    if len(words) == 1:  # the codes of the quasi-identifiers come first in the word
-        above = words[0] // math.prod(keys.word_sizes[0][quasi:])
-        is_first[1:] = above[1:] != above[:-1]
-    else:
-        is_first[1:] = (cell[1:, :quasi] != cell[:-1, :quasi]).any(axis=1)
-    start: Int64Array = np.append(np.flatnonzero(is_first), len(cell)).astype(np.int64)
-    sensitive = np.ascontiguousarray(cell[:, quasi:])
-    return words, Counts(cell[start[:-1], :quasi], start, sensitive, size, partition=partition)
+    return build_counts(keys, [table[word].to_numpy() for word in keys.names], table["n"].to_numpy(), quasi)

@@ -7,17 +7,29 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from shoal.arrays import Int64Array
 from shoal.engines import fingerprint
-from shoal.engines.duckdb.partitions import Keys, scan_partition, write_partitions
+from shoal.engines.duckdb.partitions import scan_partition, write_partitions
 from shoal.engines.duckdb.session import OutOfMemory, Session
-from shoal.engines.duckdb.sources import CHANGED, Source, open_parquet, quote_name, quote_text, scan_files
+from shoal.engines.duckdb.sources import CHANGED, Source, open_parquet, scan_files
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.engines.protocol import GroupColumn, KeyedOrder, Partitioning, Plan, UnchangedColumn
+from shoal.engines.sql import (
+    CellGroups,
+    Keys,
+    join_divided_cells,
+    join_values,
+    join_whole_cells,
+    quote_name,
+    quote_text,
+    take_keys,
+)
 from shoal.errors import DataError
 
 ROW_GROUP = 122_880  # records
@@ -31,6 +43,11 @@ class StagedTable:
     columns: tuple[str, ...]
     sql: str
     partitioning: Partitioning
+
+    @property
+    def carried_names(self) -> list[str]:
+        """The staged names of the carried columns."""
+        return [f"c{number}" for number in range(len(self.columns))]
 
     def carried_name(self, column: str) -> str:
         """The staged name of a carried column."""
@@ -96,46 +113,30 @@ class ReleaseWriter:
         self, plan: Plan, staged: StagedTable, records: str, words: Mapping[str, Int64Array], number: Int64Array
     ) -> str:
         """Return the query for the records of a partition with their groups as ``g``, without the keys."""
-        keys = staged.keys
-        entries = np.bincount(plan.cell, minlength=len(plan.counts.size))
-        undivided = entries[plan.cell] == 1
-        released = undivided & (plan.group >= 0)
-        carried = ", ".join(f"s.c{i}" for i in range(len(staged.columns)))
-        columns = f", {carried}" if carried else ""
-        cell_keys = {word: key[plan.cell[released]] for word, key in words.items()}
-        cells = self.session.create_table("cells", pa.table({**cell_keys, "g": number[plan.group[released]]}))
-        self.temp_tables.append(cells)
-        query = f"SELECT g{columns} FROM {records} s JOIN {cells} USING ({keys.name_list})"
-        if undivided.all():
+        keys, groups = staged.keys, CellGroups.of(plan, number)
+        cells = self._create_temp_table("cells", take_keys(words, groups.cell), g=groups.group)
+        query = join_whole_cells(keys, records, cells, staged.carried_names)
+        if not len(groups.divided):
             return query
-        cell, group, count = (array[~undivided] for array in (plan.cell, plan.group, plan.count))
-        each = np.repeat(cell, count)
-        first = np.concatenate(([0], np.flatnonzero(np.diff(each)) + 1)) if len(each) else np.zeros(0, np.int64)
-        ordinal = np.arange(len(each)) - np.repeat(first, np.diff(np.append(first, len(each)))) + 1
-        cell_keys = {word: key[each] for word, key in words.items()}
-        groups = np.where(np.repeat(group, count) >= 0, np.append(number, -1)[np.repeat(group, count)], -1)
-        assignment = self.session.create_table("dealt", pa.table({**cell_keys, "o": ordinal, "g": groups}))
-        divided = f"(SELECT * FROM {records} s SEMI JOIN {assignment} USING ({keys.name_list}))"
-        hashes = self._create_hash_tables(plan.order, staged, divided)
-        distinct = np.unique(cell)
-        cell_keys = {word: key[distinct] for word, key in words.items()}
-        cell_hashes = self.session.create_table("hashed", pa.table({**cell_keys, "h": plan.order.cells[distinct]}))
-        self.temp_tables += [assignment, cell_hashes, *(table for _, table in hashes)]
-        total = " + ".join(f"h{i}.h::UHUGEINT" for i in range(len(hashes))) or "0::UHUGEINT"
+        quotas = self._create_temp_table(
+            "quotas", take_keys(words, groups.quota_cell), o=groups.quota_ordinal, g=groups.quota_group
+        )
+        divided = f"(SELECT * FROM {records} s SEMI JOIN {quotas} USING ({keys.name_list}))"
+        cell_hashes = take_keys(words, groups.divided)
+        hashes = self._create_temp_table("hashed", cell_hashes, h=plan.order.cells[groups.divided])
+        tables = self._create_hash_tables(plan.order, staged, divided)
+        total = " + ".join(f"h{i}.h::UHUGEINT" for i in range(len(tables))) or "0::UHUGEINT"
         order = f"{self._hash_function(plan.order)}(c.h, (({total}) % {2**64}::UHUGEINT)::UBIGINT)"
-        joins = " ".join(
-            f"JOIN {table} h{i} ON s.{staged.carried_name(c)} IS NOT DISTINCT FROM h{i}.raw"
-            for i, (c, table) in enumerate(hashes)
-        )
-        by = ", ".join(f"s.{word}" for word in keys.names)
-        numbered = (
-            f"SELECT s.*, row_number() OVER (PARTITION BY {by} ORDER BY {order}) AS o "
-            f"FROM {divided} s JOIN {cell_hashes} c USING ({keys.name_list}) {joins}"
-        )
-        return (
-            f"{query} UNION ALL SELECT g{columns} FROM ({numbered}) s "
-            f"JOIN {assignment} USING ({keys.name_list}, o) WHERE g >= 0"
-        )
+        joins = join_values("JOIN", "h", tables)
+        columns = staged.carried_names
+        ordered = join_divided_cells(keys, divided, quotas, columns, hashes=hashes, joins=joins, order=order)
+        return f"{query} UNION ALL {ordered}"
+
+    def _create_temp_table(self, prefix: str, words: Mapping[str, Int64Array], **columns: NDArray[Any]) -> str:
+        """Create a table that is needed until the partition is written, and return its name."""
+        table = self.session.create_table(prefix, pa.table({**words, **columns}))
+        self.temp_tables.append(table)
+        return table
 
     def _hash_function(self, order: KeyedOrder) -> str:
         """Return the name of the SQL function that computes `KeyedHash.mix`."""
@@ -144,13 +145,18 @@ class ReleaseWriter:
         return self.hash_functions[order.hash]
 
     def _create_hash_tables(self, order: KeyedOrder, staged: StagedTable, divided: str) -> list[tuple[str, str]]:
-        """Create, for each column of the order, a table of its values in divided cells with their keyed hashes."""
+        """Create, for each column of the order, a table of its values in divided cells with their keyed hashes.
+
+        Return the staged names of the columns, with the names of the tables.
+        """
         tables = []
         for column in order.columns:
-            raw = self.session.fetch_arrow(f"SELECT DISTINCT {staged.carried_name(column)} AS raw FROM {divided}")
+            name = staged.carried_name(column)
+            raw = self.session.fetch_arrow(f"SELECT DISTINCT {name} AS raw FROM {divided}")
             array = self.source.restore_type(column, raw["raw"])
             hashes = fingerprint.hash_rows_with_key(order.hash, {column: array}, len(array))
-            tables.append((column, self.session.create_table("hashes", raw.append_column("h", pa.array(hashes)))))
+            tables.append((name, self.session.create_table("hashes", raw.append_column("h", pa.array(hashes)))))
+        self.temp_tables += [table for _, table in tables]
         return tables
 
     def write(self) -> Source:

@@ -17,6 +17,7 @@ from shoal.engines import frames, table_files
 from shoal.engines.duckdb.session import OFFLINE, Session, explain_error
 from shoal.engines.protocol import Format, detect_format
 from shoal.engines.resources import DATABASES
+from shoal.engines.sql import quote_name, quote_text
 from shoal.errors import DataError, EngineError, list_some
 from shoal.formats.numbers import EXACT
 
@@ -130,16 +131,6 @@ def _quote_pattern(file: Path) -> str:
             "folder."
         )
     return quote_text(pattern)
-
-
-def quote_text(value: str) -> str:
-    """Return a text as an SQL literal."""
-    return "'" + value.replace("'", "''") + "'"
-
-
-def quote_name(value: str) -> str:
-    """Return a name as an SQL identifier."""
-    return '"' + value.replace('"', '""') + '"'
 
 
 def normalize_column(column: str, kind: pa.DataType) -> str:

@@ -1,0 +1,36 @@
+"""What SQL engines share: texts of queries and arrays for tables. Nothing here runs a query or imports a database.
+
+`keys` packs the codes of a record into words, `partition_tree` splits a table that has too many cells, and `cell_groups`
+assigns records to groups by joins. The texts are standard SQL, except for the operator of integer division (`Keys.divide`).
+"""
+
+from shoal.engines.sql.cell_groups import CellGroups, join_divided_cells, join_whole_cells, take_keys
+from shoal.engines.sql.keys import (
+    CellTable,
+    Keys,
+    build_counts,
+    join_values,
+    quote_name,
+    quote_text,
+    select_keys,
+)
+from shoal.engines.sql.partition_tree import CodeTally, Region, partition_expression, split_cells, tally_query
+
+__all__ = [
+    "CellGroups",
+    "CellTable",
+    "CodeTally",
+    "Keys",
+    "Region",
+    "build_counts",
+    "join_divided_cells",
+    "join_values",
+    "join_whole_cells",
+    "partition_expression",
+    "quote_name",
+    "quote_text",
+    "select_keys",
+    "split_cells",
+    "take_keys",
+    "tally_query",
+]

@@ -1,0 +1,163 @@
+"""Keys: the codes of a record packed into 64-bit words, as SQL expressions and as arrays of counted cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoal import kernels
+from shoal.arrays import Int64Array
+from shoal.engines.protocol import KEY_LIMIT, Counts
+
+
+def quote_text(value: str) -> str:
+    """Return a text as an SQL literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def quote_name(value: str) -> str:
+    """Return a name as an SQL identifier."""
+    return '"' + value.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Codes of columns packed into 64-bit words: ``k0`` holds as many of the first columns as fit, and so on.
+
+    ``divide`` is the operator of integer division: ``//`` in DuckDB, ``/`` in PostgreSQL, ``DIV`` in Spark.
+    """
+
+    columns: tuple[str, ...]
+    word_sizes: tuple[tuple[int, ...], ...]
+    divide: str = "//"
+
+    @classmethod
+    def of(cls, columns: Sequence[str], sizes: Sequence[int], *, divide: str = "//") -> Keys:
+        """Pack columns whose codes are below ``sizes``."""
+        word_sizes: list[list[int]] = [[]]
+        bound = 1
+        for size in sizes:
+            if bound * size >= KEY_LIMIT:
+                word_sizes.append([])
+                bound = 1
+            word_sizes[-1].append(size)
+            bound *= size
+        return cls(tuple(columns), tuple(map(tuple, word_sizes)), divide)
+
+    @property
+    def names(self) -> list[str]:
+        """The column names of the words."""
+        return [f"k{i}" for i in range(len(self.word_sizes))]
+
+    @property
+    def name_list(self) -> str:
+        """The column names of the words, separated by commas for SQL."""
+        return ", ".join(self.names)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of codes of every column."""
+        return [size for word in self.word_sizes for size in word]
+
+    def pack(self, codes: Mapping[str, str]) -> list[str]:
+        """Return SQL expressions that pack the codes of every column into words; NULL where a code is NULL."""
+        expressions, columns = [], list(self.columns)
+        for word, sizes in zip(self.names, self.word_sizes, strict=True):
+            expression = "CAST(0 AS BIGINT)"
+            for size in sizes:
+                expression = f"({expression} * {size} + {codes[columns.pop(0)]})"
+            expressions.append(f"{expression} AS {word}")
+        return expressions
+
+    def code(self, column: int) -> str:
+        """Return the SQL expression that extracts the code of a column from the words."""
+        for word, sizes in zip(self.names, self.word_sizes, strict=True):
+            if column < len(sizes):
+                return f"({word} {self.divide} {math.prod(sizes[column + 1 :])} % {sizes[column]})"
+            column -= len(sizes)
+        raise IndexError(column)
+
+    def first_codes(self, columns: int) -> str:
+        """Return the SQL expression for the codes in the first word of the first ``columns`` columns, as one number."""
+        return f"k0 {self.divide} {math.prod(self.word_sizes[0][columns:])}"
+
+
+@dataclass(frozen=True)
+class CellTable:
+    """A table of counted cells, in ranges of the number ``first``; range i ends at ``ends[i]``, the last range is open."""
+
+    table: str
+    keys: Keys
+    first: str
+    ends: tuple[int | None, ...]
+
+    def where(self, partition: int) -> str:
+        """Return the SQL condition for the cells of a range."""
+        low, high = self.ends[partition - 1] if partition else None, self.ends[partition]
+        limits = [] if low is None else [f"{self.first} > {low}"]
+        return " AND ".join([*limits, *([] if high is None else [f"{self.first} <= {high}"])]) or "true"
+
+
+def select_keys(keys: Keys, source: str, code_tables: Mapping[str, str], carried: Sequence[str] = ()) -> str:
+    """Return the query for the key of every record, which is NULL for a value without a code.
+
+    Parameters
+    ----------
+    keys : the packed columns
+    source : SQL expression for the records, which the query calls ``s``
+    code_tables : for every packed column, a table of its values as ``raw`` and their codes as ``code``
+    carried : expressions on ``s`` for further columns, which are named ``c0``, ``c1``…
+    """
+    codes = {column: f"t{number}.code" for number, column in enumerate(keys.columns)}
+    columns = [*keys.pack(codes), *(f"{expression} AS c{number}" for number, expression in enumerate(carried))]
+    joins = join_values("LEFT JOIN", "t", [(quote_name(column), code_tables[column]) for column in keys.columns])
+    return f"SELECT {', '.join(columns)} FROM {source} s {joins}"
+
+
+def join_values(join: str, alias: str, tables: Sequence[tuple[str, str]]) -> str:
+    """Return joins of the records ``s`` with tables of values, given as pairs of a column and the table of its values.
+
+    Each table has the values as ``raw`` and is called ``alias`` with its number. NULL is a value like any other.
+    """
+    return " ".join(
+        f"{join} {table} {alias}{number} ON s.{column} IS NOT DISTINCT FROM {alias}{number}.raw"
+        for number, (column, table) in enumerate(tables)
+    )
+
+
+def build_counts(
+    keys: Keys, words: Sequence[Int64Array], size: Int64Array, quasi: int
+) -> tuple[list[Int64Array], Counts]:
+    """Return the sorted keys, and the counted cells in the same order.
+
+    Parameters
+    ----------
+    keys : the packed columns: first ``quasi`` quasi-identifiers, then sensitive columns
+    words : the words of every cell
+    size : the number of records of every cell
+    """
+    words, size = _sort_cells(words, size)
+    pairs = zip(words, keys.word_sizes, strict=True)
+    codes = [kernels.order.unpack(word.view(np.uint64), np.array(sizes, np.uint64)) for word, sizes in pairs]
+    cell = codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1)
+    if cell.shape[1] == quasi:
+        return words, Counts(cell, np.arange(len(cell) + 1, dtype=np.int64), cell[:, quasi:], size)
+    is_first = np.ones(len(cell), bool)
+    if len(words) == 1:  # the codes of the quasi-identifiers come first in the word
+        above = words[0] // math.prod(keys.word_sizes[0][quasi:])
+        is_first[1:] = above[1:] != above[:-1]
+    else:
+        is_first[1:] = (cell[1:, :quasi] != cell[:-1, :quasi]).any(axis=1)
+    start: Int64Array = np.append(np.flatnonzero(is_first), len(cell)).astype(np.int64)
+    return words, Counts(cell[start[:-1], :quasi], start, np.ascontiguousarray(cell[:, quasi:]), size)
+
+
+def _sort_cells(words: Sequence[Int64Array], size: Int64Array) -> tuple[list[Int64Array], Int64Array]:
+    if len(words) == 1:
+        key, size = kernels.order.sort_pairs(words[0].view(np.uint64), size)
+        return [key.view(np.int64)], size
+    order = np.lexsort(words[::-1])
+    return [word[order] for word in words], size[order]

@@ -18,7 +18,6 @@ from shoal.requirements.groups import Groups
 from shoal.taxonomy import Taxonomy
 
 Normalization = Callable[[str], str] | None  # applied to values before they are counted
-SLACK = 1e-9  # tolerance for rounding when a value is compared with a bound
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,14 @@
 """Extend boxes of codes: `stretch` compares several codes in one step (`lane_code`), or one by one with the same result.
 
-Codes are contiguous, and rows are padded to a multiple of `interface.STEP_BYTES`. SHOAL_PLAIN_KERNELS=1 selects the plain loops;
-they are also used where the compiler lacks what `lane_code` needs. The choice is made once, on import, and compiled code in the
-cache keeps it: a process that selects the plain loops needs a NUMBA_CACHE_DIR of its own.
+Codes are contiguous, and rows are padded to a multiple of `interface.STEP_BYTES`. SHOAL_PLAIN_KERNELS=1 selects plain loops;
+they are also used where the compiler lacks what `lane_code` needs. The choice is made once, on import, and compiled code in
+the cache keeps it: a process that selects the plain loops needs a NUMBA_CACHE_DIR of its own.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 from numba import njit
@@ -43,7 +44,7 @@ def stretch_plainly(box, at, width, source, place, gap):
     return grew
 
 
-def choose_stretch():
+def choose_stretch() -> Callable[..., bool]:
     """The function that kernels use as `stretch`."""
     if os.environ.get(PLAIN) == "1":
         return stretch_plainly

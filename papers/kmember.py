@@ -22,9 +22,9 @@ from papers.lab import QUASI, Lab, Run, Setting, build_policy
 from shoal import kernels
 from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
-from shoal.kernels.interface import LAST
+from shoal.kernels.interface import LAST, Penalties
 from shoal.pipeline.clustering import ClusteringInput
-from shoal.tables.cluster_search import ClusterSearch, Penalties
+from shoal.tables.cluster_search import ClusterSearch
 
 KS = (2, 5, 10, 25, 50, 75, 100, 150, 200, 300, 500)
 CLASS_PENALTY, EQUAL_PENALTY, SENSITIVE_PENALTY = 5, 0.25, 2

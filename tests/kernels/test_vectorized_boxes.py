@@ -1,31 +1,57 @@
-"""Boxes that are extended several attributes at a time agree with plain loops."""
+"""Boxes that are extended several codes at a time agree with plain loops."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from numba import njit
 
-from shoal.kernels.vectorized_boxes import clear, lanes, stretch
+import shoal
+from shoal.kernels import vectorized_boxes
+from shoal.kernels.interface import STEP_BYTES
+from shoal.kernels.lane_code import lanes, stretch_by_lanes
+from shoal.kernels.vectorized_boxes import PLAIN, choose_stretch, clear, stretch_plainly
+
+Grow = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
+KINDS = (np.uint8, np.uint16, np.int32)
+RELEASE = """
+import shoal
+from shoal.kernels import vectorized_boxes
+
+release = shoal.anonymize(shoal.datasets.hospital(600, seed=1), shoal.datasets.hospital_policy(k=5), seed=1)
+print(vectorized_boxes.stretch.__name__, release.certificate.fingerprint)
+"""
 
 
-@njit
-def boxed(rows: np.ndarray, box: np.ndarray) -> int:
-    """Stretch an empty box row by row; how often it grew."""
-    flat, width, grew = rows.reshape(-1), np.uint64(rows.shape[1]), 0
-    clear(box)
-    for i in range(rows.shape[0]):
-        grew += stretch(box, np.uint64(0), width, flat, np.uint64(i) * width, np.uint64(0))
-    return grew
+def compile_growth(stretch: Callable[..., bool]) -> Grow:
+    """Extend the second of three boxes by rows, then by other boxes; ``grew`` tells for each whether the box grew."""
+
+    @njit
+    def grow(rows: np.ndarray, boxes: np.ndarray, grew: np.ndarray) -> np.ndarray:
+        width = np.uint64(rows.shape[1])
+        found = np.zeros(3 * 2 * rows.shape[1], rows.dtype)
+        clear(found[2 * rows.shape[1] : 4 * rows.shape[1]])
+        at = np.uint64(2) * width
+        for i in range(rows.shape[0]):
+            grew[i] = stretch(found, at, width, rows.reshape(-1), np.uint64(i) * width, np.uint64(0))
+        for i in range(boxes.shape[0]):
+            place = np.uint64(2 * i) * width
+            grew[rows.shape[0] + i] = stretch(found, at, width, boxes.reshape(-1), place, width)
+        return found
+
+    return grow
 
 
-@njit
-def joined(boxes: np.ndarray, box: np.ndarray) -> None:
-    """Stretch an empty box by other boxes."""
-    flat, width = boxes.reshape(-1), np.uint64(boxes.shape[1] // 2)
-    clear(box)
-    for i in range(boxes.shape[0]):
-        stretch(box, np.uint64(0), width, flat, np.uint64(2 * i) * width, width)
+BY_LANES, PLAINLY = compile_growth(stretch_by_lanes), compile_growth(stretch_plainly)
 
 
 @njit
@@ -33,17 +59,45 @@ def lanes_in(array: np.ndarray) -> int:
     return lanes(array)
 
 
-@pytest.mark.parametrize(("kind", "most"), [(np.uint16, 2**16), (np.int32, 2**31 - 1)])
-@pytest.mark.parametrize("steps", [1, 3])
-def test_a_box_is_stretched_over_all_rows(kind: type, most: int, steps: int) -> None:
-    width = steps * lanes_in(np.zeros(0, kind))
-    rows = np.random.default_rng(0).integers(0, most, (50, width)).astype(kind)
-    rows[:, 0], rows[:, -1] = 0, most - 1
-    box = np.empty(2 * width, kind)
-    grew = boxed(rows, box)
-    assert box.tolist() == [*rows.min(axis=0).tolist(), *rows.max(axis=0).tolist()]
-    low, high = np.minimum.accumulate(rows), np.maximum.accumulate(rows)
-    assert grew == 1 + int(((low[1:] != low[:-1]) | (high[1:] != high[:-1])).any(axis=1).sum())
-    boxes = np.concatenate([low[::7], high[::7]], axis=1)
-    joined(boxes, box)
-    assert box.tolist() == [*low[49].tolist(), *high[49].tolist()]
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_has_as_many_codes_as_fit(kind: type) -> None:
+    assert lanes_in(np.zeros(0, kind)) * np.dtype(kind).itemsize == STEP_BYTES
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_lanes_and_plain_loops_agree(kind: type, data: st.DataObject) -> None:
+    most = int(np.iinfo(kind).max)
+    width = data.draw(st.integers(1, 4)) * STEP_BYTES // np.dtype(kind).itemsize
+    codes = st.integers(0, most) | st.sampled_from([0, 1, most - 1, most])
+    rows = data.draw(arrays(kind, (data.draw(st.integers(0, 8)), width), elements=codes))
+    ends = data.draw(arrays(kind, (data.draw(st.integers(0, 4)), 2, width), elements=codes))
+    low, high = ends.min(axis=1), ends.max(axis=1)
+    boxes = np.concatenate([low, high], axis=1)
+    grew, grew_plainly = np.zeros(len(rows) + len(boxes), bool), np.zeros(len(rows) + len(boxes), bool)
+    found, expected = BY_LANES(rows, boxes, grew), PLAINLY(rows, boxes, grew_plainly)
+    assert found.tolist() == expected.tolist()
+    assert grew.tolist() == grew_plainly.tolist()
+    empty = np.concatenate([np.full((1, width), most, kind), np.zeros((1, width), kind)], axis=1)
+    lows = np.minimum.accumulate(np.concatenate([empty[:, :width], rows, low]))
+    highs = np.maximum.accumulate(np.concatenate([empty[:, width:], rows, high]))
+    outside = np.zeros(2 * width, kind).tolist()  # the boxes before and after are not touched
+    assert found.tolist() == [*outside, *lows[-1].tolist(), *highs[-1].tolist(), *outside]
+    assert grew.tolist() == ((lows[1:] != lows[:-1]) | (highs[1:] != highs[:-1])).any(axis=1).tolist()
+
+
+def test_plain_loops_are_used_on_request_and_where_lanes_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert vectorized_boxes.stretch is choose_stretch() is stretch_by_lanes
+    with monkeypatch.context() as patch:
+        patch.setenv(PLAIN, "1")
+        assert choose_stretch() is stretch_plainly
+    monkeypatch.setitem(sys.modules, "shoal.kernels.lane_code", None)  # the import fails
+    assert choose_stretch() is stretch_plainly
+
+
+def test_a_release_is_the_same_with_plain_loops(tmp_path: Path) -> None:
+    release = shoal.anonymize(shoal.datasets.hospital(600, seed=1), shoal.datasets.hospital_policy(k=5), seed=1)
+    # the cache of compiled kernels does not depend on the choice; less optimization compiles faster
+    environment = {**os.environ, PLAIN: "1", "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "1"}
+    run = subprocess.run([sys.executable, "-c", RELEASE], capture_output=True, text=True, check=True, env=environment)
+    assert run.stdout.split() == ["stretch_plainly", release.certificate.fingerprint]

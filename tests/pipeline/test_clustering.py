@@ -18,6 +18,7 @@ from shoal.engines import open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.engines.memory import list_record_cells
 from shoal.kernels.boxes import weighted_loss
+from shoal.kernels.interface import LOW, ClusterCells
 from shoal.pipeline.clustering import ClusteringInput, meet_requirements, suppress_or_merge
 from tests.support.cases import Case, cases
 
@@ -266,64 +267,55 @@ class Forest:
     def __post_init__(self) -> None:
         near, records = kernels.neighbours, self.records
         m = records.rows.shape[1]
-        self.begin, room = near.locate_term_tables(m, records.loss_tables.ints)
         self.labels = len(records.sensitive)
         cells = np.flatnonzero(self.count).astype(np.int32)
         self.forest = near.build_forest(
-            records.rows, cells, records.keyed_rank, records.label, self.labels, *records.loss_tables
+            records.rows, cells, records.keyed_rank, records.label, self.labels, records.loss_tables
         )
-        nodes, heap = len(self.forest.child), self.forest.queue_start
         self.none = near.build_forest(
-            records.rows, cells[:0], records.keyed_rank, records.label, self.labels, *records.loss_tables
+            records.rows, cells[:0], records.keyed_rank, records.label, self.labels, records.loss_tables
         )
         self.place_of = kernels.kmember.locate_cells((self.forest, self.none), len(self.count))
-        self.box = (np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m))
-        self.table = np.empty(room)
-        self.queue = (np.empty(heap[-1]), np.empty(heap[-1], np.int64), np.empty(heap[-1], np.int32))
-        self.sizes, self.version = np.zeros(self.labels, np.int64), 0
-        self.stack, self.reach, self.rest = np.empty(nodes, np.int32), np.empty(nodes), np.empty(m)
+        self.cells = ClusterCells(records.rows, self.count, records.label, records.sensitive, records.offset)
+        self.box = near.allocate_box(m, records.loss_tables)
+        self.queues, self.version = near.allocate_queues(self.forest), 0
+        self.scratch = near.allocate_descent(self.forest, m)
         self.state, self.picks = np.array([0, 0, self.count.sum(), 0, len(cells)]), np.empty(self.count.sum(), np.int32)
 
     def surround(self, cell: int) -> None:
-        kernels.neighbours.reset_box(
-            cell, self.records.rows, *self.box, self.begin, self.table, *self.records.loss_tables
-        )
+        kernels.neighbours.reset_box(cell, self.records.rows, self.box)
 
     def start(self, seed: int) -> None:
         """A new cluster."""
         self.surround(seed)
-        kernels.kmember.reset_queues(self.forest, self.queue, self.sizes)
+        kernels.kmember.reset_queues(self.forest, self.queues)
         self.version = 0
 
     def widen(self, cell: int) -> None:
-        where = (*self.box, self.begin, self.table)
-        self.version += kernels.neighbours.extend_box(cell, self.records.rows, *where, *self.records.loss_tables)
+        self.version += kernels.neighbours.extend_box(cell, self.records.rows, self.box)
 
     def take(self, cell: int) -> None:
         sums = np.zeros(0, np.int64)
-        left = ((self.forest, self.none), self.count, self.place_of, sums, self.state, self.picks)
-        kernels.kmember.take_record(cell, self.records.rows, *left)
+        forests = (self.forest, self.none)
+        kernels.kmember.take_record(cell, self.cells, forests, self.place_of, sums, self.state, self.picks)
 
     def furthest(self) -> int:
-        lo, hi, _ = self.box
-        where = (lo, hi, self.begin, self.table, *self.records.loss_tables, self.stack, self.reach, self.rest)
-        return int(kernels.neighbours.find_furthest(self.forest, self.records.rows, self.count, *where))
+        return int(kernels.neighbours.find_furthest(self.forest, self.cells, self.box, self.scratch))
 
     def nearest(self, label: int) -> tuple[float, int] | None:
         """D and the cell of the nearest record that bears a label."""
-        around = (self.records.rows, self.count, *self.box, self.begin, self.table, *self.records.loss_tables)
-        if not kernels.neighbours.find_nearest(label, self.version, self.forest, self.queue, self.sizes, *around):
+        if not kernels.neighbours.find_nearest(label, self.version, self.forest, self.queues, self.cells, self.box):
             return None
         top = self.forest.queue_start[label]
-        place = (int(self.queue[1][top]) & int(kernels.neighbours.LOW)) - len(self.forest.child)
-        return float(self.queue[0][top]), int(self.forest.order[place])
+        place = (int(self.queues.tag[top]) & int(LOW)) - len(self.forest.child)
+        return float(self.queues.key[top]), int(self.forest.order[place])
 
     # The same by a plain scan.
 
     def joined(self, cell: int) -> float:
         total = 0.0
         for j, x in enumerate(self.records.rows[cell]):
-            total += weighted_loss(j, min(self.box[0][j], x), max(self.box[1][j], x), *self.records.loss_tables)
+            total += weighted_loss(j, min(self.box.low[j], x), max(self.box.high[j], x), self.box.loss_tables)
         return total
 
     def furthest_of_all(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shoal.kernels.interface import FLAT, FLOATS, HEAD, KIND, LEAVES, MISSING, NODES, NUMBER, SIZE
+from shoal.kernels.interface import FLAT, FLOATS, HEAD, KIND, LARGEST_CODE, LEAVES, MISSING, NODES, NUMBER, SIZE
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -42,16 +42,16 @@ def interval_loss(a, lo, hi, ints, floats):
 
 
 @njit(cache=True, nogil=True)
-def weighted_loss(a, lo, hi, weight, ints, floats):
-    """The loss of an interval times the attribute weight. Not inlined, for loops that call it rarely."""
-    return weight[a] * interval_loss(a, lo, hi, ints, floats)
+def weighted_loss(a, lo, hi, loss_tables):
+    """The loss of an interval times the attribute weight (`interface.LossArrays`). Not inlined, for rare calls."""
+    return loss_tables.weight[a] * interval_loss(a, lo, hi, loss_tables.ints, loss_tables.floats)
 
 
 @njit(cache=True, nogil=True)
 def bound_groups(quasi, cell, group, groups):
     """The smallest and largest code of every group in every attribute."""
     m = quasi.shape[1]
-    lo = np.full((groups, m), np.iinfo(np.int32).max, np.int32)
+    lo = np.full((groups, m), LARGEST_CODE, np.int32)
     hi = np.full((groups, m), -1, np.int32)
     for p in range(cell.shape[0]):
         g = group[p]
@@ -66,7 +66,7 @@ def bound_groups(quasi, cell, group, groups):
 @njit(cache=True, nogil=True)
 def bound_segments(rows, segment, m):
     """The smallest and largest code of every segment of rows in each of the first ``m`` columns."""
-    lo = np.full((segment.shape[0], m), np.iinfo(np.int32).max, np.int32)
+    lo = np.full((segment.shape[0], m), LARGEST_CODE, np.int32)
     hi = np.full((segment.shape[0], m), -1, np.int32)
     for g in range(segment.shape[0]):
         for i in range(segment[g, 0], segment[g, 1]):

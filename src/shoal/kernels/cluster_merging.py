@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from shoal.kernels.boxes import weighted_loss
+from shoal.kernels.interface import LARGEST_CODE
 from shoal.kernels.limits import holds
 
 
@@ -35,7 +36,7 @@ def build_chains(group, groups):
 def bound_clusters(rows, cell, group, groups):
     """The box and the number of records of every cluster."""
     m = rows.shape[1]
-    lo, hi = np.full((groups, m), np.iinfo(np.int32).max, np.int32), np.full((groups, m), -1, np.int32)
+    lo, hi = np.full((groups, m), LARGEST_CODE, np.int32), np.full((groups, m), -1, np.int32)
     size = np.zeros(groups, np.int64)
     for i in range(group.shape[0]):
         g = group[i]
@@ -47,29 +48,29 @@ def bound_clusters(rows, cell, group, groups):
 
 
 @njit(cache=True, nogil=True)
-def box_loss(g, lo, hi, weight, ints, floats):
+def box_loss(g, lo, hi, loss_tables):
     """D of a cluster's box."""
     total = 0.0
     for j in range(lo.shape[1]):
-        total += weighted_loss(j, lo[g, j], hi[g, j], weight, ints, floats)
+        total += weighted_loss(j, lo[g, j], hi[g, j], loss_tables)
     return total
 
 
 @njit(cache=True, nogil=True)
 def total_loss(rows, cell, group, groups, loss_tables):
     """The information loss of all clusters: the sum of records x D."""
-    weight, ints, floats = loss_tables
     lo, hi, size = bound_clusters(rows, cell, group, groups)
     total = 0.0
     for g in range(groups):
         if size[g] > 0:
-            total += size[g] * box_loss(g, lo, hi, weight, ints, floats)
+            total += size[g] * box_loss(g, lo, hi, loss_tables)
     return total
 
 
 @njit(cache=True, nogil=True)
-def count_sensitive(first, following, cell, label, sensitive, offset, histogram):
+def count_sensitive(first, following, cell, values, histogram):
     """Add the sensitive values of a linked list of records to a histogram."""
+    label, sensitive, offset = values.label, values.sensitive, values.offset
     while first >= 0:
         for s in range(sensitive.shape[1]):
             histogram[offset[s] + sensitive[label[cell[first]], s]] += 1
@@ -83,13 +84,12 @@ def assign_leftovers(left, chance, rows, cell, group, groups, values, loss_table
     ``left`` lists the records; their entries in ``group`` are set. A record that fits into no cluster keeps -1.
     """
     label, sensitive, offset, limits = values.label, values.sensitive, values.offset, values.limits
-    weight, ints, floats = loss_tables
     m = rows.shape[1]
     lo, hi, size = bound_clusters(rows, cell, group, groups)
     head, tail, following = build_chains(group, groups)
     current = np.empty(groups)
     for g in range(groups):
-        current[g] = box_loss(g, lo, hi, weight, ints, floats)
+        current[g] = box_loss(g, lo, hi, loss_tables)
     histogram = np.zeros(offset[-1], np.int64)
     for step in range(left.shape[0]):
         at = np.int64(chance[step] * (left.shape[0] - step))
@@ -101,12 +101,12 @@ def assign_leftovers(left, chance, rows, cell, group, groups, values, loss_table
             total = 0.0
             for j in range(m):
                 x = rows[cell[i], j]
-                total += weighted_loss(j, min(lo[g, j], x), max(hi[g, j], x), weight, ints, floats)
+                total += weighted_loss(j, min(lo[g, j], x), max(hi[g, j], x), loss_tables)
             increase = (size[g] + 1) * total - size[g] * current[g]
             if increase < best:
                 if histogram.shape[0] > 0:
                     histogram[:] = 0
-                    count_sensitive(head[g], following, cell, label, sensitive, offset, histogram)
+                    count_sensitive(head[g], following, cell, values, histogram)
                     for s in range(sensitive.shape[1]):
                         histogram[offset[s] + sensitive[label[cell[i]], s]] += 1
                     if not holds(size[g] + 1, histogram, limits):
@@ -120,13 +120,13 @@ def assign_leftovers(left, chance, rows, cell, group, groups, values, loss_table
             for j in range(m):
                 x = rows[cell[i], j]
                 lo[cheapest, j], hi[cheapest, j] = min(lo[cheapest, j], x), max(hi[cheapest, j], x)
-            current[cheapest] = box_loss(cheapest, lo, hi, weight, ints, floats)
+            current[cheapest] = box_loss(cheapest, lo, hi, loss_tables)
 
 
 @njit(cache=True, nogil=True)
 def find_failing(cell, group, groups, values):
     """For every cluster, whether it fails the requirement."""
-    label, sensitive, offset, limits = values.label, values.sensitive, values.offset, values.limits
+    offset, limits = values.offset, values.limits
     head, _, following = build_chains(group, groups)
     size = np.zeros(groups, np.int64)
     for i in range(group.shape[0]):
@@ -137,7 +137,7 @@ def find_failing(cell, group, groups, values):
     for g in range(groups):
         if size[g] > 0:
             histogram[:] = 0
-            count_sensitive(head[g], following, cell, label, sensitive, offset, histogram)
+            count_sensitive(head[g], following, cell, values, histogram)
             out[g] = not holds(size[g], histogram, limits)
     return out
 
@@ -148,8 +148,7 @@ def merge_failing(rows, cell, group, groups, values, loss_tables):
 
     Partners whose union with the cluster passes have priority. The union keeps the lower number. ``group`` is changed in place.
     """
-    label, sensitive, offset, limits = values.label, values.sensitive, values.offset, values.limits
-    weight, ints, floats = loss_tables
+    offset, limits = values.offset, values.limits
     m = rows.shape[1]
     lo, hi, size = bound_clusters(rows, cell, group, groups)
     head, tail, following = build_chains(group, groups)
@@ -157,7 +156,7 @@ def merge_failing(rows, cell, group, groups, values, loss_tables):
     current = np.empty(groups)
     for g in range(groups):
         if size[g] > 0:
-            current[g] = box_loss(g, lo, hi, weight, ints, floats)
+            current[g] = box_loss(g, lo, hi, loss_tables)
     own, histogram = np.zeros(offset[-1], np.int64), np.zeros(offset[-1], np.int64)
     at = 0
     while at < groups:
@@ -165,20 +164,20 @@ def merge_failing(rows, cell, group, groups, values, loss_tables):
             at += 1
             continue
         own[:] = 0
-        count_sensitive(head[at], following, cell, label, sensitive, offset, own)
+        count_sensitive(head[at], following, cell, values, own)
         best, cheapest, best_any, cheapest_of_all = np.inf, -1, np.inf, -1
         for g in range(groups):
             if g == at or size[g] == 0:
                 continue
             total = 0.0
             for j in range(m):
-                total += weighted_loss(j, min(lo[g, j], lo[at, j]), max(hi[g, j], hi[at, j]), weight, ints, floats)
+                total += weighted_loss(j, min(lo[g, j], lo[at, j]), max(hi[g, j], hi[at, j]), loss_tables)
             increase = (size[at] + size[g]) * total - size[at] * current[at] - size[g] * current[g]
             if increase < best_any:
                 best_any, cheapest_of_all = increase, g
             if increase < best:
                 histogram[:] = own
-                count_sensitive(head[g], following, cell, label, sensitive, offset, histogram)
+                count_sensitive(head[g], following, cell, values, histogram)
                 if holds(size[at] + size[g], histogram, limits):
                     best, cheapest = increase, g
         if cheapest < 0:
@@ -196,8 +195,8 @@ def merge_failing(rows, cell, group, groups, values, loss_tables):
         size[removed] = 0
         for j in range(m):
             lo[kept, j], hi[kept, j] = min(lo[kept, j], lo[removed, j]), max(hi[kept, j], hi[removed, j])
-        current[kept] = box_loss(kept, lo, hi, weight, ints, floats)
+        current[kept] = box_loss(kept, lo, hi, loss_tables)
         histogram[:] = 0
-        count_sensitive(head[kept], following, cell, label, sensitive, offset, histogram)
+        count_sensitive(head[kept], following, cell, values, histogram)
         bad[kept] = not holds(size[kept], histogram, limits)
         at = kept  # the union may have a lower number than the current cluster

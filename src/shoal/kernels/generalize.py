@@ -53,10 +53,11 @@ def merge(node, groups, a):
 def find_passing(groups, start, total, first, following, cells, limits):
     """Return which merged groups pass: group k merges ``groups[start[k]:start[k + 1]]`` and has ``total[k]`` records.
 
-    The combinations of group g are a linked list: ``first[g]``, then ``following`` of each.
+    The combinations of group g are a linked list: ``first[g]``, then ``following`` of each. ``cells`` are
+    `interface.CombinationCells`.
     """
-    begin, sensitive, records, offset, width = cells
-    histogram = np.zeros(width, np.int64)
+    begin, sensitive, records, offset = cells.start, cells.sensitive, cells.records, cells.offset
+    histogram = np.zeros(cells.width, np.int64)
     passes = np.empty(total.shape[0], np.bool_)
     for k in range(total.shape[0]):
         histogram[:] = 0

@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+LARGEST_CODE = np.int32(2**31 - 1)  # no code is larger
+LOW = np.int64(0xFFFFFFFF)  # the low half of a word that holds two numbers
+LEAST_GAIN = 1e-9  # per record; a smaller gain is rounding
+
 # The kind of an attribute: how `boxes.interval_loss` measures an interval.
 NUMBER, TREE, FLAT = range(3)
 
@@ -27,6 +31,10 @@ PICKED, CLUSTERS, REMAINING, REFERENCE, NONEMPTY = range(5)
 # if it fails; from FIGURES on three look-ahead figures for every attribute.
 GROUP_BEGIN, GROUP_END, GROUP_SIZE, GROUP_FAILING, FIGURES = range(5)
 SMALLEST, FAILING, CHILD_GROUPS = range(3)
+# The columns of its fields, one row per attribute: word, shift and mask of the slot, then of the code.
+SLOT_WORD, SLOT_SHIFT, SLOT_MASK, CODE_WORD, CODE_SHIFT, CODE_MASK = range(6)
+# The columns of its chunks, attributes with adjacent slots: the first, the one after the last, and word, shift and mask.
+CHUNK_FIRST, CHUNK_END, CHUNK_WORD, CHUNK_SHIFT, CHUNK_MASK = range(5)
 NO_GROUP = np.int64(1) << np.int64(62)  # the size of the smallest group where there is none: larger than any group
 MOST_JOINT = 256  # the most combinations of slots that are counted in one table
 
@@ -76,6 +84,80 @@ class SplitCells(NamedTuple):
     class_count: int
 
 
+class SplitRows(NamedTuple):
+    """The rows for `mondrian`, which are reordered in place: codes with padding, number of records, combination (``ref``).
+
+    If cuts may divide equal values, each row is one record and ``ref`` its cell.
+    """
+
+    codes: NDArray[Any]
+    records: NDArray[Any]
+    ref: NDArray[Any]
+
+
+class SplitCriteria(NamedTuple):
+    """How `mondrian` judges a cut: the losses, the cells, the limits, and the least records of a group."""
+
+    losses: SplitLosses
+    cells: SplitCells
+    limits: RuleArrays
+    least: int
+
+
+class CombinationCells(NamedTuple):
+    """The cells of every combination for `specialize` and `generalize`: cells ``start[u]`` to ``start[u + 1]`` belong to u.
+
+    By cell: the sensitive codes and the number of records. Sensitive attribute s begins at ``offset[s]`` in a histogram, which
+    has ``width`` entries (0: the requirements depend on the size of groups alone).
+    """
+
+    start: NDArray[Any]
+    sensitive: NDArray[Any]
+    records: NDArray[Any]
+    offset: NDArray[Any]
+    width: int
+
+
+class RefinedRows(NamedTuple):
+    """The rows and groups of `specialize`, which change, and the places of slots and codes in a row.
+
+    By row: its words, its combination (``ref``), its records. By group: its facts, and its value in every attribute.
+    """
+
+    words: NDArray[Any]
+    ref: NDArray[Any]
+    records: NDArray[Any]
+    facts: NDArray[Any]
+    node: NDArray[Any]
+    fields: NDArray[Any]
+    chunks: NDArray[Any]
+
+
+class LookAheadInput(NamedTuple):
+    """The input of the look-ahead figures of `specialize`.
+
+    By value: its number of children, and whether it may still be specialized. The cells, the limits, and the least records of
+    a group; whether the requirements depend on the size of groups alone; the most children of a value.
+    """
+
+    fan_out: NDArray[Any]
+    alive: NDArray[Any]
+    cells: CombinationCells
+    limits: RuleArrays
+    least: int
+    size_only: bool
+    most_children: int
+
+
+class SpecializedValue(NamedTuple):
+    """A value that `specialize` splits: its attribute, its first child and number of children, the new slot of every code."""
+
+    attribute: int
+    first: int
+    children: int
+    slots: NDArray[Any]
+
+
 class SensitiveLabels(NamedTuple):
     """The label of every cell, the sensitive codes of every label, their offsets in a histogram, and the limits."""
 
@@ -86,13 +168,77 @@ class SensitiveLabels(NamedTuple):
 
 
 class ClusterCells(NamedTuple):
-    """The cells for `kmember`: codes, records left and label of every cell, and the sensitive codes of every label."""
+    """The cells for `kmember`: codes, records left and label of every cell, and the sensitive codes of every label.
+
+    Sensitive column s begins at ``offset[s]`` in a histogram; the last entry is the length of the histogram.
+    """
 
     rows: NDArray[Any]
     records: NDArray[Any]
     label: NDArray[Any]
     sensitive: NDArray[Any]
     offset: NDArray[Any]
+
+
+class Penalties(NamedTuple):
+    """The penalized columns for `kmember`, and the amount of each penalty.
+
+    A row of ``columns``: the column of the label, its first place in the histogram, the place after its last, whether it is the
+    class. ``harmful`` marks by place in the histogram the values that a whole cluster should not share.
+    """
+
+    columns: NDArray[Any]
+    amount: NDArray[Any]
+    harmful: NDArray[Any]
+
+    @classmethod
+    def none(cls) -> Penalties:
+        """No penalties."""
+        return cls(np.zeros((0, 4), np.int64), np.zeros(0), np.zeros(0, bool))
+
+
+class ClusterRules(NamedTuple):
+    """How `kmember` makes clusters.
+
+    ``seed_choice`` is LAST, SEED or RANDOM. ``box_grows``: records are compared with the box of the whole cluster, otherwise
+    with the seed alone.
+    """
+
+    k: int
+    seed_choice: int
+    box_grows: bool
+    penalties: Penalties
+    limits: RuleArrays
+    loss_tables: LossArrays
+
+
+class ClusterOutput(NamedTuple):
+    """The result of `kmember`: the cell of every pick; by cluster its first pick, and whether it failed the requirement."""
+
+    picks: NDArray[Any]
+    starts: NDArray[Any]
+    failed: NDArray[Any]
+
+
+class PointRows(NamedTuple):
+    """The rows for `microaggregate`: numbers and codes by column, and the records left in every row."""
+
+    number: NDArray[Any]
+    code: NDArray[Any]
+    records: NDArray[Any]
+
+
+class PointSums(NamedTuple):
+    """The records left, for the centroid of `microaggregate`.
+
+    By number: the sum, an integer multiple of 1 / ``grid``, so that it is exact in any order, and the records that have a
+    value. By place in the table of code distances: the records that have the code.
+    """
+
+    total: NDArray[Any]
+    present: NDArray[Any]
+    tally: NDArray[Any]
+    grid: float
 
 
 class DistanceScale(NamedTuple):

@@ -6,27 +6,23 @@ record in the order in which the records were clustered.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from shoal.kernels.interface import CLUSTERS, NONEMPTY, PICKED, RANDOM, REFERENCE, REMAINING, SEED, LossArrays
+from shoal.kernels.interface import CLUSTERS, LOW, NONEMPTY, PICKED, RANDOM, REFERENCE, REMAINING, SEED
 from shoal.kernels.limits import holds, shortfall
-from shoal.kernels.neighbours import LOW, extend_box, find_furthest, find_nearest, remove_cell, reset_box
+from shoal.kernels.neighbours import (
+    allocate_box,
+    allocate_descent,
+    allocate_queues,
+    extend_box,
+    find_furthest,
+    find_nearest,
+    remove_cell,
+    reset_box,
+)
 
 LEAST_IMPROVEMENT = 1e-12  # a smaller decrease of the shortfall does not count
-
-
-class Context(NamedTuple):
-    """The codes and records of the cells, the box of the cluster, the tables of its terms, and the loss tables."""
-
-    rows: NDArray[Any]
-    records: NDArray[Any]
-    box: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
-    terms: tuple[NDArray[Any], NDArray[Any]]
-    loss_tables: LossArrays
 
 
 @njit(cache=True, nogil=True)
@@ -56,8 +52,9 @@ def find_in_fenwick_tree(sums, place):
 
 
 @njit(cache=True, nogil=True)
-def take_record(cell, rows, forests, count, place_of, sums, state, picks):
-    """Take one record of a cell into the current cluster."""
+def take_record(cell, cells, forests, place_of, sums, state, picks):
+    """Take one record of a cell into the current cluster; ``sums`` is a Fenwick tree of the records left, or empty."""
+    rows, count = cells.rows, cells.records
     picks[state[PICKED]] = cell
     state[PICKED] += 1
     state[REMAINING] -= 1
@@ -84,11 +81,12 @@ def find_majority(histogram, first, last):
 
 
 @njit(cache=True, nogil=True)
-def compute_penalties(histogram, sensitive, offset, columns, amount, harmful, penalty):
+def compute_penalties(histogram, sensitive, offset, penalties, penalty):
     """The penalty of every label: for a class other than the majority class, and for a value that all records share.
 
-    ``columns`` has a row (column of the label, first code, last code, whether the column is the class) per penalized column.
+    ``penalties`` are `interface.Penalties`.
     """
+    columns, amount, harmful = penalties.columns, penalties.amount, penalties.harmful
     penalty[:] = 0.0
     for a in range(columns.shape[0]):
         s, first, last, of_class = columns[a]
@@ -121,19 +119,15 @@ def find_helpful_labels(total, histogram, sensitive, offset, limits, allowed):
 
 
 @njit(cache=True, nogil=True)
-def choose_record(size, version, forest, queue, sizes, penalty, allowed, context):
+def choose_record(size, version, forest, queues, penalty, allowed, cells, cluster):
     """The cell with the least (score, D, rank), where the score is (size + 1) D + penalty; -1 if no label is allowed."""
-    rows, count, (lo, hi, current), (begin, table) = context.rows, context.records, context.box, context.terms
-    weight, ints, floats = context.loss_tables
     order, nodes, queue_start, rank = forest.order, forest.child.shape[0], forest.queue_start, forest.rank
-    key, tag = queue[0], queue[1]
+    key, tag, sizes = queues.key, queues.tag, queues.size
     best_score, best_d, best = np.inf, np.inf, np.int64(-1)
     for i in range(sizes.shape[0]):
         if not allowed[i] or sizes[i] == 0 or (size + 1) * key[queue_start[i]] + penalty[i] > best_score:
             continue
-        if not find_nearest(
-            i, version, forest, queue, sizes, rows, count, lo, hi, current, begin, table, weight, ints, floats
-        ):
+        if not find_nearest(i, version, forest, queues, cells, cluster):
             continue
         d = key[queue_start[i]]
         cell = np.int64(order[(tag[queue_start[i]] & LOW) - nodes])
@@ -144,21 +138,14 @@ def choose_record(size, version, forest, queue, sizes, penalty, allowed, context
 
 
 @njit(cache=True, nogil=True)
-def reset_queues(forest, queue, sizes):
+def reset_queues(forest, queues):
     """Start the queue of every label with the root of its tree. The lower bound of its D is 0."""
     root, queue_start = forest.root, forest.queue_start
     for i in range(root.shape[0]):
-        sizes[i] = 1 if root[i] >= 0 else 0
+        queues.size[i] = 1 if root[i] >= 0 else 0
         if root[i] >= 0:
-            queue[0][queue_start[i]], queue[1][queue_start[i]], queue[2][queue_start[i]] = 0.0, np.int64(root[i]), -1
-
-
-@njit(cache=True, nogil=True)
-def allocate_queues(forest):
-    """Allocate the queues of a forest at their largest size, and their current sizes."""
-    length = forest.queue_start[-1]
-    queue = (np.empty(length, np.float64), np.empty(length, np.int64), np.empty(length, np.int32))
-    return queue, np.zeros(forest.root.shape[0], np.int64)
+            at = queue_start[i]
+            queues.key[at], queues.tag[at], queues.stamp[at] = 0.0, np.int64(root[i]), -1
 
 
 @njit(cache=True, nogil=True)
@@ -173,75 +160,67 @@ def locate_cells(forests, cells):
 
 
 @njit(cache=True, nogil=True)
-def grow_clusters(
-    state, max_clusters, indexed_cells, settings, chance, cells, forests, terms, penalties, limits, loss_tables, out
-):
+def grow_clusters(state, max_clusters, indexed_cells, chance, cells, forests, cluster_rules, out):
     """Make up to ``max_clusters`` clusters. Stop when fewer than half of the ``indexed_cells`` of the forests are left.
 
-    ``settings``: k, the choice of seeds, and whether the box grows with its cluster; otherwise records are ranked by their
-    distance from the seed alone. The first forest is a single tree, used while labels do not matter; the second has a tree for
-    every label. ``terms``: the start of every table of terms, and their length. ``out`` receives the picks, the start of every
-    cluster, and whether it failed to meet the requirement.
+    ``cells`` are `interface.ClusterCells`, ``cluster_rules`` `interface.ClusterRules`, ``out`` is `interface.ClusterOutput`.
+    The first forest is a single tree, used while labels do not matter; the second has a tree for every label. ``chance`` has a
+    random number for every cluster, if seeds are random.
     """
-    k, mode, box_grows = settings
+    k, seed_choice, penalties, limits = (
+        cluster_rules.k,
+        cluster_rules.seed_choice,
+        cluster_rules.penalties,
+        cluster_rules.limits,
+    )
     rows, count, label, sensitive, offset = cells.rows, cells.records, cells.label, cells.sensitive, cells.offset
-    picks, starts, failed = out
-    weight, ints, floats = loss_tables
-    columns, amount, harmful = penalties
-    begin, table_size = terms
     unlabelled, labelled = forests
-    labels, m, nodes = sensitive.shape[0], rows.shape[1], unlabelled.child.shape[0]
+    labels, m = sensitive.shape[0], rows.shape[1]
     place_of = locate_cells(forests, count.shape[0])
-    box = (np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.float64))
-    (lo, hi, current), table = box, np.empty(table_size, np.float64)
-    context = Context(rows, count, box, (begin, table), loss_tables)
-    (queue, sizes), (by_label, label_sizes) = allocate_queues(unlabelled), allocate_queues(labelled)
-    stack, upper, rest = np.empty(nodes, np.int32), np.empty(nodes, np.float64), np.empty(m, np.float64)
+    cluster, scratch = allocate_box(m, cluster_rules.loss_tables), allocate_descent(unlabelled, m)
+    queues, label_queues = allocate_queues(unlabelled), allocate_queues(labelled)
     penalty, allowed = np.zeros(labels), np.ones(labels, np.bool_)
     no_penalty, all_allowed = np.zeros(1), np.ones(1, np.bool_)
     histogram = np.zeros(offset[-1], np.int64)
-    sums = build_fenwick_tree(count) if mode == RANDOM else np.zeros(0, np.int64)
+    sums = build_fenwick_tree(count) if seed_choice == RANDOM else np.zeros(0, np.int64)
     for _ in range(max_clusters):
         if state[REMAINING] < k or 2 * state[NONEMPTY] < indexed_cells:
             return
-        if mode == RANDOM:
+        if seed_choice == RANDOM:
             seed = np.int64(find_in_fenwick_tree(sums, np.int64(chance[state[CLUSTERS]] * state[REMAINING])))
         else:
-            reset_box(state[REFERENCE], rows, lo, hi, current, begin, table, weight, ints, floats)
-            furthest = find_furthest(
-                unlabelled, rows, count, lo, hi, begin, table, weight, ints, floats, stack, upper, rest
-            )
-            seed = np.int64(furthest)
-        starts[state[CLUSTERS]] = state[PICKED]
-        reset_box(seed, rows, lo, hi, current, begin, table, weight, ints, floats)
+            reset_box(state[REFERENCE], rows, cluster)
+            seed = np.int64(find_furthest(unlabelled, cells, cluster, scratch))
+        out.starts[state[CLUSTERS]] = state[PICKED]
+        reset_box(seed, rows, cluster)
         histogram[:] = 0
-        reset_queues(unlabelled, queue, sizes)
+        reset_queues(unlabelled, queues)
         cell, size, version, uses_labels = seed, 0, 0, False
         while True:
-            take_record(cell, rows, forests, count, place_of, sums, state, picks)
+            take_record(cell, cells, forests, place_of, sums, state, out.picks)
             size += 1
-            if box_grows and size > 1 and extend_box(cell, rows, lo, hi, current, begin, table, weight, ints, floats):
+            if cluster_rules.box_grows and size > 1 and extend_box(cell, rows, cluster):
                 version += 1
             for s in range(sensitive.shape[1]):
                 histogram[offset[s] + sensitive[label[cell], s]] += 1
             if size >= k and holds(size, histogram, limits):
                 unmet = False
                 break
-            if columns.shape[0] == 0 and size < k:
-                chosen = choose_record(size, version, unlabelled, queue, sizes, no_penalty, all_allowed, context)
+            if penalties.columns.shape[0] == 0 and size < k:
+                chosen = choose_record(size, version, unlabelled, queues, no_penalty, all_allowed, cells, cluster)
             else:
                 if not uses_labels:
-                    reset_queues(labelled, by_label, label_sizes)
+                    reset_queues(labelled, label_queues)
                     allowed[:] = True
                     uses_labels = True
-                compute_penalties(histogram, sensitive, offset, columns, amount, harmful, penalty)
+                compute_penalties(histogram, sensitive, offset, penalties, penalty)
                 chosen = np.int64(-1)
                 if size < k or find_helpful_labels(size, histogram, sensitive, offset, limits, allowed):
-                    chosen = choose_record(size, version, labelled, by_label, label_sizes, penalty, allowed, context)
+                    chosen = choose_record(size, version, labelled, label_queues, penalty, allowed, cells, cluster)
             if chosen < 0:
                 unmet = True
                 break
             cell = chosen
-        failed[state[CLUSTERS]] = unmet
+        out.failed[state[CLUSTERS]] = unmet
         state[CLUSTERS] += 1
-        state[REFERENCE] = seed if mode == SEED else cell
+        state[REFERENCE] = seed if seed_choice == SEED else cell

@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shoal.kernels import rules
-
-SLACK = 1e-9  # tolerance for rounding; the audit of the release uses the same
-
-_SIZE, _DISTINCT, _ENTROPY, _RECURSIVE = rules.SIZE, rules.DISTINCT, rules.ENTROPY, rules.RECURSIVE
-_BETWEEN, _DISTANCE, _OWN_K = rules.BETWEEN, rules.DISTANCE, rules.OWN_K
+from shoal.kernels.rules import BETWEEN, DISTANCE, DISTINCT, ENTROPY, OWN_K, RECURSIVE, SIZE, SLACK
 
 
 @njit(cache=True, nogil=True)
@@ -45,8 +40,9 @@ def recursive_excess(histogram, first, last, a, b):
 
 
 @njit(cache=True, nogil=True)
-def compute_distance(total, histogram, first, last, first_part, end_part, first_order, limits):
-    """The distance from the distribution of the whole table: the weighted sum of |share difference| over sets of values."""
+def compute_distance(total, histogram, r, limits):
+    """The distance of rule ``r`` from the whole table: the weighted sum of |share difference| over sets of values."""
+    _, first, last, first_part, end_part, first_order = limits.term[r]
     left, right, set_weight, order = limits.left, limits.right, limits.figure, limits.value_order
     excess = np.zeros(last - first + 1, np.float64)  # cumulative share in the group minus share in the table
     for i in range(last - first):
@@ -67,32 +63,32 @@ def holds(total, histogram, limits):
     """
     term, parameter, floor, figure = limits.term, limits.parameter, limits.floor, limits.figure
     for r in range(term.shape[0]):
-        kind, first, last, first_part, end_part, first_order = term[r]
+        kind, first, last, first_part, _, _ = term[r]
         a = parameter[r, 0]
-        if kind == _SIZE:
+        if kind == SIZE:
             if total < a:
                 return False
             continue
         if total == 0:
             return False
-        if kind == _DISTINCT:
+        if kind == DISTINCT:
             if count_distinct(histogram, first, last) < a:
                 return False
-        elif kind == _ENTROPY:
+        elif kind == ENTROPY:
             if compute_entropy(total, histogram, first, last) < np.log(a) - SLACK:
                 return False
-        elif kind == _RECURSIVE:
+        elif kind == RECURSIVE:
             if not recursive_excess(histogram, first, last, a, parameter[r, 1]) < -SLACK:
                 return False
-        elif kind == _BETWEEN:
+        elif kind == BETWEEN:
             for c in range(first, last):
                 share = histogram[c] / total
                 if share < floor[first_part + c - first] - SLACK or share > figure[first_part + c - first] + SLACK:
                     return False
-        elif kind == _DISTANCE:
-            if compute_distance(total, histogram, first, last, first_part, end_part, first_order, limits) > a + SLACK:
+        elif kind == DISTANCE:
+            if compute_distance(total, histogram, r, limits) > a + SLACK:
                 return False
-        elif kind == _OWN_K:
+        elif kind == OWN_K:
             for c in range(first, last):
                 if histogram[c] > 0 and total < figure[first_part + c - first]:
                     return False
@@ -105,25 +101,23 @@ def shortfall(total, histogram, limits):
     term, parameter, floor, figure = limits.term, limits.parameter, limits.floor, limits.figure
     amount = 0.0
     for r in range(term.shape[0]):
-        kind, first, last, first_part, end_part, first_order = term[r]
+        kind, first, last, first_part, _, _ = term[r]
         a = parameter[r, 0]
-        if kind == _DISTINCT:
+        if kind == DISTINCT:
             amount += max(0.0, (a - count_distinct(histogram, first, last)) / a)
-        elif kind == _ENTROPY and a > 1.0:
+        elif kind == ENTROPY and a > 1.0:
             amount += max(0.0, (np.log(a) - compute_entropy(total, histogram, first, last)) / np.log(a))
-        elif kind == _RECURSIVE:
+        elif kind == RECURSIVE:
             excess = recursive_excess(histogram, first, last, a, parameter[r, 1])
             if not excess < -SLACK:  # the inequality is strict
                 amount += excess / total + SLACK
-        elif kind == _BETWEEN:
+        elif kind == BETWEEN:
             for c in range(first, last):
                 share = histogram[c] / total
                 amount += max(0.0, floor[first_part + c - first] - share, share - figure[first_part + c - first])
-        elif kind == _DISTANCE:
-            amount += max(
-                0.0, compute_distance(total, histogram, first, last, first_part, end_part, first_order, limits) - a
-            )
-        elif kind == _OWN_K:
+        elif kind == DISTANCE:
+            amount += max(0.0, compute_distance(total, histogram, r, limits) - a)
+        elif kind == OWN_K:
             required = 0.0
             for c in range(first, last):
                 if histogram[c] > 0:

@@ -5,7 +5,7 @@ or with one more, is known at once. The increase of a group's loss by one more r
 attributes. The sum stops at the first attribute that makes it too large; attributes that separate the groups best come first.
 A record without a better group is compared again only with groups that changed since, unless its own group changed.
 
-D is the weighted loss of a group's box, summed over the attributes. ``clock`` counts the changes of groups.
+D is the weighted loss of a group's box, summed over the attributes. ``values`` are `interface.SensitiveLabels`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from shoal.kernels.boxes import weighted_loss
-from shoal.kernels.interface import HEAD, SIZE, LossArrays
+from shoal.kernels.interface import HEAD, LARGEST_CODE, LEAST_GAIN, SIZE, LossArrays
 from shoal.kernels.limits import holds
 
-LARGEST = np.int32(2**31 - 1)
-SLACK = 1e-9  # smaller gains are rounding
 CANDIDATES = 6  # groups considered for a swap with a record
 TABULATED = 256  # attributes with up to this many codes have a table of the losses of all intervals
 SAMPLE = 64  # records that determine the order of the attributes
@@ -45,7 +43,8 @@ class Model(NamedTuple):
 class State(NamedTuple):
     """The group of every record; linked lists of records: first of a group, next, previous; the size of every group.
 
-    By [attribute, group]: the two smallest and the two largest codes, and the loss. By group: the time of its last change.
+    By [attribute, group]: the two smallest and the two largest codes, and the loss. By group: the time of its last change. By
+    record and by group: the time of the last check. ``clock`` has one entry, the time: the number of changes of groups.
     """
 
     group: NDArray[Any]
@@ -59,11 +58,25 @@ class State(NamedTuple):
     next_high: NDArray[Any]
     loss: NDArray[Any]
     changed: NDArray[Any]
+    record_checked: NDArray[Any]
+    group_checked: NDArray[Any]
+    clock: NDArray[Any]
+
+
+class Scratch(NamedTuple):
+    """Work arrays: a histogram of sensitive values; the groups for a swap and their increases; undone moves and old times."""
+
+    histogram: NDArray[Any]
+    candidates: NDArray[Any]
+    increases: NDArray[Any]
+    moved_records: NDArray[Any]
+    old_times: NDArray[Any]
 
 
 @njit(cache=True, nogil=True)
-def tabulate_losses(m, weight, ints, floats):
+def tabulate_losses(m, loss_tables):
     """The loss of every interval of the attributes with few codes, and the start of each attribute (-1: no table)."""
+    ints = loss_tables.ints
     begin = np.full(m, -1, np.int64)
     length = 0
     for j in range(m):
@@ -76,21 +89,22 @@ def tabulate_losses(m, weight, ints, floats):
             n = np.int64(ints[HEAD * j + SIZE])
             for lo in range(n):
                 for hi in range(lo, n):
-                    pairs[begin[j] + lo * n + hi] = weighted_loss(j, lo, hi, weight, ints, floats)
+                    pairs[begin[j] + lo * n + hi] = weighted_loss(j, lo, hi, loss_tables)
     return pairs, begin
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def interval_cost(j, lo, hi, pairs, begin, weight, ints, floats):
+def interval_cost(j, lo, hi, model):
     """The weighted loss of an interval."""
-    if begin[j] >= 0:
-        return pairs[begin[j] + np.int64(lo) * ints[HEAD * j + SIZE] + hi]
-    return weighted_loss(j, lo, hi, weight, ints, floats)
+    if model.begin[j] >= 0:
+        return model.pairs[model.begin[j] + np.int64(lo) * model.loss_tables.ints[HEAD * j + SIZE] + hi]
+    return weighted_loss(j, lo, hi, model.loss_tables)
 
 
 @njit(cache=True, nogil=True)
-def extend_ends(g, x, j, low, next_low, high, next_high):
+def extend_ends(g, x, j, state):
     """Update the smallest and largest codes of a group by one more code of attribute ``j``."""
+    low, next_low, high, next_high = state.low, state.next_low, state.high, state.next_high
     if x < low[j, g]:
         next_low[j, g], low[j, g] = low[j, g], x
     elif x < next_low[j, g]:
@@ -102,26 +116,23 @@ def extend_ends(g, x, j, low, next_low, high, next_high):
 
 
 @njit(cache=True, nogil=True)
-def recompute_group(g, model, state, clock):
+def recompute_group(g, model, state):
     """Recompute the ends and the loss of a group from its records."""
-    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
-    weight, ints, floats = model.loss_tables
+    rows, cell = model.rows, model.cell
     head, following, loss, changed = state.head, state.following, state.loss, state.changed
     low, next_low, high, next_high = state.low, state.next_low, state.high, state.next_high
-    clock[0] += 1
-    changed[g] = clock[0]
+    state.clock[0] += 1
+    changed[g] = state.clock[0]
     for j in range(rows.shape[1]):
-        low[j, g] = next_low[j, g] = LARGEST
+        low[j, g] = next_low[j, g] = LARGEST_CODE
         high[j, g] = next_high[j, g] = -1
     i = head[g]
     while i >= 0:
         for j in range(rows.shape[1]):
-            extend_ends(g, rows[cell[i], j], j, low, next_low, high, next_high)
+            extend_ends(g, rows[cell[i], j], j, state)
         i = following[i]
     for j in range(rows.shape[1]):
-        loss[j, g] = (
-            interval_cost(j, low[j, g], high[j, g], pairs, begin, weight, ints, floats) if head[g] >= 0 else 0.0
-        )
+        loss[j, g] = interval_cost(j, low[j, g], high[j, g], model) if head[g] >= 0 else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -151,18 +162,16 @@ def unlink(i, state):
 
 
 @njit(cache=True, nogil=True)
-def add_record(i, g, model, state, clock):
+def add_record(i, g, model, state):
     """Add a record to a group and update the group's ends and loss."""
-    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
-    weight, ints, floats = model.loss_tables
-    loss, changed = state.loss, state.changed
-    low, next_low, high, next_high = state.low, state.next_low, state.high, state.next_high
+    rows, cell = model.rows, model.cell
+    low, high, loss, changed = state.low, state.high, state.loss, state.changed
     link(i, g, state)
-    clock[0] += 1
-    changed[g] = clock[0]
+    state.clock[0] += 1
+    changed[g] = state.clock[0]
     for j in range(rows.shape[1]):
-        extend_ends(g, rows[cell[i], j], j, low, next_low, high, next_high)
-        loss[j, g] = interval_cost(j, low[j, g], high[j, g], pairs, begin, weight, ints, floats)
+        extend_ends(g, rows[cell[i], j], j, state)
+        loss[j, g] = interval_cost(j, low[j, g], high[j, g], model)
 
 
 @njit(cache=True, nogil=True)
@@ -177,8 +186,7 @@ def group_loss(g, loss):
 @njit(cache=True, nogil=True)
 def loss_after_exchange(g, removed, added, limit, model, state):
     """D of a group without record ``removed`` and with record ``added`` (-1: none); infinity if it is ``limit`` or more."""
-    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
-    (weight, ints, floats), attribute_order = model.loss_tables, model.attribute_order
+    rows, cell, attribute_order = model.rows, model.cell, model.attribute_order
     low, next_low, high, next_high, loss = state.low, state.next_low, state.high, state.next_high, state.loss
     total = 0.0
     for t in range(rows.shape[1]):
@@ -191,7 +199,7 @@ def loss_after_exchange(g, removed, added, limit, model, state):
             lo, hi = next_low[j, g] if y == lo else lo, next_high[j, g] if y == hi else hi
             if added >= 0:
                 lo, hi = min(lo, x), max(hi, x)
-            total += interval_cost(j, lo, hi, pairs, begin, weight, ints, floats) if lo < hi else 0.0
+            total += interval_cost(j, lo, hi, model) if lo < hi else 0.0
         if total >= limit:
             return np.inf
     return total
@@ -200,8 +208,7 @@ def loss_after_exchange(g, removed, added, limit, model, state):
 @njit(cache=True, nogil=True)
 def insertion_cost(g, i, more, limit, model, state):
     """The increase (size + more) x D with the record - size x D without it; infinity if it is ``limit`` or more."""
-    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
-    (weight, ints, floats), attribute_order = model.loss_tables, model.attribute_order
+    rows, cell, attribute_order = model.rows, model.cell, model.attribute_order
     size, low, high, loss = state.size, state.low, state.high, state.loss
     increase = 0.0
     for t in range(rows.shape[1]):
@@ -210,7 +217,7 @@ def insertion_cost(g, i, more, limit, model, state):
         if lo <= x <= hi:
             increase += more * loss[j, g]
         else:
-            with_it = interval_cost(j, min(lo, x), max(hi, x), pairs, begin, weight, ints, floats)
+            with_it = interval_cost(j, min(lo, x), max(hi, x), model)
             increase += (size[g] + more) * with_it - size[g] * loss[j, g]
         if increase >= limit:
             return np.inf
@@ -218,10 +225,10 @@ def insertion_cost(g, i, more, limit, model, state):
 
 
 @njit(cache=True, nogil=True)
-def holds_after_exchange(g, removed, added, model, state, values, histogram):
+def holds_after_exchange(g, removed, added, model, state, values, scratch):
     """Whether a group meets the requirement without record ``removed`` and with record ``added`` (-1: none)."""
     label, sensitive, offset = values.label, values.sensitive, values.offset
-    cell, head, following = model.cell, state.head, state.following
+    cell, head, following, histogram = model.cell, state.head, state.following, scratch.histogram
     if histogram.shape[0] > 0:
         histogram[:] = 0
         i = head[g]
@@ -236,13 +243,12 @@ def holds_after_exchange(g, removed, added, model, state, values, histogram):
 
 
 @njit(cache=True, nogil=True)
-def find_cheapest_group(i, after, limit, groups, most, model, state, values, histogram):
+def find_cheapest_group(i, after, limit, groups, most, model, state, values, scratch):
     """The other group with the least increase, below ``limit``, that still passes with the record; -1 if there is none.
 
     Only groups that changed later than ``after`` are considered.
     """
-    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
-    (weight, ints, floats), attribute_order = model.loss_tables, model.attribute_order
+    rows, cell, attribute_order = model.rows, model.cell, model.attribute_order
     group, size, low, high, loss, changed = state.group, state.size, state.low, state.high, state.loss, state.changed
     found, first = -1, attribute_order[0]
     x = rows[cell[i], first]
@@ -251,19 +257,19 @@ def find_cheapest_group(i, after, limit, groups, most, model, state, values, his
             continue
         lo, hi = low[first, g], high[first, g]
         if x < lo or x > hi:
-            with_it = interval_cost(first, min(lo, x), max(hi, x), pairs, begin, weight, ints, floats)
+            with_it = interval_cost(first, min(lo, x), max(hi, x), model)
             if (size[g] + 1) * with_it - size[g] * loss[first, g] >= limit:
                 continue
         increase = insertion_cost(g, i, 1, limit, model, state)
         if increase < limit and (
-            histogram.shape[0] == 0 or holds_after_exchange(g, -1, i, model, state, values, histogram)
+            scratch.histogram.shape[0] == 0 or holds_after_exchange(g, -1, i, model, state, values, scratch)
         ):
             limit, found = increase, g
     return found, limit
 
 
 @njit(cache=True, nogil=True)
-def dissolve(g, groups, most, model, state, values, histogram, moved_records, stamps, clock):
+def dissolve(g, groups, most, model, state, values, scratch):
     """Move all records of a group to other groups, each to the cheapest, if that costs less than the group's loss."""
     head, following, size, loss = state.head, state.following, state.size, state.loss
     loss_before = size[g] * group_loss(g, loss)
@@ -271,51 +277,51 @@ def dissolve(g, groups, most, model, state, values, histogram, moved_records, st
     spent, sent, i = 0.0, 0, head[g]
     while i >= 0:
         following_record = following[i]
-        t, increase = find_cheapest_group(i, -1, loss_before - spent, groups, most, model, state, values, histogram)
-        if t < 0 or spent + increase >= loss_before - SLACK * records:
+        t, increase = find_cheapest_group(i, -1, loss_before - spent, groups, most, model, state, values, scratch)
+        if t < 0 or spent + increase >= loss_before - LEAST_GAIN * records:
             break
         spent += increase
-        moved_records[sent], stamps[sent] = i, state.changed[t]
+        scratch.moved_records[sent], scratch.old_times[sent] = i, state.changed[t]
         sent += 1
         unlink(i, state)
-        add_record(i, t, model, state, clock)
+        add_record(i, t, model, state)
         i = following_record
     if size[g] == 0:
         return loss_before - spent
     for p in range(sent - 1, -1, -1):  # undo
-        i = moved_records[p]
+        i = scratch.moved_records[p]
         t = state.group[i]
         unlink(i, state)
-        recompute_group(t, model, state, clock)
-        state.changed[t] = stamps[p]
+        recompute_group(t, model, state)
+        state.changed[t] = scratch.old_times[p]
         link(i, g, state)
     return 0.0
 
 
 @njit(cache=True, nogil=True)
-def move(i, after, groups, most, model, state, values, histogram, clock):
+def move(i, after, groups, most, model, state, values, scratch):
     """Move a record to the cheapest group, if its own group still passes without it."""
     g, size = state.group[i], state.size
     if size[g] < 2:
         return 0.0
     decrease = size[g] * group_loss(g, state.loss) - (size[g] - 1) * loss_after_exchange(g, i, -1, np.inf, model, state)
-    if decrease <= SLACK or not holds_after_exchange(g, i, -1, model, state, values, histogram):
+    if decrease <= LEAST_GAIN or not holds_after_exchange(g, i, -1, model, state, values, scratch):
         return 0.0
-    t, increase = find_cheapest_group(i, after, decrease - SLACK, groups, most, model, state, values, histogram)
+    t, increase = find_cheapest_group(i, after, decrease - LEAST_GAIN, groups, most, model, state, values, scratch)
     if t < 0:
         return 0.0
     unlink(i, state)
-    recompute_group(g, model, state, clock)
-    add_record(i, t, model, state, clock)
+    recompute_group(g, model, state)
+    add_record(i, t, model, state)
     return decrease - increase
 
 
 @njit(cache=True, nogil=True)
-def find_swap_groups(i, after, limit, groups, model, state, candidates, increases):
+def find_swap_groups(i, after, limit, groups, model, state, scratch):
     """List the groups with the least increase for receiving the record in a swap, cheapest first; return their number."""
-    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
-    (weight, ints, floats), attribute_order = model.loss_tables, model.attribute_order
+    rows, cell, attribute_order = model.rows, model.cell, model.attribute_order
     group, size, low, high, loss, changed = state.group, state.size, state.low, state.high, state.loss, state.changed
+    candidates, increases = scratch.candidates, scratch.increases
     found, first = 0, attribute_order[0]
     x = rows[cell[i], first]
     for g in range(groups):
@@ -324,7 +330,7 @@ def find_swap_groups(i, after, limit, groups, model, state, candidates, increase
         threshold = increases[CANDIDATES - 1] if found == CANDIDATES else limit
         lo, hi = low[first, g], high[first, g]
         if x < lo or x > hi:
-            with_it = interval_cost(first, min(lo, x), max(hi, x), pairs, begin, weight, ints, floats)
+            with_it = interval_cost(first, min(lo, x), max(hi, x), model)
             if size[g] * (with_it - loss[first, g]) >= threshold:
                 continue
         increase = insertion_cost(g, i, 0, threshold, model, state)
@@ -339,17 +345,17 @@ def find_swap_groups(i, after, limit, groups, model, state, candidates, increase
 
 
 @njit(cache=True, nogil=True)
-def swap(i, after, groups, model, state, values, histogram, candidates, increases, clock):
+def swap(i, after, groups, model, state, values, scratch):
     """Swap a record with the best record of a candidate group, if the loss of both groups together falls."""
     cell, head, following, size, loss = model.cell, state.head, state.following, state.size, state.loss
     g = state.group[i]
     own_loss = group_loss(g, loss)
     decrease = size[g] * (own_loss - loss_after_exchange(g, i, -1, np.inf, model, state))
-    if decrease <= SLACK or size[g] < 2:
+    if decrease <= LEAST_GAIN or size[g] < 2:
         return 0.0
-    best, partner = SLACK, -1
-    for o in range(find_swap_groups(i, after, decrease, groups, model, state, candidates, increases)):
-        t = candidates[o]
+    best, partner = LEAST_GAIN, -1
+    for o in range(find_swap_groups(i, after, decrease, groups, model, state, scratch)):
+        t = scratch.candidates[o]
         other_loss = group_loss(t, loss)
         other = head[t]
         while other >= 0:
@@ -362,10 +368,10 @@ def swap(i, after, groups, model, state, values, histogram, candidates, increase
                     threshold = other_loss + (here - best) / size[t]
                     gain = here + size[t] * (other_loss - loss_after_exchange(t, other, i, threshold, model, state))
                 if gain > best and (
-                    histogram.shape[0] == 0
+                    scratch.histogram.shape[0] == 0
                     or (
-                        holds_after_exchange(g, i, other, model, state, values, histogram)
-                        and holds_after_exchange(t, other, i, model, state, values, histogram)
+                        holds_after_exchange(g, i, other, model, state, values, scratch)
+                        and holds_after_exchange(t, other, i, model, state, values, scratch)
                     )
                 ):
                     best, partner = gain, other
@@ -377,8 +383,8 @@ def swap(i, after, groups, model, state, values, histogram, candidates, increase
     unlink(partner, state)
     link(i, t, state)
     link(partner, g, state)
-    recompute_group(g, model, state, clock)
-    recompute_group(t, model, state, clock)
+    recompute_group(g, model, state)
+    recompute_group(t, model, state)
     return best
 
 
@@ -391,10 +397,9 @@ def count_record(i, sign, cell, values, histogram):
 
 
 @njit(cache=True, nogil=True)
-def split(g, new_group, least, model, state, values, clock):
+def split(g, new_group, least, model, state, values):
     """Split a group where the loss falls most and both halves pass; the second half becomes group ``new_group``."""
-    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
-    weight, ints, floats = model.loss_tables
+    rows, cell = model.rows, model.cell
     head, following, size, loss = state.head, state.following, state.size, state.loss
     n, m, limits = size[g], rows.shape[1], values.limits
     width = values.offset[-1]
@@ -406,7 +411,7 @@ def split(g, new_group, least, model, state, values, clock):
         count_record(i, 1, cell, values, whole_counts)
         i = following[i]
     loss_before = n * group_loss(g, loss)
-    best, best_at, chosen = SLACK * n, -1, records
+    best, best_at, chosen = LEAST_GAIN * n, -1, records
     right_loss = np.empty(n)
     codes = np.empty(n, np.int32)
     lo, hi = np.empty(m, np.int32), np.empty(m, np.int32)
@@ -417,7 +422,7 @@ def split(g, new_group, least, model, state, values, clock):
             codes[p] = rows[cell[records[p]], a]
         order = records[np.argsort(codes, kind="mergesort")]
         for forward in range(2):
-            lo[:], hi[:] = LARGEST, -1
+            lo[:], hi[:] = LARGEST_CODE, -1
             left[:], right[:] = 0, whole_counts
             for q in range(n):
                 p = q if forward == 1 else n - 1 - q
@@ -425,7 +430,7 @@ def split(g, new_group, least, model, state, values, clock):
                 for j in range(m):
                     x = rows[cell[order[p]], j]
                     lo[j], hi[j] = min(lo[j], x), max(hi[j], x)
-                    d += interval_cost(j, lo[j], hi[j], pairs, begin, weight, ints, floats)
+                    d += interval_cost(j, lo[j], hi[j], model)
                 if forward == 0:
                     right_loss[p] = d
                     continue
@@ -440,17 +445,16 @@ def split(g, new_group, least, model, state, values, clock):
     for p in range(best_at, n):
         unlink(chosen[p], state)
         link(chosen[p], new_group, state)
-    recompute_group(g, model, state, clock)
-    recompute_group(new_group, model, state, clock)
+    recompute_group(g, model, state)
+    recompute_group(new_group, model, state)
     return best
 
 
 @njit(cache=True, nogil=True)
 def prepare(rows, cell, group, groups, capacity, loss_tables):
     """The model and the state of a search, with space for ``capacity`` groups."""
-    weight, ints, floats = loss_tables
     m = rows.shape[1]
-    pairs, begin = tabulate_losses(m, weight, ints, floats)
+    pairs, begin = tabulate_losses(m, loss_tables)
     head = np.full(capacity, -1, np.int64)
     following, previous = np.full(group.shape[0], -1, np.int64), np.full(group.shape[0], -1, np.int64)
     size = np.zeros(capacity, np.int64)
@@ -460,43 +464,60 @@ def prepare(rows, cell, group, groups, capacity, loss_tables):
     changed = np.zeros(capacity, np.int64)
     attribute_order = np.arange(m)
     model = Model(rows, cell, pairs, begin, loss_tables, attribute_order)
-    state = State(group, head, following, previous, size, low, next_low, high, next_high, loss, changed)
-    clock = np.zeros(1, np.int64)
+    record_checked, group_checked = np.full(group.shape[0], -1, np.int64), np.full(capacity, -1, np.int64)
+    state = State(
+        group,
+        head,
+        following,
+        previous,
+        size,
+        low,
+        next_low,
+        high,
+        next_high,
+        loss,
+        changed,
+        record_checked,
+        group_checked,
+        np.zeros(1, np.int64),
+    )
     for i in range(group.shape[0] - 1, -1, -1):
         link(i, group[i], state)
     for g in range(groups):
-        recompute_group(g, model, state, clock)
+        recompute_group(g, model, state)
     increase = np.zeros(m)
     for i in range(0, group.shape[0], max(1, group.shape[0] // SAMPLE)):
         for j in range(m):
             x = rows[cell[i], j]
             for g in range(groups):
                 if size[g] > 0 and (x < low[j, g] or x > high[j, g]):
-                    increase[j] += (
-                        interval_cost(j, min(x, low[j, g]), max(x, high[j, g]), pairs, begin, weight, ints, floats)
-                        - loss[j, g]
-                    )
+                    increase[j] += interval_cost(j, min(x, low[j, g]), max(x, high[j, g]), model) - loss[j, g]
     attribute_order[:] = np.argsort(-increase, kind="mergesort")
-    return model, state, clock
+    return model, state
 
 
 @njit(cache=True, nogil=True)
-def run_round(groups, least, most, model, state, values, record_checked, group_checked, clock):
+def run_round(groups, least, most, model, state, values):
     """Run one round over all groups and records; return the number of groups, including empty ones, and the decrease of loss.
 
     Groups of at least 2 x ``least`` records are split; groups are dissolved in descending order of D; then every record is
-    moved or else swapped. ``record_checked`` and ``group_checked`` hold the time of the last check of every record and group.
+    moved or else swapped.
     """
     group, size, loss, changed = state.group, state.size, state.loss, state.changed
-    histogram = np.zeros(values.offset[-1], np.int64)
-    candidates, increases = np.empty(CANDIDATES, np.int64), np.empty(CANDIDATES)
-    moved_records, stamps = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
+    record_checked, group_checked, clock = state.record_checked, state.group_checked, state.clock
+    scratch = Scratch(
+        np.zeros(values.offset[-1], np.int64),
+        np.empty(CANDIDATES, np.int64),
+        np.empty(CANDIDATES),
+        np.empty(most + 1, np.int64),
+        np.empty(most + 1, np.int64),
+    )
     gain = 0.0
     g = 0
     while g < groups:
         decrease = 0.0
         if size[g] >= 2 * least and groups < size.shape[0] and changed[g] > group_checked[g]:
-            decrease = split(g, groups, least, model, state, values, clock)
+            decrease = split(g, groups, least, model, state, values)
             gain += decrease
             if decrease == 0.0 and size[g] > most:
                 group_checked[g] = clock[0]
@@ -507,14 +528,14 @@ def run_round(groups, least, most, model, state, values, record_checked, group_c
         order_key[g] = -group_loss(g, loss)
     for g in np.argsort(order_key, kind="mergesort"):
         if 0 < size[g] <= most and order_key[g] < 0.0 and changed[g] > group_checked[g]:
-            gain += dissolve(g, groups, most, model, state, values, histogram, moved_records, stamps, clock)
+            gain += dissolve(g, groups, most, model, state, values, scratch)
             group_checked[g] = clock[0]
     for i in range(group.shape[0]):
         after = record_checked[i] if changed[group[i]] <= record_checked[i] else -1
         now = clock[0]
-        decrease = move(i, after, groups, most, model, state, values, histogram, clock)
+        decrease = move(i, after, groups, most, model, state, values, scratch)
         if decrease == 0.0:
-            decrease = swap(i, after, groups, model, state, values, histogram, candidates, increases, clock)
+            decrease = swap(i, after, groups, model, state, values, scratch)
         record_checked[i] = now if decrease == 0.0 else -1
         gain += decrease
     return groups, gain

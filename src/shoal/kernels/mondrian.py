@@ -6,7 +6,8 @@ largest information gain on a target (see `kernels.target_split`). The second re
 and largest codes of all attributes are gathered per code of the cut attribute, and running boxes from both ends give the loss
 on either side of every cut.
 
-``losses`` are `interface.SplitLosses`, ``cells`` `interface.SplitCells`.
+``rows`` are `interface.SplitRows`, ``segment`` is a `segments.Segment`, ``criteria`` `interface.SplitCriteria`, ``scratch``
+`segments.Scratch`.
 """
 
 from __future__ import annotations
@@ -17,34 +18,25 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from shoal.kernels import rules
 from shoal.kernels.boxes import interval_loss, lowest_node
-from shoal.kernels.interface import GAIN, HEAD, KIND, MEDIAN, NODES, RELAXED, SIZE, TARGET, TREE
-from shoal.kernels.rules import SIZE as SIZE_RULE
+from shoal.kernels.interface import GAIN, HEAD, KIND, LEAST_GAIN, LOW, MEDIAN, NODES, RELAXED, SIZE, TARGET, TREE
 from shoal.kernels.segments import (
-    LEAST_GAIN,
-    LOW,
     NO_CUT,
     SHORT,
     TABLE,
+    Scratch,
+    Segment,
     both_hold,
     count_segment,
     move_counts,
     partition_rows,
     sort_by_code,
 )
-from shoal.kernels.target_split import find_target_cut, table_capacity
+from shoal.kernels.target_split import ClassScratch, find_target_cut, table_capacity
 from shoal.kernels.vectorized_boxes import clear, stretch
 
 ZERO, TWO = np.uint64(0), np.uint64(2)
-
-
-class Scratch(NamedTuple):
-    """Work arrays of all cuts: records by code, two buffers of sort keys, the histogram of the segment (empty: not needed)."""
-
-    tally: NDArray[Any]
-    keys: NDArray[Any]
-    spare: NDArray[Any]
-    whole: NDArray[Any]
 
 
 class BoxScratch(NamedTuple):
@@ -85,32 +77,44 @@ def weighted_interval_loss(j, lo, hi, losses):
 
 
 @njit(cache=True, nogil=True)
-def is_allowed(rows, row_records, ref, begin, end, a, at, total, whole, cells, limits):
+def compute_widths(segment, losses):
+    """The weighted loss of the segment's box by attribute."""
+    width = np.empty(segment.lo.shape[0])
+    for j in range(width.shape[0]):
+        width[j] = weighted_interval_loss(j, segment.lo[j], segment.hi[j], losses)
+    return width
+
+
+@njit(cache=True, nogil=True)
+def is_allowed(rows, segment, a, at, whole, criteria):
     """Whether both sides of a cut meet every rule; ``whole`` is the histogram of the segment, empty if not needed."""
+    codes, records, ref, cells = rows.codes, rows.records, rows.ref, criteria.cells
     left = np.zeros(whole.shape[0], np.int64)
     start, sensitive, offset = cells.start, cells.sensitive, cells.offset
     size = 0
-    for i in range(begin, end):
-        if rows[i, a] <= at:
-            size += row_records[i]
+    for i in range(segment.begin, segment.end):
+        if codes[i, a] <= at:
+            size += records[i]
             if whole.shape[0] > 0:
                 u = ref[i]
                 for c in range(start[u], start[u + 1]):
                     for s in range(sensitive.shape[1]):
                         left[offset[s] + sensitive[c, s]] += cells.records[c]
-    return both_hold(size, total - size, left, whole - left, limits)
+    return both_hold(size, segment.records - size, left, whole - left, criteria.limits)
 
 
 @njit(cache=True, nogil=True)
-def find_balanced_cut(rows, row_records, begin, end, a, lo, hi, total, tally, keys, spare):
+def find_balanced_cut(rows, segment, a, scratch):
     """The most balanced cut of attribute ``a``, and the number of records on its left. Ties: the smaller code."""
+    codes, records, tally = rows.codes, rows.records, scratch.tally
+    begin, end, lo, hi, total = segment.begin, segment.end, segment.lo[a], segment.hi[a], segment.records
     n = end - begin
     size = hi - lo + 1
     best, at, taken, left = -1, NO_CUT, 0, 0
     if size <= TABLE and size <= 4 * n + SHORT:
         tally[:size] = 0
         for i in range(begin, end):
-            tally[rows[i, a] - lo] += row_records[i]
+            tally[codes[i, a] - lo] += records[i]
         for v in range(size - 1):
             if tally[v] > 0:
                 left += tally[v]
@@ -118,9 +122,9 @@ def find_balanced_cut(rows, row_records, begin, end, a, lo, hi, total, tally, ke
                 if best < 0 or gap < best:
                     best, at, taken = gap, lo + v, left
         return at, taken
-    order = sort_by_code(rows, begin, end, a, lo, size, keys, spare)
+    order = sort_by_code(codes, segment, a, scratch)
     for p in range(n - 1):
-        left += row_records[begin + (order[p] & LOW)]
+        left += records[begin + (order[p] & LOW)]
         v = order[p] >> 32
         if order[p + 1] >> 32 != v:
             gap = abs(2 * left - total)
@@ -130,35 +134,33 @@ def find_balanced_cut(rows, row_records, begin, end, a, lo, hi, total, tally, ke
 
 
 @njit(cache=True, nogil=True)
-def find_median_cut(rows, row_records, ref, begin, end, lo, hi, total, losses, cells, limits, least, scratch):
+def find_median_cut(rows, segment, criteria, scratch):
     """The widest attribute whose most balanced cut is allowed, and that cut; -1 if there is none."""
-    tally, keys, spare, whole = scratch.tally, scratch.keys, scratch.spare, scratch.whole
-    m = lo.shape[0]
-    width = np.empty(m)
-    for j in range(m):
-        width[j] = weighted_interval_loss(j, lo[j], hi[j], losses)
+    whole, total, least = scratch.whole, segment.records, criteria.least
+    width = compute_widths(segment, criteria.losses)
     if whole.shape[0] > 0:
-        count_segment(ref, begin, end, cells, whole)
-    for _ in range(m):
+        count_segment(rows.ref, segment.begin, segment.end, criteria.cells, whole)
+    for _ in range(width.shape[0]):
         a = np.argmax(width)
         if width[a] <= 0.0:
             return -1, NO_CUT
         width[a] = -1.0
-        at, left = find_balanced_cut(rows, row_records, begin, end, a, lo[a], hi[a], total, tally, keys, spare)
+        at, left = find_balanced_cut(rows, segment, a, scratch)
         if at == NO_CUT or left < least or total - left < least:
             continue
-        if whole.shape[0] == 0 or is_allowed(rows, row_records, ref, begin, end, a, at, total, whole, cells, limits):
+        if whole.shape[0] == 0 or is_allowed(rows, segment, a, at, whole, criteria):
             return a, at
     return -1, NO_CUT
 
 
 @njit(cache=True, nogil=True)
-def assign_table_places(lo, hi, begin, n, tabulated, base):
+def assign_table_places(segment, begin, tabulated, base):
     """The attributes from ``begin`` on that share one table, the first attribute after these, and the table entries used.
 
     Code v of the attribute ``tabulated[t]`` has the entry ``base[t] + v``. An attribute with more codes than rows gets no
     table.
     """
+    lo, hi, n = segment.lo, segment.hi, segment.end - segment.begin
     count, used, a = 0, 0, begin
     while a < lo.shape[0]:
         size = np.int64(hi[a]) - lo[a] + 1
@@ -173,24 +175,26 @@ def assign_table_places(lo, hi, begin, n, tabulated, base):
 
 
 @njit(cache=True, nogil=True)
-def gather_boxes(rows, row_records, begin, end, tabulated, base, used, tally, table):
-    """For every code of the tabulated attributes: the records, and the box of all attributes around them."""
-    flat = rows.reshape(-1)
-    width = np.uint64(rows.shape[1])
+def gather_boxes(rows, segment, count, used, tally, box_scratch):
+    """For every code of the first ``count`` tabulated attributes: the records, and the box of all attributes around them."""
+    flat, row_records, box = rows.codes.reshape(-1), rows.records, 2 * rows.codes.shape[1]
+    tabulated, base, table = box_scratch.tabulated, box_scratch.base, box_scratch.table
+    width = np.uint64(rows.codes.shape[1])
     tally[:used] = 0
     for v in range(used):
-        clear(table[2 * rows.shape[1] * v : 2 * rows.shape[1] * (v + 1)])
-    for i in range(np.uint64(begin), np.uint64(end)):
+        clear(table[box * v : box * (v + 1)])
+    for i in range(np.uint64(segment.begin), np.uint64(segment.end)):
         row, records = i * width, row_records[i]
-        for t in range(tabulated.shape[0]):
+        for t in range(count):
             v = np.uint64(base[t] + flat[row + np.uint64(tabulated[t])])
             tally[v] += records
             stretch(table, TWO * width * v, width, flat, row, ZERO)
 
 
 @njit(cache=True, nogil=True)
-def list_tabulated_codes(tally, first, size, span, place, cumulative, code):
+def list_tabulated_codes(tally, first, size, span, box_scratch):
     """List the codes that occur: the position of the code's box, the cumulative number of records, and the code."""
+    place, cumulative, code = box_scratch.place, box_scratch.cumulative, box_scratch.code
     count, left = 0, np.int64(0)
     for v in range(size):
         left += tally[first + v]
@@ -200,22 +204,24 @@ def list_tabulated_codes(tally, first, size, span, place, cumulative, code):
 
 
 @njit(cache=True, nogil=True)
-def list_sorted_rows(order, n, row_records, begin, width, place, cumulative, code):
+def list_sorted_rows(order, rows, segment, box_scratch):
     """The same for rows sorted by code, where each row is a box."""
-    left = np.int64(0)
+    place, cumulative, code = box_scratch.place, box_scratch.cumulative, box_scratch.code
+    n, width, left = segment.end - segment.begin, rows.codes.shape[1], np.int64(0)
     for p in range(n):
-        i = begin + (order[p] & LOW)
-        left += row_records[i]
+        i = segment.begin + (order[p] & LOW)
+        left += rows.records[i]
         place[p], cumulative[p], code[p] = width * i, left, order[p] >> 32
     return n
 
 
 @njit(cache=True, nogil=True)
-def update_box_loss(box, previous, attribute_loss, losses):
-    """The loss of a box; ``attribute_loss`` has it by attribute for the box ``previous``, and both are updated.
+def update_box_loss(box_scratch, losses):
+    """The loss of the running box; ``attribute_loss`` has it by attribute for the box ``previous``, and both are updated.
 
     The box is widened to the codes under its nodes, which does not change its loss. So it grows less often afterwards.
     """
+    box, previous, attribute_loss = box_scratch.box, box_scratch.previous, box_scratch.attribute_loss
     ints, first = losses.ints, losses.first_code
     width = box.shape[0] // 2
     loss = 0.0
@@ -232,13 +238,13 @@ def update_box_loss(box, previous, attribute_loss, losses):
 
 
 @njit(cache=True, nogil=True)
-def compute_running_losses(
-    source, gap, place, code, begin, direction, count, skip, out, box, previous, attribute_loss, losses
-):
+def compute_running_losses(source, gap, begin, direction, count, skip, box_scratch, losses, out):
     """The loss of the box around the first entry, the first two and so on, at every end of a code, except the first ``skip``.
 
-    Entries are read from ``begin`` on, upwards if ``direction`` is 1, downwards if it is -1.
+    Entries are read from ``begin`` on, upwards if ``direction`` is 1, downwards if it is -1. An entry is a box in ``source``:
+    its largest codes follow its smallest codes after ``gap``, which is 0 for rows.
     """
+    box, previous, place, code = box_scratch.box, box_scratch.previous, box_scratch.place, box_scratch.code
     width = np.uint64(box.shape[0] // 2)
     clear(box)
     clear(previous)
@@ -248,57 +254,48 @@ def compute_running_losses(
         grew |= stretch(box, ZERO, width, source, np.uint64(place[p]), np.uint64(gap))
         if q >= skip and code[p] != code[p + direction]:
             if grew:
-                loss = update_box_loss(box, previous, attribute_loss, losses)
+                loss = update_box_loss(box_scratch, losses)
                 grew = False
             out[p] = loss
 
 
 @njit(cache=True, nogil=True)
-def find_gain_cut(
-    rows, row_records, ref, begin, end, lo, hi, total, losses, cells, limits, least, scratch, box_scratch
-):
+def find_gain_cut(rows, segment, criteria, scratch, box_scratch):
     """The cut with the largest decrease of records x loss. Ties: the earlier attribute, then the smaller code."""
-    tally, keys, spare, whole = scratch.tally, scratch.keys, scratch.spare, scratch.whole
-    table, box, previous, attribute_loss = (
-        box_scratch.table,
-        box_scratch.box,
-        box_scratch.previous,
-        box_scratch.attribute_loss,
-    )
-    place, cumulative, code = box_scratch.place, box_scratch.cumulative, box_scratch.code
-    before, after = box_scratch.before, box_scratch.after
+    lo, hi, total = segment.lo, segment.hi, segment.records
+    losses, cells, limits, least = criteria.losses, criteria.cells, criteria.limits, criteria.least
+    tally, whole = scratch.tally, scratch.whole
+    cumulative, code, before, after = box_scratch.cumulative, box_scratch.code, box_scratch.before, box_scratch.after
     tabulated, base = box_scratch.tabulated, box_scratch.base
     left_counts, right_counts = box_scratch.left_counts, box_scratch.right_counts
-    m, n, width = lo.shape[0], end - begin, rows.shape[1]
-    flat = rows.reshape(-1)
+    m, width = lo.shape[0], rows.codes.shape[1]
+    flat = rows.codes.reshape(-1)
     current_loss = 0.0
     for j in range(m):
         current_loss += weighted_interval_loss(j, lo[j], hi[j], losses)
     best = LEAST_GAIN * total
     best_a, best_at = -1, NO_CUT
     if whole.shape[0] > 0:
-        count_segment(ref, begin, end, cells, whole)
+        count_segment(rows.ref, segment.begin, segment.end, cells, whole)
     tabulated_count, next_attribute, t = 0, 0, 0
     for a in range(m):
         if a == next_attribute:
-            tabulated_count, next_attribute, used = assign_table_places(lo, hi, a, n, tabulated, base)
-            gather_boxes(
-                rows, row_records, begin, end, tabulated[:tabulated_count], base[:tabulated_count], used, tally, table
-            )
+            tabulated_count, next_attribute, used = assign_table_places(segment, a, tabulated, base)
+            gather_boxes(rows, segment, tabulated_count, used, tally, box_scratch)
             t = 0
         if lo[a] == hi[a]:
             continue
         size = np.int64(hi[a]) - lo[a] + 1
         has_table = t < tabulated_count and tabulated[t] == a
-        order = keys[:0]
+        order = scratch.keys[:0]
         if not has_table or whole.shape[0] > 0:
-            order = sort_by_code(rows, begin, end, a, lo[a], size, keys, spare)
+            order = sort_by_code(rows.codes, segment, a, scratch)
         if has_table:
-            count = list_tabulated_codes(tally, base[t] + lo[a], size, 2 * width, place, cumulative, code)
-            source, gap = table, width
+            count = list_tabulated_codes(tally, base[t] + lo[a], size, 2 * width, box_scratch)
+            source, gap = box_scratch.table, width
             t += 1
         else:
-            count = list_sorted_rows(order, n, row_records, begin, width, place, cumulative, code)
+            count = list_sorted_rows(order, rows, segment, box_scratch)
             source, gap = flat, 0
         first, last = 0, count - 2  # the entries after which both sides are large enough
         while first <= last and cumulative[first] < least:
@@ -307,25 +304,9 @@ def find_gain_cut(
             last -= 1
         if first > last:
             continue
-        compute_running_losses(
-            source, gap, place, code, 0, 1, last + 1, first, before, box, previous, attribute_loss, losses
-        )
+        compute_running_losses(source, gap, 0, 1, last + 1, first, box_scratch, losses, before)
         right_count, right_skip = count - 1 - first, count - 2 - last
-        compute_running_losses(
-            source,
-            gap,
-            place,
-            code,
-            count - 1,
-            -1,
-            right_count,
-            right_skip,
-            after,
-            box,
-            previous,
-            attribute_loss,
-            losses,
-        )
+        compute_running_losses(source, gap, count - 1, -1, right_count, right_skip, box_scratch, losses, after)
         moved = 0
         left_counts[:] = 0
         right_counts[:] = whole
@@ -336,7 +317,7 @@ def find_gain_cut(
             gain = total * current_loss - (left * before[p] + (total - left) * after[p + 1])
             if gain > best:
                 if whole.shape[0] > 0:
-                    moved = move_counts(ref, begin, end, order, moved, code[p], cells, left_counts, right_counts)
+                    moved = move_counts(rows.ref, segment, order, moved, code[p], cells, left_counts, right_counts)
                     if not both_hold(left, total - left, left_counts, right_counts, limits):
                         continue
                 best, best_a, best_at = gain, a, lo[a] + code[p]
@@ -344,52 +325,51 @@ def find_gain_cut(
 
 
 @njit(cache=True, nogil=True)
-def split_relaxed(rows, row_records, ref, begin, end, lo, hi, total, losses, cells, limits, least, scratch):
+def split_relaxed(rows, segment, criteria, scratch):
     """Halve the segment by the widest attribute whose halves are allowed, dividing equal values; -1 if there is none.
 
     Each row is one record. The rows end up sorted by (code, combination). Return the attribute and the start of the second
     half.
     """
-    whole = scratch.whole
-    m = lo.shape[0]
-    width = np.empty(m)
-    for j in range(m):
-        width[j] = weighted_interval_loss(j, lo[j], hi[j], losses)
+    codes, ref, begin, end = rows.codes, rows.ref, segment.begin, segment.end
+    cells, whole = criteria.cells, scratch.whole
+    width = compute_widths(segment, criteria.losses)
     middle = begin + (end - begin) // 2
-    if middle - begin < least:
+    if middle - begin < criteria.least:
         return -1, -1
     if whole.shape[0] > 0:
         count_segment(ref, begin, end, cells, whole)
-    for _ in range(m):
+    for _ in range(width.shape[0]):
         a = np.argmax(width)
         if width[a] <= 0.0:
             return -1, -1
         width[a] = -1.0
         key = np.empty(end - begin, np.int64)
         for i in range(begin, end):
-            key[i - begin] = (np.int64(rows[i, a]) << 32) | np.int64(ref[i])
+            key[i - begin] = (np.int64(codes[i, a]) << 32) | np.int64(ref[i])
         order = begin + np.argsort(key, kind="mergesort")
-        rows[begin:end] = rows[order]
+        codes[begin:end] = codes[order]
         ref[begin:end] = ref[order]
         if whole.shape[0] == 0:
             return a, middle
         left = np.zeros(whole.shape[0], np.int64)
         count_segment(ref, begin, middle, cells, left)
-        if both_hold(middle - begin, end - middle, left, whole - left, limits):
+        if both_hold(middle - begin, end - middle, left, whole - left, criteria.limits):
             return a, middle
     return -1, -1
 
 
 @njit(cache=True, nogil=True)
-def allocate_scratch(rows, n, m, mode, ints, limits, class_count):
+def allocate_scratch(codes, n, m, mode, criteria):
     """Allocate the work arrays of a search among ``n`` rows: for all cuts, for boxes, and for the classes of a target."""
+    ints, limits, class_count = criteria.losses.ints, criteria.limits, criteria.cells.class_count
     biggest = np.int64(1)
     for j in range(m):
         biggest = max(biggest, np.int64(ints[HEAD * j + SIZE]))
     uses_boxes = mode in (GAIN, TARGET)
-    codes = min(biggest, TABLE, 4 * n + SHORT)
+    counted_codes = min(biggest, TABLE, 4 * n + SHORT)
     sorted_rows = n if biggest > TABLE else min(n, biggest)  # fewer rows than codes, or too many codes for a table
-    entries = max(codes, sorted_rows) if uses_boxes else 0
+    entries = max(counted_codes, sorted_rows) if uses_boxes else 0
     places = np.int64(0)
     if uses_boxes:
         for j in range(m):
@@ -397,21 +377,21 @@ def allocate_scratch(rows, n, m, mode, ints, limits, class_count):
         places = min(places, TABLE)
     histogram_size = 0
     for r in range(limits.term.shape[0]):
-        if limits.term[r, 0] != SIZE_RULE:
+        if limits.term[r, 0] != rules.SIZE:
             histogram_size, sorted_rows = limits.table_shares.shape[0], n
     if mode == TARGET:
         sorted_rows = n
     scratch = Scratch(
-        np.empty(max(codes, places), np.int64),
+        np.empty(max(counted_codes, places), np.int64),
         np.empty(sorted_rows, np.int64),
         np.empty(sorted_rows, np.int64),
         np.zeros(histogram_size, np.int64),
     )
-    box = 2 * rows.shape[1]
+    box = 2 * codes.shape[1]
     box_scratch = BoxScratch(
-        np.empty(box * places, rows.dtype),
-        np.empty(box, rows.dtype),
-        np.empty(box, rows.dtype),
+        np.empty(box * places, codes.dtype),
+        np.empty(box, codes.dtype),
+        np.empty(box, codes.dtype),
         np.empty(m, np.float64),
         np.empty(entries, np.int64),
         np.empty(entries, np.int64),
@@ -423,7 +403,7 @@ def allocate_scratch(rows, n, m, mode, ints, limits, class_count):
         np.empty(histogram_size, np.int64),
         np.empty(histogram_size, np.int64),
     )
-    class_scratch = (
+    class_scratch = ClassScratch(
         np.zeros(class_count, np.int64),
         np.zeros(class_count, np.int64),
         np.empty(m * table_capacity(n) if mode == TARGET else 0, np.int64),
@@ -432,8 +412,12 @@ def allocate_scratch(rows, n, m, mode, ints, limits, class_count):
 
 
 @njit(cache=True, nogil=True)
-def grow_tree(rows, row_records, ref, begin, end, m, mode, once, losses, cells, limits, least):
-    """Cut a segment until no cut is allowed, or ``once``; the rows end up ordered by group. Return the nodes of the tree."""
+def grow_tree(rows, begin, end, m, mode, once, criteria):
+    """Cut a segment until no cut is allowed, or ``once``; the rows end up ordered by group. Return the nodes of the tree.
+
+    ``m`` is the number of attributes, ``mode`` the choice of cuts (MEDIAN, GAIN, RELAXED or TARGET).
+    """
+    codes, row_records, least = rows.codes, rows.records, criteria.least
     records = np.int64(0)
     for i in range(begin, end):
         records += row_records[i]
@@ -445,10 +429,8 @@ def grow_tree(rows, row_records, ref, begin, end, m, mode, once, losses, cells, 
     segment[0] = begin, end
     count = 1
     lo, hi = np.empty(m, np.int32), np.empty(m, np.int32)
-    flat, width, box = rows.reshape(-1), np.uint64(rows.shape[1]), np.empty(2 * rows.shape[1], rows.dtype)
-    scratch, box_scratch, class_scratch = allocate_scratch(
-        rows, end - begin, m, mode, losses.ints, limits, cells.class_count
-    )
+    flat, width, box = codes.reshape(-1), np.uint64(codes.shape[1]), np.empty(2 * codes.shape[1], codes.dtype)
+    scratch, box_scratch, class_scratch = allocate_scratch(codes, end - begin, m, mode, criteria)
     stack = np.empty(max_nodes + 1, np.int32)
     stack[0] = 0
     top = 1
@@ -464,22 +446,19 @@ def grow_tree(rows, row_records, ref, begin, end, m, mode, once, losses, cells, 
         if total < 2 * least:
             continue
         for j in range(m):
-            lo[j], hi[j] = box[j], box[rows.shape[1] + j]
+            lo[j], hi[j] = box[j], box[codes.shape[1] + j]
+        group = Segment(b, e, lo, hi, total)
         a, at, middle = -1, NO_CUT, np.int64(-1)
         if mode == MEDIAN:
-            a, at = find_median_cut(rows, row_records, ref, b, e, lo, hi, total, losses, cells, limits, least, scratch)
+            a, at = find_median_cut(rows, group, criteria, scratch)
         elif mode == TARGET:
-            a, at = find_target_cut(rows, ref, b, e, lo, hi, total, cells, limits, least, scratch, class_scratch)
+            a, at = find_target_cut(rows, group, criteria, scratch, class_scratch)
         if mode == GAIN or (mode == TARGET and a < 0):
-            a, at = find_gain_cut(
-                rows, row_records, ref, b, e, lo, hi, total, losses, cells, limits, least, scratch, box_scratch
-            )
+            a, at = find_gain_cut(rows, group, criteria, scratch, box_scratch)
         elif mode == RELAXED:
-            a, middle = split_relaxed(
-                rows, row_records, ref, b, e, lo, hi, total, losses, cells, limits, least, scratch
-            )
+            a, middle = split_relaxed(rows, group, criteria, scratch)
         if a >= 0 and mode != RELAXED:
-            middle = partition_rows(rows, row_records, ref, b, e, a, at)
+            middle = partition_rows(rows, b, e, a, at)
         if middle < 0:
             continue
         attribute[node] = a

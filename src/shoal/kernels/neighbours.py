@@ -20,12 +20,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from shoal.kernels.boxes import weighted_loss
-from shoal.kernels.interface import HEAD, SIZE
+from shoal.kernels.interface import HEAD, LARGEST_CODE, LOW, SIZE, LossArrays
 
 LEAF = 8  # nodes with up to this many cells are leaves
 TABLE = 256  # attributes with up to this many codes have a table of terms
-LOW = np.int64(0xFFFFFFFF)
-FAR = np.int32(2**31 - 1)
+MARGIN = 1e-9  # relative; far above the rounding error of a sum of terms
 
 
 class Forest(NamedTuple):
@@ -49,120 +48,170 @@ class Forest(NamedTuple):
     rank: NDArray[Any]
 
 
+class ClusterBox(NamedTuple):
+    """The box of a cluster, and the terms of D.
+
+    By attribute: the smallest and largest code, the weighted loss, the start of its table of terms (-1: no table). ``term`` has
+    all tables: the term of an attribute by the code that joins the box.
+    """
+
+    low: NDArray[Any]
+    high: NDArray[Any]
+    loss: NDArray[Any]
+    term_start: NDArray[Any]
+    term: NDArray[Any]
+    loss_tables: LossArrays
+
+
+class Queues(NamedTuple):
+    """The priority queues of a forest, one per label, each from `Forest.queue_start` on; by label the number of entries.
+
+    By entry: D or a lower bound, the tag, and the version of the box for which D was computed.
+    """
+
+    key: NDArray[Any]
+    tag: NDArray[Any]
+    stamp: NDArray[Any]
+    size: NDArray[Any]
+
+
+class DescentScratch(NamedTuple):
+    """Work arrays of `find_furthest`: a stack of nodes, the upper bound of each, the bound of the later terms by attribute."""
+
+    stack: NDArray[Any]
+    upper: NDArray[Any]
+    rest: NDArray[Any]
+
+
 @njit(cache=True, nogil=True)
-def locate_term_tables(m, ints):
-    """The start of every attribute's table of terms, -1 for attributes without a table; and the total length."""
-    begin = np.full(m, -1, np.int64)
-    room = 0
+def allocate_box(m, loss_tables):
+    """Allocate the box of a cluster; attributes with few codes get a table of terms."""
+    ints = loss_tables.ints
+    term_start = np.full(m, -1, np.int64)
+    length = 0
     for j in range(m):
         if ints[HEAD * j + SIZE] <= TABLE:
-            begin[j] = room
-            room += ints[HEAD * j + SIZE]
-    return begin, room
+            term_start[j] = length
+            length += ints[HEAD * j + SIZE]
+    low, high, loss = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.float64)
+    return ClusterBox(low, high, loss, term_start, np.empty(length, np.float64), loss_tables)
+
+
+@njit(cache=True, nogil=True)
+def allocate_queues(forest):
+    """Allocate the queues of a forest at their largest size."""
+    length = forest.queue_start[-1]
+    key, tag, stamp = np.empty(length, np.float64), np.empty(length, np.int64), np.empty(length, np.int32)
+    return Queues(key, tag, stamp, np.zeros(forest.root.shape[0], np.int64))
+
+
+@njit(cache=True, nogil=True)
+def allocate_descent(forest, m):
+    """Allocate the work arrays of `find_furthest`."""
+    nodes = forest.child.shape[0]
+    return DescentScratch(np.empty(nodes, np.int32), np.empty(nodes, np.float64), np.empty(m, np.float64))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def loss_term(j, x, lo, hi, begin, table, weight, ints, floats):
+def loss_term(j, x, cluster):
     """The term of attribute ``j`` in D when code ``x`` joins the box."""
-    if begin[j] >= 0:
-        return table[begin[j] + x]
-    return weighted_loss(j, min(lo[j], x), max(hi[j], x), weight, ints, floats)
+    if cluster.term_start[j] >= 0:
+        return cluster.term[cluster.term_start[j] + x]
+    return weighted_loss(j, min(cluster.low[j], x), max(cluster.high[j], x), cluster.loss_tables)
 
 
 @njit(cache=True, nogil=True)
-def fill_term_table(j, lo, hi, begin, table, weight, ints, floats):
+def fill_term_table(j, cluster):
     """Compute the table of terms of one attribute."""
-    if begin[j] >= 0:
-        for x in range(ints[HEAD * j + SIZE]):
-            table[begin[j] + x] = weighted_loss(j, min(lo[j], x), max(hi[j], x), weight, ints, floats)
+    low, high, begin, loss_tables = cluster.low[j], cluster.high[j], cluster.term_start[j], cluster.loss_tables
+    if begin >= 0:
+        for x in range(loss_tables.ints[HEAD * j + SIZE]):
+            cluster.term[begin + x] = weighted_loss(j, min(low, x), max(high, x), loss_tables)
 
 
 @njit(cache=True, nogil=True)
-def reset_box(row, rows, lo, hi, current, begin, table, weight, ints, floats):
+def reset_box(row, rows, cluster):
     """Set the box to a single record."""
-    for j in range(lo.shape[0]):
-        lo[j] = hi[j] = rows[row, j]
-        current[j] = 0.0
-        fill_term_table(j, lo, hi, begin, table, weight, ints, floats)
+    for j in range(rows.shape[1]):
+        cluster.low[j] = cluster.high[j] = rows[row, j]
+        cluster.loss[j] = 0.0
+        fill_term_table(j, cluster)
 
 
 @njit(cache=True, nogil=True)
-def extend_box(row, rows, lo, hi, current, begin, table, weight, ints, floats):
+def extend_box(row, rows, cluster):
     """Extend the box to another record; return whether it grew."""
+    low, high = cluster.low, cluster.high
     grew = False
-    for j in range(lo.shape[0]):
+    for j in range(rows.shape[1]):
         x = rows[row, j]
-        if x < lo[j] or x > hi[j]:
-            lo[j], hi[j] = min(lo[j], x), max(hi[j], x)
-            current[j] = weighted_loss(j, lo[j], hi[j], weight, ints, floats)
-            fill_term_table(j, lo, hi, begin, table, weight, ints, floats)
+        if x < low[j] or x > high[j]:
+            low[j], high[j] = min(low[j], x), max(high[j], x)
+            cluster.loss[j] = weighted_loss(j, low[j], high[j], cluster.loss_tables)
+            fill_term_table(j, cluster)
             grew = True
     return grew
 
 
 @njit(cache=True, nogil=True)
-def extended_loss(row, rows, lo, hi, begin, table, weight, ints, floats):
+def extended_loss(row, rows, cluster):
     """D of the box extended by a record."""
     total = 0.0
-    for j in range(lo.shape[0]):
-        total += loss_term(j, rows[row, j], lo, hi, begin, table, weight, ints, floats)
+    for j in range(rows.shape[1]):
+        total += loss_term(j, rows[row, j], cluster)
     return total
 
 
 @njit(cache=True, nogil=True)
-def lower_bound(node, box, lo, hi, current, begin, table, weight, ints, floats):
-    """A lower bound of D over the records below a node."""
+def lower_bound(node, box, cluster):
+    """A lower bound of D over the records below a node; ``box`` has the boxes of all nodes."""
+    low, high, loss = cluster.low, cluster.high, cluster.loss
     total = 0.0
-    m = lo.shape[0]
+    m = low.shape[0]
     for j in range(m):
         first, last = box[node, j], box[node, m + j]
-        if last < lo[j]:
-            total += loss_term(j, last, lo, hi, begin, table, weight, ints, floats)
-        elif first > hi[j]:
-            total += loss_term(j, first, lo, hi, begin, table, weight, ints, floats)
+        if last < low[j]:
+            total += loss_term(j, last, cluster)
+        elif first > high[j]:
+            total += loss_term(j, first, cluster)
         else:
-            total += current[j]
+            total += loss[j]
     return total
 
 
 @njit(cache=True, nogil=True)
-def extended_loss_above(row, rows, best, rest, lo, hi, begin, table, weight, ints, floats):
+def extended_loss_above(row, rows, best, rest, cluster):
     """D of the box extended by a record, or -1 as soon as it is certain to be less than ``best``."""
     total = 0.0
-    for j in range(lo.shape[0]):
-        total += loss_term(j, rows[row, j], lo, hi, begin, table, weight, ints, floats)
+    for j in range(rows.shape[1]):
+        total += loss_term(j, rows[row, j], cluster)
         if total + rest[j] < best:
             return -1.0
     return total
 
 
 @njit(cache=True, nogil=True)
-def upper_bound(node, box, best, rest, lo, hi, begin, table, weight, ints, floats):
+def upper_bound(node, box, best, rest, cluster):
     """An upper bound of D over the records below a node, or -1 as soon as it is certain to be less than ``best``."""
     total = 0.0
-    m = lo.shape[0]
+    m = rest.shape[0]
     for j in range(m):
-        total += max(
-            loss_term(j, box[node, j], lo, hi, begin, table, weight, ints, floats),
-            loss_term(j, box[node, m + j], lo, hi, begin, table, weight, ints, floats),
-        )
+        total += max(loss_term(j, box[node, j], cluster), loss_term(j, box[node, m + j], cluster))
         if total + rest[j] < best:
             return -1.0
     return total
 
 
 @njit(cache=True, nogil=True)
-def bound_remaining_terms(lo, hi, begin, table, weight, ints, floats, rest):
+def bound_remaining_terms(cluster, rest):
     """For every attribute, an upper bound of the sum of the later terms, with a margin for rounding."""
+    ints = cluster.loss_tables.ints
     ahead = 0.0
-    for j in range(lo.shape[0] - 1, -1, -1):
+    for j in range(rest.shape[0] - 1, -1, -1):
         rest[j] = ahead
-        ahead += max(
-            loss_term(j, 0, lo, hi, begin, table, weight, ints, floats),
-            loss_term(j, ints[HEAD * j + SIZE] - 1, lo, hi, begin, table, weight, ints, floats),
-        )
-    for j in range(lo.shape[0]):
-        rest[j] += 1e-9 * ahead
+        ahead += max(loss_term(j, 0, cluster), loss_term(j, ints[HEAD * j + SIZE] - 1, cluster))
+    for j in range(rest.shape[0]):
+        rest[j] += MARGIN * ahead
 
 
 @njit(cache=True, nogil=True)
@@ -197,7 +246,7 @@ def partition_places(rows, order, begin, end, a, lo, hi, keys, spare):
 
 
 @njit(cache=True, nogil=True)
-def build_forest(rows, cells, rank, label, labels, weight, ints, floats):
+def build_forest(rows, cells, rank, label, labels, loss_tables):
     """Build a forest over the remaining cells, one tree per label; ``rank`` orders cells with equal D."""
     n = cells.shape[0]
     m = rows.shape[1]
@@ -230,9 +279,9 @@ def build_forest(rows, cells, rank, label, labels, weight, ints, floats):
         at = first_node
         while at < nodes:
             begin, end = span[at]
-            widest, a, earliest = 0.0, -1, FAR
+            widest, a, earliest = 0.0, -1, LARGEST_CODE
             for j in range(m):
-                box[at, j], box[at, m + j] = FAR, -1
+                box[at, j], box[at, m + j] = LARGEST_CODE, -1
             for p in range(begin, end):
                 cell = order[p]
                 earliest = min(earliest, rank[cell])
@@ -241,7 +290,7 @@ def build_forest(rows, cells, rank, label, labels, weight, ints, floats):
                     box[at, m + j] = max(box[at, m + j], rows[cell, j])
             first_rank[at] = earliest
             for j in range(m):
-                loss = weighted_loss(j, box[at, j], box[at, m + j], weight, ints, floats)
+                loss = weighted_loss(j, box[at, j], box[at, m + j], loss_tables)
                 if loss > widest:
                     widest, a = loss, j
             if end - begin > LEAF:
@@ -288,7 +337,7 @@ def remove_cell(place, rows, count, forest):
         if loose:
             changed = False
             for j in range(m):
-                lo, hi = FAR, np.int32(-1)
+                lo, hi = LARGEST_CODE, np.int32(-1)
                 if child[node] < 0:
                     for p in range(span[node, 0], span[node, 1]):
                         if count[order[p]] > 0:
@@ -306,17 +355,22 @@ def remove_cell(place, rows, count, forest):
 
 
 @njit(cache=True, nogil=True)
-def find_furthest(forest, rows, count, lo, hi, begin, table, weight, ints, floats, stack, upper, rest):
-    """The remaining cell furthest from the box, which is a single record. Ties: the smaller rank."""
+def find_furthest(forest, cells, cluster, scratch):
+    """The remaining cell furthest from the box, which is a single record. Ties: the smaller rank.
+
+    ``cells`` are `interface.ClusterCells`.
+    """
+    rows, count = cells.rows, cells.records
+    stack, upper, rest = scratch.stack, scratch.upper, scratch.rest
     order, box, span, child = forest.order, forest.box, forest.span, forest.child
     remaining, first_rank, root, rank = forest.remaining, forest.first_rank, forest.root, forest.rank
-    best, found, earliest = -1.0, FAR, FAR
-    bound_remaining_terms(lo, hi, begin, table, weight, ints, floats, rest)
+    best, found, earliest = -1.0, LARGEST_CODE, LARGEST_CODE
+    bound_remaining_terms(cluster, rest)
     for i in range(root.shape[0]):
         if root[i] < 0 or remaining[root[i]] == 0:
             continue
         stack[0] = root[i]
-        upper[0] = upper_bound(root[i], box, best, rest, lo, hi, begin, table, weight, ints, floats)
+        upper[0] = upper_bound(root[i], box, best, rest, cluster)
         high = 1
         while high > 0:
             high -= 1
@@ -327,16 +381,16 @@ def find_furthest(forest, rows, count, lo, hi, begin, table, weight, ints, float
                 for p in range(span[node, 0], span[node, 1]):
                     cell = order[p]
                     if count[cell] > 0:
-                        d = extended_loss_above(cell, rows, best, rest, lo, hi, begin, table, weight, ints, floats)
+                        d = extended_loss_above(cell, rows, best, rest, cluster)
                         if d > best or (d == best and rank[cell] < earliest):
                             best, found, earliest = d, cell, rank[cell]
                 continue
             one, other = child[node], child[node] + 1
             bound_one = bound_other = -1.0
             if remaining[one] > 0:
-                bound_one = upper_bound(one, box, best, rest, lo, hi, begin, table, weight, ints, floats)
+                bound_one = upper_bound(one, box, best, rest, cluster)
             if remaining[other] > 0:
-                bound_other = upper_bound(other, box, best, rest, lo, hi, begin, table, weight, ints, floats)
+                bound_other = upper_bound(other, box, best, rest, cluster)
             if bound_one > bound_other or (bound_one == bound_other and first_rank[one] < first_rank[other]):
                 one, other, bound_one, bound_other = other, one, bound_other, bound_one
             if bound_one >= 0.0:
@@ -349,21 +403,23 @@ def find_furthest(forest, rows, count, lo, hi, begin, table, weight, ints, float
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def precedes(key, tag, i, j):
+def precedes(queues, i, j):
     """Whether entry ``i`` of a queue precedes entry ``j``."""
+    key, tag = queues.key, queues.tag
     return key[i] < key[j] or (key[i] == key[j] and tag[i] < tag[j])
 
 
 @njit(cache=True, nogil=True)
-def sift_down(key, tag, stamp, base, size):
-    """Move the top of a queue down to its position."""
+def sift_down(queues, base, size):
+    """Move the top of the queue at ``base`` down to its position."""
+    key, tag, stamp = queues.key, queues.tag, queues.stamp
     d, t, s = key[base], tag[base], stamp[base]
     at = 0
     while True:
         child = 2 * at + 1
         if child >= size:
             break
-        if child + 1 < size and precedes(key, tag, base + child + 1, base + child):
+        if child + 1 < size and precedes(queues, base + child + 1, base + child):
             child += 1
         i = base + child
         if not (key[i] < d or (key[i] == d and tag[i] < t)):
@@ -374,8 +430,9 @@ def sift_down(key, tag, stamp, base, size):
 
 
 @njit(cache=True, nogil=True)
-def push(key, tag, stamp, base, size, d, t, s):
-    """Insert an entry into a queue of ``size`` entries."""
+def push(queues, base, size, d, t, s):
+    """Insert an entry into the queue at ``base``, which has ``size`` entries."""
+    key, tag, stamp = queues.key, queues.tag, queues.stamp
     at = size
     while at > 0:
         above = (at - 1) // 2
@@ -388,14 +445,15 @@ def push(key, tag, stamp, base, size, d, t, s):
 
 
 @njit(cache=True, nogil=True)
-def find_nearest(i, version, forest, queue, sizes, rows, count, lo, hi, current, begin, table, weight, ints, floats):
+def find_nearest(i, version, forest, queues, cells, cluster):
     """Bring the nearest record of label ``i`` to the top of its queue; return whether there is one.
 
     ``version`` counts the extensions of the box. Values with an older version are lower bounds.
     """
     order, box, span, child = forest.order, forest.box, forest.span, forest.child
     remaining, first_rank, queue_start, rank = forest.remaining, forest.first_rank, forest.queue_start, forest.rank
-    key, tag, stamp = queue
+    rows, count = cells.rows, cells.records
+    key, tag, stamp, sizes = queues.key, queues.tag, queues.stamp, queues.size
     nodes = np.int64(child.shape[0])
     base, size = queue_start[i], sizes[i]
     while size > 0:
@@ -403,34 +461,34 @@ def find_nearest(i, version, forest, queue, sizes, rows, count, lo, hi, current,
         gone = count[order[ref - nodes]] == 0 if ref >= nodes else remaining[ref] == 0
         if not gone and stamp[base] != version:
             if ref >= nodes:
-                d = extended_loss(order[ref - nodes], rows, lo, hi, begin, table, weight, ints, floats)
+                d = extended_loss(order[ref - nodes], rows, cluster)
             else:
-                d = lower_bound(ref, box, lo, hi, current, begin, table, weight, ints, floats)
+                d = lower_bound(ref, box, cluster)
             stamp[base] = version
             if d > key[base]:
                 key[base] = d
-                sift_down(key, tag, stamp, base, size)
+                sift_down(queues, base, size)
                 continue
         if not gone and ref >= nodes:
             sizes[i] = size
             return True
         size -= 1
         key[base], tag[base], stamp[base] = key[base + size], tag[base + size], stamp[base + size]
-        sift_down(key, tag, stamp, base, size)
+        sift_down(queues, base, size)
         if gone:
             continue
         if child[ref] < 0:
             for p in range(span[ref, 0], span[ref, 1]):
                 cell = order[p]
                 if count[cell] > 0:
-                    d = extended_loss(cell, rows, lo, hi, begin, table, weight, ints, floats)
-                    push(key, tag, stamp, base, size, d, (np.int64(rank[cell]) << 32) | (p + nodes), version)
+                    d = extended_loss(cell, rows, cluster)
+                    push(queues, base, size, d, (np.int64(rank[cell]) << 32) | (p + nodes), version)
                     size += 1
         else:
             for node in range(child[ref], child[ref] + 2):
                 if remaining[node] > 0:
-                    d = lower_bound(node, box, lo, hi, current, begin, table, weight, ints, floats)
-                    push(key, tag, stamp, base, size, d, (np.int64(first_rank[node]) << 32) | np.int64(node), version)
+                    d = lower_bound(node, box, cluster)
+                    push(queues, base, size, d, (np.int64(first_rank[node]) << 32) | np.int64(node), version)
                     size += 1
     sizes[i] = 0
     return False

@@ -7,3 +7,7 @@ RECURSIVE = 3  # highest frequency < a * (sum of the b-th highest and all lower 
 BETWEEN = 4  # the share of every sensitive value between its floor and its ceiling
 DISTANCE = 5  # weighted sum over sets of values of |share in the group - share in the table| <= a
 OWN_K = 6  # records >= the ceiling of every sensitive value that occurs
+
+SLACK = (
+    1e-9  # tolerance for rounding when a value is compared with a bound: in a search, and in the audit of the release
+)

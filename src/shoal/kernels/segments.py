@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
+from shoal.kernels.interface import LOW
 from shoal.kernels.limits import holds
 
 NO_CUT = -1
 TABLE = 1 << 16  # attributes with up to this many codes use a table, others are sorted
 SHORT = 48  # up to this many rows are sorted by insertion
-LOW = np.int64(0xFFFFFFFF)
-LEAST_GAIN = 1e-9  # per record; smaller gains are rounding
+
+
+class Segment(NamedTuple):
+    """The rows ``begin`` to ``end`` of one group, the smallest and largest code by attribute, and the number of records."""
+
+    begin: int
+    end: int
+    lo: NDArray[Any]
+    hi: NDArray[Any]
+    records: int
+
+
+class Scratch(NamedTuple):
+    """Work arrays of all cuts: records by code, two buffers of sort keys, the histogram of the segment (empty: not needed)."""
+
+    tally: NDArray[Any]
+    keys: NDArray[Any]
+    spare: NDArray[Any]
+    whole: NDArray[Any]
 
 
 @njit(cache=True, nogil=True)
 def count_segment(ref, begin, end, cells, histogram):
-    """Count the sensitive values of a segment into ``histogram``."""
+    """Count the sensitive values of the rows ``begin`` to ``end`` into ``histogram``; ``cells`` are `interface.SplitCells`."""
     start, sensitive, offset = cells.start, cells.sensitive, cells.offset
     histogram[:] = 0
     for i in range(begin, end):
@@ -33,9 +54,10 @@ def both_hold(left, right, left_counts, right_counts, limits):
 
 
 @njit(cache=True, nogil=True)
-def move_counts(ref, begin, end, order, moved, v, cells, left, right):
-    """Move the sensitive counts of all rows up to code offset ``v`` from the right side to the left."""
+def move_counts(ref, segment, order, moved, v, cells, left, right):
+    """Move the sensitive counts of all rows up to code offset ``v`` from the right side to the left; return the rows moved."""
     start, sensitive, offset = cells.start, cells.sensitive, cells.offset
+    begin, end = segment.begin, segment.end
     while moved < end - begin and order[moved] >> 32 <= v:
         u = ref[begin + (order[moved] & LOW)]
         for c in range(start[u], start[u + 1]):
@@ -47,11 +69,13 @@ def move_counts(ref, begin, end, order, moved, v, cells, left, right):
 
 
 @njit(cache=True, nogil=True)
-def sort_by_code(rows, begin, end, a, lo, size, keys, spare):
+def sort_by_code(codes, segment, a, scratch):
     """Sort the rows of a segment by attribute ``a``: (code - lo) << 32 | row - begin, in one of the two buffers."""
-    n = end - begin
+    keys, spare = scratch.keys, scratch.spare
+    begin, lo = segment.begin, segment.lo[a]
+    n, size = segment.end - begin, np.int64(segment.hi[a]) - lo + 1
     for i in range(n):
-        keys[i] = (np.int64(rows[begin + i, a] - lo) << 32) | np.int64(i)
+        keys[i] = (np.int64(codes[begin + i, a] - lo) << 32) | np.int64(i)
     if n <= SHORT:
         for i in range(1, n):
             key = keys[i]
@@ -79,19 +103,20 @@ def sort_by_code(rows, begin, end, a, lo, size, keys, spare):
 
 
 @njit(cache=True, nogil=True)
-def partition_rows(rows, row_records, ref, begin, end, a, at):
+def partition_rows(rows, begin, end, a, at):
     """Move the rows with codes up to ``at`` to the front of the segment; return the start of the other rows."""
+    codes, records, ref = rows.codes, rows.records, rows.ref
     i, j = begin, end - 1
     while True:
-        while i <= j and rows[i, a] <= at:
+        while i <= j and codes[i, a] <= at:
             i += 1
-        while i <= j and rows[j, a] > at:
+        while i <= j and codes[j, a] > at:
             j -= 1
         if i >= j:
             return i
-        for c in range(rows.shape[1]):
-            rows[i, c], rows[j, c] = rows[j, c], rows[i, c]
-        row_records[i], row_records[j] = row_records[j], row_records[i]
+        for c in range(codes.shape[1]):
+            codes[i, c], codes[j, c] = codes[j, c], codes[i, c]
+        records[i], records[j] = records[j], records[i]
         ref[i], ref[j] = ref[j], ref[i]
         i += 1
         j -= 1

@@ -9,15 +9,28 @@ The *slot* of a row and an attribute is the number of the child that the row wou
 words: ``fields[a]`` has word, shift and mask of the slot of attribute a, then those of its code. ``facts[g]`` has the first row
 of group g, the row after its last, its records, its failing records, and three look-ahead figures per attribute.
 ``node[g, a]`` is the value of group g in attribute a, ``link`` lists the groups that have one value (the paper's links).
+
+``rows`` are `interface.RefinedRows`, ``ahead`` is `interface.LookAheadInput`, ``field`` one row of ``fields``.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from shoal.kernels.interface import (
     CHILD_GROUPS,
+    CHUNK_END,
+    CHUNK_FIRST,
+    CHUNK_MASK,
+    CHUNK_SHIFT,
+    CHUNK_WORD,
+    CODE_MASK,
+    CODE_SHIFT,
+    CODE_WORD,
     FAILING,
     FIGURES,
     GROUP_BEGIN,
@@ -26,11 +39,30 @@ from shoal.kernels.interface import (
     GROUP_SIZE,
     MOST_JOINT,
     NO_GROUP,
+    SLOT_MASK,
+    SLOT_SHIFT,
+    SLOT_WORD,
     SMALLEST,
 )
 from shoal.kernels.limits import holds
 
 MANY_ROWS = 128  # rows from which joint counting is faster
+
+
+class LookAheadScratch(NamedTuple):
+    """Work arrays of the look-ahead: records by child, records by combination of slots and chunk, histograms by child."""
+
+    counts: NDArray[Any]
+    table: NDArray[Any]
+    histogram: NDArray[Any]
+
+
+class RowBuffer(NamedTuple):
+    """A buffer for the rows of one group while they are sorted by child."""
+
+    words: NDArray[Any]
+    ref: NDArray[Any]
+    records: NDArray[Any]
 
 
 @njit(cache=True, nogil=True)
@@ -50,38 +82,59 @@ def pack_rows(quasi, columns, slots, offset, fields, first, last, words):
         row[:] = 0
         for a in range(columns.shape[0]):
             code = quasi[i, columns[a]]
-            row[fields[a, 0]] |= np.uint64(slots[offset[a] + code]) << np.uint64(fields[a, 1])
-            row[fields[a, 3]] |= np.uint64(code) << np.uint64(fields[a, 4])
+            row[fields[a, SLOT_WORD]] |= np.uint64(slots[offset[a] + code]) << np.uint64(fields[a, SLOT_SHIFT])
+            row[fields[a, CODE_WORD]] |= np.uint64(code) << np.uint64(fields[a, CODE_SHIFT])
         for w in range(words.shape[1]):
             words[i, w] = row[w]
 
 
 @njit(cache=True, nogil=True)
 def _slot(word, field):
-    return np.int64((word >> np.uint64(field[1])) & np.uint64(field[2]))
+    return np.int64((word >> np.uint64(field[SLOT_SHIFT])) & np.uint64(field[SLOT_MASK]))
 
 
 @njit(cache=True, nogil=True)
-def split_groups(link, number, rows, specialized, fields, chunks, ahead):
-    """Specialize a value of attribute a in the groups of ``link``, and compute the look-ahead figures of the new groups.
+def _code(word, field):
+    return np.int64((word >> np.uint64(field[CODE_SHIFT])) & np.uint64(field[CODE_MASK]))
 
-    The children of the value are numbered from ``first``. The first part of a group keeps the group's number, the other parts
-    are numbered from ``number[n]``. ``slots[code]`` is the slot of a row with that code in its new value.
-    """
-    words, ref, records, facts, node = rows
-    a, first, children, slots = specialized
-    fan_out, alive, cells, limits, least, size_only, most_children = ahead
-    counts = np.zeros(most_children, np.int64)
-    table = np.zeros(MOST_JOINT * chunks.shape[0], np.int64)
-    histogram = np.zeros(1 if size_only else max(most_children, 1) * cells[4], np.int64)
-    longest = np.int64(0)
+
+@njit(cache=True, nogil=True)
+def _allocate_look_ahead(rows, ahead):
+    histogram_size = 1 if ahead.size_only else max(ahead.most_children, 1) * ahead.cells.width
+    return LookAheadScratch(
+        np.zeros(ahead.most_children, np.int64),
+        np.zeros(MOST_JOINT * rows.chunks.shape[0], np.int64),
+        np.zeros(histogram_size, np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _allocate_buffer(link, rows):
+    """Allocate a buffer for the rows of the largest of these groups."""
+    facts, longest = rows.facts, np.int64(0)
     for g in link:
         longest = max(longest, facts[g, GROUP_END] - facts[g, GROUP_BEGIN])
-    new_words = np.empty((longest, words.shape[1]), words.dtype)
-    new_ref = np.empty(longest, ref.dtype)
-    new_records = np.empty(longest, records.dtype)
+    return RowBuffer(
+        np.empty((longest, rows.words.shape[1]), rows.words.dtype),
+        np.empty(longest, rows.ref.dtype),
+        np.empty(longest, rows.records.dtype),
+    )
+
+
+@njit(cache=True, nogil=True)
+def split_groups(link, number, rows, specialized, ahead):
+    """Specialize a value in the groups of ``link``, and compute the look-ahead figures of the new groups.
+
+    ``specialized`` is an `interface.SpecializedValue`; its children are numbered from ``first``. The first part of a group
+    keeps the group's number, the other parts are numbered from ``number[n]``. ``slots[code]`` is the slot of a row with that
+    code in its new value.
+    """
+    words, records, facts, node = rows.words, rows.records, rows.facts, rows.node
+    a, first, children, slots = specialized.attribute, specialized.first, specialized.children, specialized.slots
+    alive, least, size_only = ahead.alive, ahead.least, ahead.size_only
+    scratch, buffer, field = _allocate_look_ahead(rows, ahead), _allocate_buffer(link, rows), rows.fields[a]
     start = np.empty(children + 1, np.int64)  # of the rows of every child
-    w, shift, mask = fields[a, 0], np.uint64(fields[a, 1]), np.uint64(fields[a, 2])
+    w, shift, mask = field[SLOT_WORD], np.uint64(field[SLOT_SHIFT]), np.uint64(field[SLOT_MASK])
     total = np.empty(children, np.int64)
     is_child_alive = False  # whether some child may be specialized later
     for c in range(children):
@@ -91,22 +144,20 @@ def split_groups(link, number, rows, specialized, fields, chunks, ahead):
         low, high = facts[g, GROUP_BEGIN], facts[g, GROUP_END]
         if facts[g, FIGURES + 3 * a + CHILD_GROUPS] == 1:  # an undivided group keeps the figures of other attributes
             node[g, a] = first + np.int64((words[low, w] >> shift) & mask)
-            _write_slots(low, high, words, fields[a], slots)
-            _look_ahead(g, a, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram)
+            _write_slots(low, high, words, field, slots)
+            _look_ahead(g, a, rows, ahead, scratch)
             continue
         is_final = size_only and not is_child_alive  # no later specialization: only sizes are needed
         for b in range(node.shape[1]):
             is_final = is_final and (b == a or not alive[node[g, b]])
         if children == 2:
-            middle, left = _divide_in_two(low, high, rows, fields[a], slots, is_final, new_words, new_ref, new_records)
+            middle, left = _divide_in_two(low, high, rows, field, slots, is_final, buffer)
             right = facts[g, GROUP_SIZE] - left
-            _write_group(g, g, low, middle, left, a, first, facts, node, least)
-            _write_group(number[n], g, middle, high, right, a, first + 1, facts, node, least)
+            _write_group(g, g, low, middle, left, a, first, rows, least)
+            _write_group(number[n], g, middle, high, right, a, first + 1, rows, least)
             if not is_final:
-                _look_ahead(g, -1, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram)
-                _look_ahead(
-                    number[n], -1, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram
-                )
+                _look_ahead(g, -1, rows, ahead, scratch)
+                _look_ahead(number[n], -1, rows, ahead, scratch)
             continue
         start[:] = 0
         total[:] = 0
@@ -119,21 +170,22 @@ def split_groups(link, number, rows, specialized, fields, chunks, ahead):
         to, target = g, number[n]
         for c in range(children):
             if start[c + 1] > start[c]:
-                _write_group(to, g, low + start[c], low + start[c + 1], total[c], a, first + c, facts, node, least)
+                _write_group(to, g, low + start[c], low + start[c + 1], total[c], a, first + c, rows, least)
                 if to != g:
                     target += 1
                 to = target
-        _divide(low, high, rows, fields[a], slots, is_final, start, new_words, new_ref, new_records)
+        _divide(low, high, rows, field, slots, is_final, start, buffer)
         if is_final:
             continue
-        _look_ahead(g, -1, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram)
+        _look_ahead(g, -1, rows, ahead, scratch)
         for to in range(number[n], target):
-            _look_ahead(to, -1, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram)
+            _look_ahead(to, -1, rows, ahead, scratch)
 
 
 @njit(cache=True, nogil=True)
-def _write_group(to, g, begin, end, total, a, value, facts, node, least):
+def _write_group(to, g, begin, end, total, a, value, rows, least):
     """Write a part of group g as group ``to``, with its own value of attribute a."""
+    facts, node = rows.facts, rows.node
     facts[to, GROUP_BEGIN], facts[to, GROUP_END], facts[to, GROUP_SIZE] = begin, end, total
     facts[to, GROUP_FAILING] = total if total < least else 0
     for b in range(node.shape[1]):
@@ -142,11 +194,12 @@ def _write_group(to, g, begin, end, total, a, value, facts, node, least):
 
 
 @njit(cache=True, nogil=True)
-def _divide(low, high, rows, field, slots, is_final, start, new_words, new_ref, new_records):
+def _divide(low, high, rows, field, slots, is_final, start, buffer):
     """Sort the rows of a group by child, in stable order; the rows of child c begin at ``start[c]``."""
-    words, ref, records, facts, node = rows
-    w, shift, mask = field[0], np.uint64(field[1]), np.uint64(field[2])
-    code_word, code_shift, code_mask = field[3], np.uint64(field[4]), np.uint64(field[5])
+    words, ref, records = rows.words, rows.ref, rows.records
+    new_words, new_ref, new_records = buffer.words, buffer.ref, buffer.records
+    w, shift, mask = field[SLOT_WORD], np.uint64(field[SLOT_SHIFT]), np.uint64(field[SLOT_MASK])
+    code_word, code_shift, code_mask = field[CODE_WORD], np.uint64(field[CODE_SHIFT]), np.uint64(field[CODE_MASK])
     for i in range(low, high):
         word = words[i, w]
         c = np.int64((word >> shift) & mask)
@@ -166,31 +219,28 @@ def _divide(low, high, rows, field, slots, is_final, start, new_words, new_ref, 
 
 
 @njit(cache=True, nogil=True)
-def update_slots(link, rows, a, slots, fields, chunks, ahead):
+def update_slots(link, rows, a, slots, ahead):
     """Write the slots ``slots[code]`` after the split of a value of attribute a was moved, and update its figures."""
-    words, ref, records, facts, node = rows
-    fan_out, alive, cells, limits, least, size_only, most_children = ahead
-    histogram = np.zeros(1 if size_only else max(most_children, 1) * cells[4], np.int64)
-    counts, table = np.zeros(most_children, np.int64), np.zeros(MOST_JOINT * chunks.shape[0], np.int64)
+    facts, scratch = rows.facts, _allocate_look_ahead(rows, ahead)
     for g in link:
-        _write_slots(facts[g, GROUP_BEGIN], facts[g, GROUP_END], words, fields[a], slots)
-        _look_ahead(g, a, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram)
+        _write_slots(facts[g, GROUP_BEGIN], facts[g, GROUP_END], rows.words, rows.fields[a], slots)
+        _look_ahead(g, a, rows, ahead, scratch)
 
 
 @njit(cache=True, nogil=True)
 def _write_slots(low, high, words, field, slots):
-    w, shift, clear = field[0], np.uint64(field[1]), ~(np.uint64(field[2]) << np.uint64(field[1]))
+    w, shift = field[SLOT_WORD], np.uint64(field[SLOT_SHIFT])
+    clear = ~(np.uint64(field[SLOT_MASK]) << shift)
     for i in range(low, high):
-        code = (words[i, field[3]] >> np.uint64(field[4])) & np.uint64(field[5])
+        code = (words[i, field[CODE_WORD]] >> np.uint64(field[CODE_SHIFT])) & np.uint64(field[CODE_MASK])
         words[i, w] = (words[i, w] & clear) | (np.uint64(slots[code]) << shift)
 
 
 @njit(cache=True, nogil=True)
 def mark_invalid_splits(link, rows, first, last, field, ahead, invalid):
     """Mark the codes from ``first`` to ``last`` after which the interval cannot be split: some part of a group would fail."""
-    words, ref, records, facts, node = rows
-    fan_out, alive, cells, limits, least, size_only, most_children = ahead
-    width = cells[4]
+    words, ref, records, facts = rows.words, rows.ref, rows.records, rows.facts
+    cells, limits, least, size_only, width = ahead.cells, ahead.limits, ahead.least, ahead.size_only, ahead.cells.width
     begin = np.empty(last - first + 2, np.int64)
     longest = np.int64(0)
     for g in link:
@@ -202,13 +252,13 @@ def mark_invalid_splits(link, rows, first, last, field, ahead, invalid):
         right[:] = 0
         right_total = np.int64(0)
         for i in range(facts[g, GROUP_BEGIN], facts[g, GROUP_END]):
-            code = np.int64((words[i, field[3]] >> np.uint64(field[4])) & np.uint64(field[5]))
+            code = _code(words[i, field[CODE_WORD]], field)
             if code <= last:
                 begin[code - first + 1] += 1
         for c in range(last - first + 1):
             begin[c + 1] += begin[c]
         for i in range(facts[g, GROUP_BEGIN], facts[g, GROUP_END]):
-            code = np.int64((words[i, field[3]] >> np.uint64(field[4])) & np.uint64(field[5]))
+            code = _code(words[i, field[CODE_WORD]], field)
             if code <= last:  # not missing
                 order[begin[code - first]] = i
                 begin[code - first] += 1
@@ -241,21 +291,23 @@ def mark_invalid_splits(link, rows, first, last, field, ahead, invalid):
 @njit(cache=True, nogil=True)
 def _add_cells(u, sign, cells, histogram):
     """Add the sensitive values of a combination to a histogram, or subtract them (sign = -1)."""
-    start, sensitive, cell_records, offset, width = cells
+    start, sensitive, cell_records, offset = cells.start, cells.sensitive, cells.records, cells.offset
     for c in range(start[u], start[u + 1]):
         for s in range(offset.shape[0]):
             histogram[offset[s] + sensitive[c, s]] += sign * cell_records[c]
 
 
 @njit(cache=True, nogil=True)
-def _divide_in_two(low, high, rows, field, slots, is_final, new_words, new_ref, new_records):
+def _divide_in_two(low, high, rows, field, slots, is_final, buffer):
     """Sort the rows of a group by two children, in stable order; return the second child's first row, the first's records.
 
     Rows of the first child move up in place, rows of the second through a buffer. A final group needs only ``ref``.
     """
-    words, ref, records, facts, node = rows
-    w, shift, clear = field[0], np.uint64(field[1]), ~(np.uint64(field[2]) << np.uint64(field[1]))
-    code_word, code_shift, code_mask = field[3], np.uint64(field[4]), np.uint64(field[5])
+    words, ref, records = rows.words, rows.ref, rows.records
+    new_words, new_ref, new_records = buffer.words, buffer.ref, buffer.records
+    w, shift = field[SLOT_WORD], np.uint64(field[SLOT_SHIFT])
+    clear = ~(np.uint64(field[SLOT_MASK]) << shift)
+    code_word, code_shift, code_mask = field[CODE_WORD], np.uint64(field[CODE_SHIFT]), np.uint64(field[CODE_MASK])
     many = words.shape[1]
     to, aside, left = low, 0, np.int64(0)
     for i in range(low, high):
@@ -287,26 +339,25 @@ def _divide_in_two(low, high, rows, field, slots, is_final, new_words, new_ref, 
 
 
 @njit(cache=True, nogil=True)
-def look_ahead(rows, fields, chunks, ahead):
+def look_ahead(rows, ahead):
     """Compute the look-ahead figures of the first group, which has all rows."""
-    words, ref, records, facts, node = rows
-    fan_out, alive, cells, limits, least, size_only, most_children = ahead
-    histogram = np.zeros(1 if size_only else max(most_children, 1) * cells[4], np.int64)
-    facts[0, GROUP_BEGIN], facts[0, GROUP_END] = 0, words.shape[0]
-    facts[0, GROUP_SIZE], facts[0, GROUP_FAILING] = records.sum(), 0
-    counts, table = np.zeros(most_children, np.int64), np.zeros(MOST_JOINT * chunks.shape[0], np.int64)
-    _look_ahead(0, -1, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram)
+    facts = rows.facts
+    facts[0, GROUP_BEGIN], facts[0, GROUP_END] = 0, rows.words.shape[0]
+    facts[0, GROUP_SIZE], facts[0, GROUP_FAILING] = rows.records.sum(), 0
+    _look_ahead(0, -1, rows, ahead, _allocate_look_ahead(rows, ahead))
 
 
 @njit(cache=True, nogil=True)
-def _look_ahead(g, only, words, ref, records, facts, node, fields, chunks, ahead, counts, table, histogram):
+def _look_ahead(g, only, rows, ahead, scratch):
     """Compute the look-ahead figures of group g for one attribute (``only``), or for all with a live value (-1)."""
-    fan_out, alive, cells, limits, least, size_only, most_children = ahead
-    start, sensitive, cell_records, offset, width = cells
-    low, high = facts[g, GROUP_BEGIN], facts[g, GROUP_END]
-    if size_only:
-        _look_ahead_by_size(g, only, words, records, facts, node, fields, chunks, fan_out, alive, least, counts, table)
+    if ahead.size_only:
+        _look_ahead_by_size(g, only, rows, ahead, scratch)
         return
+    words, ref, records, facts, node, fields = rows.words, rows.ref, rows.records, rows.facts, rows.node, rows.fields
+    fan_out, alive, cells, limits, width = ahead.fan_out, ahead.alive, ahead.cells, ahead.limits, ahead.cells.width
+    start, sensitive, cell_records, offset = cells.start, cells.sensitive, cells.records, cells.offset
+    counts, histogram = scratch.counts, scratch.histogram
+    low, high = facts[g, GROUP_BEGIN], facts[g, GROUP_END]
     if only < 0:
         histogram[:width] = 0
         for i in range(low, high):
@@ -321,7 +372,7 @@ def _look_ahead(g, only, words, ref, records, facts, node, fields, chunks, ahead
         counts[: fan_out[x]] = 0
         histogram[: fan_out[x] * width] = 0
         for i in range(low, high):
-            slot = _slot(words[i, fields[a, 0]], fields[a])
+            slot = _slot(words[i, fields[a, SLOT_WORD]], fields[a])
             counts[slot] += records[i]
             for c in range(start[ref[i]], start[ref[i] + 1]):
                 for s in range(offset.shape[0]):
@@ -347,42 +398,35 @@ def _write_figures(figures, counts, passes):
 
 
 @njit(cache=True, nogil=True)
-def _look_ahead_by_size(g, only, words, records, facts, node, fields, chunks, fan_out, alive, least, counts, table):
+def _look_ahead_by_size(g, only, rows, ahead, scratch):
     """As `_look_ahead`, for requirements on the size of groups alone.
 
-    Attributes with adjacent slots are counted jointly, by the combinations of their slots, and then summed per attribute. A
-    chunk of such attributes is: the first attribute, the one after the last, the word, the shift and the mask.
+    Attributes with adjacent slots (a chunk) are counted jointly, by the combinations of their slots, and then summed per
+    attribute.
     """
+    words, records, facts, node = rows.words, rows.records, rows.facts, rows.node
+    fields, chunks, fan_out, alive = rows.fields, rows.chunks, ahead.fan_out, ahead.alive
+    counts, table = scratch.counts, scratch.table
     low, high = facts[g, GROUP_BEGIN], facts[g, GROUP_END]
     is_joint = only < 0 and high - low >= MANY_ROWS
     if is_joint:
         _count_chunks(words, records, np.uint64(low), np.uint64(high), chunks, node[g], alive, table)
     for n in range(chunks.shape[0]):
-        first, last, size = chunks[n, 0], chunks[n, 1], chunks[n, 4] + 1
+        first, last, size = chunks[n, CHUNK_FIRST], chunks[n, CHUNK_END], chunks[n, CHUNK_MASK] + 1
         is_chunk_counted = is_joint and size <= MOST_JOINT
         for a in range(first, last):
             x = node[g, a]
             if not alive[x] or (only >= 0 and only != a):
                 continue
-            counts[: fields[a, 2] + 1] = 0
+            counts[: fields[a, SLOT_MASK] + 1] = 0
             if is_chunk_counted:
-                shift = fields[a, 1] - chunks[n, 3]
+                shift = fields[a, SLOT_SHIFT] - chunks[n, CHUNK_SHIFT]
                 for c in range(size):
-                    counts[(c >> shift) & fields[a, 2]] += table[n * MOST_JOINT + c]
+                    counts[(c >> shift) & fields[a, SLOT_MASK]] += table[n * MOST_JOINT + c]
             else:
-                _count_slots(
-                    words,
-                    records,
-                    np.uint64(low),
-                    np.uint64(high),
-                    np.uint64(fields[a, 0]),
-                    fields[a, 1],
-                    fields[a, 2],
-                    counts,
-                )
-            _write_figures(
-                facts[g, FIGURES + 3 * a : FIGURES + 3 * a + 3], counts[: fan_out[x]], counts[: fan_out[x]] >= least
-            )
+                _count_slots(words, records, np.uint64(low), np.uint64(high), fields[a], counts)
+            figures, children = facts[g, FIGURES + 3 * a : FIGURES + 3 * a + 3], counts[: fan_out[x]]
+            _write_figures(figures, children, children >= ahead.least)
 
 
 @njit(cache=True, nogil=True)
@@ -393,11 +437,12 @@ def _count_chunks(words, records, low, high, chunks, node, alive, table):
     word, mask = np.empty(chunks.shape[0], np.uint64), np.empty(chunks.shape[0], np.uint64)
     for n in range(chunks.shape[0]):
         has_live_value = False
-        for a in range(chunks[n, 0], chunks[n, 1]):
+        for a in range(chunks[n, CHUNK_FIRST], chunks[n, CHUNK_END]):
             has_live_value = has_live_value or alive[node[a]]
-        if has_live_value and chunks[n, 4] < MOST_JOINT:
-            base[many], word[many], shift[many], mask[many] = n * MOST_JOINT, chunks[n, 2], chunks[n, 3], chunks[n, 4]
-            table[n * MOST_JOINT : n * MOST_JOINT + chunks[n, 4] + 1] = 0
+        if has_live_value and chunks[n, CHUNK_MASK] < MOST_JOINT:
+            base[many], word[many] = n * MOST_JOINT, chunks[n, CHUNK_WORD]
+            shift[many], mask[many] = chunks[n, CHUNK_SHIFT], chunks[n, CHUNK_MASK]
+            table[n * MOST_JOINT : n * MOST_JOINT + chunks[n, CHUNK_MASK] + 1] = 0
             many += 1
     many = np.uint64(many)
     for i in range(low, high):
@@ -407,9 +452,9 @@ def _count_chunks(words, records, low, high, chunks, node, alive, table):
 
 
 @njit(cache=True, nogil=True)
-def _count_slots(words, records, low, high, w, shift, mask, counts):
+def _count_slots(words, records, low, high, field, counts):
     """Count the records of every slot; unsigned indices avoid a sign test at each access."""
-    shift, mask = np.uint64(shift), np.uint64(mask)
+    w, shift, mask = np.uint64(field[SLOT_WORD]), np.uint64(field[SLOT_SHIFT]), np.uint64(field[SLOT_MASK])
     for i in range(low, high):
         counts[(words[i, w] >> shift) & mask] += records[i]
 

@@ -1,55 +1,19 @@
-"""Extend boxes of codes several attributes at a time.
+"""Extend boxes of codes: `stretch` compares several codes in one step (`lane_code`), or one by one with the same result.
 
-Codes are contiguous, padded to a multiple of `lanes`, the number of codes that a processor compares in one step. The compiler
-would compare them one by one, since it cannot know that the box and the source do not overlap.
+Codes are contiguous, and rows are padded to a multiple of `interface.STEP_BYTES`. SHOAL_PLAIN_KERNELS=1 selects plain loops;
+they are also used where the compiler lacks what `lane_code` needs. The choice is made once, on import, and compiled code in
+the cache keeps it: a process that selects the plain loops needs a NUMBA_CACHE_DIR of its own.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import njit
 
-from shoal.kernels.interface import STEP_BYTES
-
-BITS = 8 * STEP_BYTES
-
-
-@intrinsic
-def lanes(typing, array):
-    """The number of codes of an array that are compared in one step."""
-
-    def generate(context, builder, signature, arguments):
-        return context.get_constant(types.uint64, BITS // array.dtype.bitwidth)
-
-    return types.uint64(array), generate
-
-
-@intrinsic
-def stretch_step(typing, box, low, high, source, first, last):
-    """One step of `stretch`, on the codes from these positions on."""
-
-    def generate(context, builder, signature, arguments):
-        vector = ir.VectorType(context.get_value_type(box.dtype), BITS // box.dtype.bitwidth)
-        align = box.dtype.bitwidth // 8
-        compare = builder.icmp_signed if box.dtype.signed else builder.icmp_unsigned
-
-        def pointer(kind, array, at):
-            data = context.make_array(kind)(context, builder, array).data
-            return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
-
-        ends = [pointer(box, arguments[0], at) for at in arguments[1:3]]
-        news = [builder.load(pointer(source, arguments[3], at), align=align) for at in arguments[4:]]
-        olds = [builder.load(end, align=align) for end in ends]
-        outside = [compare(sign, new, old) for sign, new, old in zip("<>", news, olds, strict=True)]
-        for end, new, old, out in zip(ends, news, olds, outside, strict=True):
-            builder.store(builder.select(out, new, old), end, align=align)
-        return cgutils.is_not_null(builder, builder.bitcast(builder.or_(*outside), ir.IntType(vector.count)))
-
-    place = types.uint64
-    return types.boolean(box, place, place, source, place, place), generate
+PLAIN = "SHOAL_PLAIN_KERNELS"
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -61,13 +25,34 @@ def clear(box):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def stretch(box, at, width, source, place, gap):
+def stretch_plainly(box, at, width, source, place, gap):
     """Extend the box at ``at`` so that it contains another box; return whether it grew.
 
     A box is ``width`` smallest codes followed by ``width`` largest codes. The other box has its smallest codes from ``place``
-    on and its largest codes ``gap`` later; the gap of a single row is 0. Both arrays are flat and of the same type.
+    on and its largest codes ``gap`` later; the gap of a single row is 0. Both arrays are flat and of the same type. Positions
+    are unsigned.
     """
     grew = False
-    for j in range(0, width, lanes(box)):
-        grew |= stretch_step(box, at + j, at + width + j, source, place + j, place + gap + j)
+    for j in range(width):
+        low, high = source[place + j], source[place + gap + j]
+        if low < box[at + j]:
+            box[at + j] = low
+            grew = True
+        if high > box[at + width + j]:
+            box[at + width + j] = high
+            grew = True
     return grew
+
+
+def choose_stretch() -> Callable[..., bool]:
+    """The function that kernels use as `stretch`."""
+    if os.environ.get(PLAIN) == "1":
+        return stretch_plainly
+    try:
+        from shoal.kernels.lane_code import stretch_by_lanes
+    except (ImportError, AttributeError):
+        return stretch_plainly
+    return stretch_by_lanes
+
+
+stretch = choose_stretch()

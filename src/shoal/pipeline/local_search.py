@@ -91,13 +91,10 @@ def _run_rounds(
     size = np.bincount(group, minlength=groups)
     capacity = groups + int((size // max(records.k, 1)).sum())
     search = kernels.local_search
-    model, state, clock = search.prepare(records.rows, cell, group, groups, capacity, records.loss_tables)
+    model, state = search.prepare(records.rows, cell, group, groups, capacity, records.loss_tables)
     loss = _total_loss(records, cell, group, groups)
-    record_checked, group_checked = np.full(len(cell), -1, np.int64), np.full(capacity, -1, np.int64)
     for done in range(ROUNDS):
-        groups, gain = search.run_round(
-            groups, records.k, most, model, state, records.values, record_checked, group_checked, clock
-        )
+        groups, gain = search.run_round(groups, records.k, most, model, state, records.values)
         loss -= gain
         if gain <= LEAST_GAIN * loss:
             break
@@ -117,7 +114,7 @@ def _divide_groups(
     rows[groups] = records.rows[cell[by_group[start[groups]]]]
     label = np.zeros(len(rows), np.int32)
     rank = np.arange(len(rows), dtype=np.int32)
-    in_tree_order = kernels.neighbours.build_forest(rows, groups, rank, label, 1, *records.loss_tables).order
+    in_tree_order = kernels.neighbours.build_forest(rows, groups, rank, label, 1, records.loss_tables).order
     return np.array_split(in_tree_order, -(-len(in_tree_order) // PIECE))
 
 

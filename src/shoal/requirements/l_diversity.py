@@ -12,9 +12,9 @@ import numpy as np
 from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.errors import PolicyError, list_choices
 from shoal.kernels import rules
+from shoal.kernels.rules import SLACK
 from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import (
-    SLACK,
     BaseRequirement,
     TableDistribution,
     Term,

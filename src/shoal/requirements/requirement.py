@@ -20,7 +20,6 @@ from shoal.taxonomy import Taxonomy
 
 TestedOn = Literal["table", "groups", "operator"]
 Normalization = Callable[[str], str] | None  # applied to values before they are counted
-SLACK = 1e-9  # tolerance for rounding when a value is compared with a bound
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import numpy as np
 from shoal.arrays import FloatArray, Int32Array
 from shoal.errors import PolicyError, list_choices, list_some
 from shoal.kernels import rules
+from shoal.kernels.rules import SLACK
 from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import (
-    SLACK,
     BaseRequirement,
     Normalization,
     TableDistribution,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from shoal import threads
 from shoal.arrays import Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.kernels.combinations import pack_keys, sort_matrix
+from shoal.kernels.interface import CombinationCells
 from shoal.policy import Policy
 from shoal.recoding.grouping import AttributeCut, Grouping
 from shoal.requirements import Limits, Requirement, combine_limits, describe, select_passing_groups
@@ -51,16 +51,14 @@ def list_attribute_sets(policy: Policy) -> tuple[AttributeSet, ...]:
 class SetCombinations:
     """The distinct combinations of an attribute set, with the input of the kernels that test groups.
 
-    Attribute a of the set is column ``columns[a]`` of ``quasi``; ``size`` has the records of every combination. ``cells``
-    holds the sensitive values: the first cell of every combination, the codes and records of every cell, the offset of every
-    sensitive column in a histogram, and the length of the histogram. ``size_only``: the requirements depend on the size of
-    groups alone.
+    Attribute a of the set is column ``columns[a]`` of ``quasi``; ``size`` has the records of every combination, ``cells`` its
+    sensitive values. ``size_only``: the requirements depend on the size of groups alone.
     """
 
     quasi: Int32Array
     columns: Int64Array
     size: Int64Array
-    cells: tuple[Any, ...]
+    cells: CombinationCells
     limits: Limits
     size_only: bool
 
@@ -70,18 +68,20 @@ class SetCombinations:
         size_only = all(r.size_only for r in attribute_set.require)
         distribution = codes.distribution
         counts, quasi, size = codes.counts, codes.quasi, codes.size
-        cells = (counts.start, counts.sensitive, counts.size)
+        start, sensitive, records = counts.start, counts.sensitive, counts.size
         columns = np.array(attribute_set.columns, np.int64)
         if len(columns) < len(codes.attributes) and size_only:
             quasi, size = _merge_equal_rows(codes, columns)
         elif len(columns) < len(codes.attributes):
             merged, _ = codes.raw_groups.project(attribute_set.names)
-            quasi, size, cells = merged.quasi, merged.size, (merged.start, merged.sensitive_codes, merged.cell_size)
+            quasi, size = merged.quasi, merged.size
+            start, sensitive, records = merged.start, merged.sensitive_codes, merged.cell_size
             columns = np.arange(len(columns))
         offset = np.cumsum((0, *distribution.domains), dtype=np.int64)
         width = 0 if size_only else int(offset[-1])
         limits = combine_limits(attribute_set.require, distribution)
-        return cls(quasi, columns, size, (*cells, offset[:-1], width), limits, size_only)
+        cells = CombinationCells(start, sensitive, records, offset[:-1], width)
+        return cls(quasi, columns, size, cells, limits, size_only)
 
 
 def _merge_equal_rows(codes: Codes, columns: Int64Array) -> tuple[Int32Array, Int64Array]:

@@ -6,15 +6,23 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal import kernels, threads
-from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
+from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
-from shoal.kernels.interface import CLUSTERS, NONEMPTY, PICKED, RANDOM, REMAINING, ClusterCells
+from shoal.kernels.interface import (
+    CLUSTERS,
+    NONEMPTY,
+    PICKED,
+    RANDOM,
+    REMAINING,
+    ClusterCells,
+    ClusterOutput,
+    ClusterRules,
+    Penalties,
+)
 from shoal.pipeline.clustering import ClusteringInput, suppress_or_merge
 from shoal.policy import Policy
 from shoal.progress import CountProgress, Progress
@@ -24,23 +32,6 @@ from shoal.requirements.requirement import parse_whole_number
 from shoal.tables.mondrian import Mondrian
 
 REPORTS = 100  # progress reports of a long search
-
-
-@dataclass(frozen=True)
-class Penalties:
-    """The penalized columns: rows (column, first and last code in the histogram, whether it is the class), and their amounts.
-
-    ``harmful`` marks by place in the histogram the values that a whole cluster should not share.
-    """
-
-    columns: Int64Array
-    amount: FloatArray
-    harmful: BoolArray
-
-    @classmethod
-    def none(cls) -> Penalties:
-        """No penalties."""
-        return cls(np.zeros((0, 4), np.int64), np.zeros(0), np.zeros(0, bool))
 
 
 @dataclass(frozen=True)
@@ -62,7 +53,7 @@ class ClusterSearch:
         draws = deepcopy(rng).random(most) if self.mode == RANDOM else np.zeros(0)
         picks, starts, failed = np.empty(total, np.int32), np.zeros(most + 1, np.int64), np.zeros(most, bool)
         count = records.count.copy()
-        self._grow_clusters(records, count, state, draws, (picks, starts, failed), report)
+        self._grow_clusters(records, count, state, draws, ClusterOutput(picks, starts, failed), report)
         clusters = int(state[CLUSTERS])
         if self.mode == RANDOM:
             rng.random(clusters)
@@ -88,13 +79,14 @@ class ClusterSearch:
         count: Int64Array,
         state: Int64Array,
         draws: FloatArray,
-        out: tuple[NDArray[Any], ...],
+        out: ClusterOutput,
         report: CountProgress,
     ) -> None:
         """Make clusters until fewer than k records are left; rebuild the forests when half of their cells are used up."""
         neighbours = kernels.neighbours
-        terms = neighbours.locate_term_tables(records.rows.shape[1], records.loss_tables.ints)
-        penalties = (self.penalties.columns, self.penalties.amount, self.penalties.harmful)
+        cluster_rules = ClusterRules(
+            records.k, self.mode, self.box_grows, self.penalties, records.limits, records.loss_tables
+        )
         cells_left = ClusterCells(records.rows, count, records.label, records.sensitive, records.offset)
         indexed_cells, forests = -1, ((), ())
         while state[REMAINING] >= records.k:
@@ -102,7 +94,7 @@ class ClusterSearch:
                 cells = np.flatnonzero(count).astype(np.int32)
                 no_label, labelled = np.zeros(len(count), np.int32), cells[: None if records.sensitive.shape[1] else 0]
                 forests = tuple(
-                    neighbours.build_forest(records.rows, of, records.keyed_rank, label, labels, *records.loss_tables)
+                    neighbours.build_forest(records.rows, of, records.keyed_rank, label, labels, records.loss_tables)
                     for of, label, labels in ((cells, no_label, 1), (labelled, records.label, len(records.sensitive)))
                 )
                 state[NONEMPTY] = indexed_cells = len(cells)
@@ -110,14 +102,10 @@ class ClusterSearch:
                 state,
                 max(1, records.total // records.k // REPORTS),
                 indexed_cells,
-                (records.k, self.mode, self.box_grows),
                 draws,
                 cells_left,
                 forests,
-                terms,
-                penalties,
-                records.limits,
-                records.loss_tables,
+                cluster_rules,
                 out,
             )
             report(int(state[PICKED]))

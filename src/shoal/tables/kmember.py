@@ -15,14 +15,14 @@ import numpy as np
 from shoal.arrays import Int32Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
-from shoal.kernels.interface import LAST, SEED
+from shoal.kernels.interface import LAST, SEED, Penalties
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.method import CommonParameters, GroupingMethod
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import Grouping
 from shoal.requirements.requirement import parse_real_number
-from shoal.tables.cluster_search import ClusterSearch, Penalties, cluster_cells
+from shoal.tables.cluster_search import ClusterSearch, cluster_cells
 from shoal.tables.specialization_trees import list_classes
 
 FURTHEST = ("last", "seed")

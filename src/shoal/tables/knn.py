@@ -11,13 +11,13 @@ from typing import ClassVar, Unpack
 import numpy as np
 
 from shoal.encoding.codes import Codes
-from shoal.kernels.interface import RANDOM
+from shoal.kernels.interface import RANDOM, Penalties
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.method import CommonParameters, GroupingMethod
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import Grouping
-from shoal.tables.cluster_search import ClusterSearch, Penalties, cluster_cells
+from shoal.tables.cluster_search import ClusterSearch, cluster_cells
 
 
 class KNearest(GroupingMethod):

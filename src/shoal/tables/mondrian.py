@@ -27,9 +27,10 @@ from shoal.kernels.interface import (
     RELAXED,
     STEP_BYTES,
     TARGET,
-    RuleArrays,
     SplitCells,
+    SplitCriteria,
     SplitLosses,
+    SplitRows,
 )
 from shoal.pipeline.method import CommonParameters, GroupingMethod
 from shoal.policy import Policy
@@ -121,11 +122,11 @@ class Mondrian(GroupingMethod):
         mode = RELAXED if self.relaxed else {"gain": GAIN, "median": MEDIAN, "target": TARGET}[self.cut]
         ordered, number = codes.sort_by_key() if self.relaxed else (codes, np.zeros(0, np.int64))
         search = _CutSearch.of(ordered, self.policy, mode, self.attribute_weights(codes))
-        tree, ref = _join_trees(search.cut_all(progress), len(search.ref)), search.ref
+        tree, ref = _join_trees(search.cut_all(progress), len(search.rows.ref)), search.rows.ref
         regions = _bound_regions(codes, tree, search) if self.ends == "cut" else None
         if self.relaxed:
             return Grouping.from_records(codes, number[ref], _number_groups(tree)[1], regions)
-        box = kernels.boxes.bound_segments(search.rows, tree.segment[tree.leaves], search.width)
+        box = kernels.boxes.bound_segments(search.rows.codes, tree.segment[tree.leaves], search.width)
         del search  # free the memory of its rows
         return replace(_group_combinations(codes, ref, tree, box), regions=regions)
 
@@ -156,15 +157,10 @@ class _Tree:
 class _CutSearch:
     """Rows of codes that are cut in place, and the arrays by which kernels evaluate a cut."""
 
-    rows: NDArray[Any]
-    row_records: Int32Array
-    ref: Int32Array
+    rows: SplitRows
     width: int
     mode: int
-    losses: SplitLosses
-    cells: SplitCells
-    limits: RuleArrays
-    least: int
+    criteria: SplitCriteria
     records: int
 
     @classmethod
@@ -181,20 +177,18 @@ class _CutSearch:
         most = max((a.size for a in codes.attributes), default=0)
         if mode == RELAXED:  # one row per record
             cell = np.repeat(np.arange(len(counts.size), dtype=np.int32), counts.size)
-            rows = _pad_rows(codes.quasi[codes.combination[cell]], most)
-            row_records = np.ones(len(rows), np.int32)
+            rows = SplitRows(_pad_rows(codes.quasi[codes.combination[cell]], most), np.ones(len(cell), np.int32), cell)
             start = np.arange(len(counts.size) + 1, dtype=np.int64)
             ones = np.ones(len(counts.size), np.int64)
             cells = SplitCells(start, counts.sensitive, ones, offset, classes, class_count)
         else:
             cell = np.arange(len(codes.quasi), dtype=np.int32)
-            rows = _pad_rows(codes.quasi, most)
-            row_records = codes.size.astype(np.int32)
+            rows = SplitRows(_pad_rows(codes.quasi, most), codes.size.astype(np.int32), cell)
             cells = SplitCells(counts.start, counts.sensitive, counts.size, offset, classes, class_count)
         tables, relative_weights = codes.loss_tables, weights / (weights.max(initial=0.0) or 1.0)
         losses = SplitLosses(tables.ints, tables.floats, relative_weights, _first_codes(codes))
-        width = len(codes.attributes)
-        return cls(rows, row_records, cell, width, mode, losses, cells, limits.arrays(), limits.least, codes.records)
+        criteria = SplitCriteria(losses, cells, limits.arrays(), limits.least)
+        return cls(rows, len(codes.attributes), mode, criteria, codes.records)
 
     def cut_all(self, progress: Progress) -> dict[tuple[int, int], _Tree]:
         """Cut all rows; return the subtrees by their segments.
@@ -202,7 +196,7 @@ class _CutSearch:
         Large segments are cut once and their halves queued; a small segment is cut completely by one task. The subtrees do not
         depend on the number of threads: tasks work on disjoint rows.
         """
-        done, waiting = 0, [(0, len(self.rows))]
+        done, waiting = 0, [(0, len(self.rows.ref))]
         trees: dict[tuple[int, int], _Tree] = {}
         ready: SimpleQueue[Future[_Tree]] = SimpleQueue()
         progress("cutting", 0, self.records)
@@ -218,26 +212,13 @@ class _CutSearch:
                 trees[begin, end] = tree
                 waiting = tree.uncut_segments
                 if not waiting:
-                    done += int(self.row_records[begin:end].sum())
+                    done += int(self.rows.records[begin:end].sum())
                     progress("cutting", done, self.records)
         return trees
 
     def _cut_segment(self, begin: int, end: int) -> _Tree:
         once = end - begin > PIECE
-        nodes = kernels.mondrian.grow_tree(
-            self.rows,
-            self.row_records,
-            self.ref,
-            begin,
-            end,
-            self.width,
-            self.mode,
-            once,
-            self.losses,
-            self.cells,
-            self.limits,
-            self.least,
-        )
+        nodes = kernels.mondrian.grow_tree(self.rows, begin, end, self.width, self.mode, once, self.criteria)
         return _Tree(*nodes)
 
 
@@ -314,7 +295,7 @@ def _bound_regions(codes: Codes, tree: _Tree, search: _CutSearch) -> Regions:
         for child in (left, right):
             lo[child], hi[child], shared[child] = lo[node], hi[node], shared[node]
         if search.mode == RELAXED:
-            below, above = (search.rows[begin:end, a] for begin, end in tree.segment[[left, right]])
+            below, above = (search.rows.codes[begin:end, a] for begin, end in tree.segment[[left, right]])
             last, first = int(below.max()), int(above.min())
             hi[left, a], shared[left, a], lo[right, a] = max(first - 1, last), first == last, first
         else:

@@ -8,15 +8,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal import kernels, threads
 from shoal.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from shoal.encoding.codes import Codes
-from shoal.kernels.interface import CHILD_GROUPS, FIGURES, GROUP_BEGIN, GROUP_END, MOST_JOINT, NO_GROUP
+from shoal.kernels.interface import (
+    CHILD_GROUPS,
+    CHUNK_END,
+    CHUNK_MASK,
+    CHUNK_WORD,
+    CODE_WORD,
+    FIGURES,
+    GROUP_BEGIN,
+    GROUP_END,
+    MOST_JOINT,
+    NO_GROUP,
+    SLOT_MASK,
+    CombinationCells,
+    LookAheadInput,
+    RefinedRows,
+    RuleArrays,
+    SpecializedValue,
+)
 from shoal.tables.attribute_sets import AttributeSet, SetCombinations
 from shoal.tables.specialization_trees import SpecializationTrees
 
@@ -50,8 +66,8 @@ class RefinedGroups:
     fields: Int64Array
     chunks: Int64Array
     records: Int32Array
-    cells: tuple[Any, ...]
-    limits: tuple[NDArray[Any], ...]
+    cells: CombinationCells
+    limits: RuleArrays
     least: int
     size_only: bool
     ref: Int32Array
@@ -86,15 +102,15 @@ class RefinedGroups:
             combinations.limits.least,
             combinations.size_only,
             np.arange(rows, dtype=np.int32),
-            np.empty((rows, int(fields[-1, 3]) + 1), np.uint64),
+            np.empty((rows, int(fields[-1, CODE_WORD]) + 1), np.uint64),
             np.zeros((CAPACITY, FIGURES + 3 * many), np.int64),
             np.tile(np.array(columns, np.int32), (CAPACITY, 1)),
         )
 
     @property
-    def rows(self) -> tuple[NDArray[Any], ...]:
-        """The arrays that the kernels change."""
-        return self.words, self.ref, self.records, self.facts, self.node
+    def rows(self) -> RefinedRows:
+        """The arrays that the kernels change, and the places of slots and codes."""
+        return RefinedRows(self.words, self.ref, self.records, self.facts, self.node, self.fields, self.chunks)
 
     def start(self, search: SearchState) -> None:
         """Pack the rows, and compute the look-ahead figures of the one group."""
@@ -107,7 +123,7 @@ class RefinedGroups:
             ),
             [(0, half), (half, len(self.quasi))],
         )
-        kernels.specialize.look_ahead(self.rows, self.fields, self.chunks, self._look_ahead_input(search))
+        kernels.specialize.look_ahead(self.rows, self._look_ahead_input(search))
 
     def plan_specialization(self, x: int, search: SearchState) -> list[Callable[[], None]]:
         """Reserve the groups of a value's children; return the tasks that split the groups, which may run in parallel."""
@@ -122,8 +138,8 @@ class RefinedGroups:
             self.node = np.concatenate([self.node, np.empty((extra, self.node.shape[1]), np.int32)])
         rows = np.cumsum(self.facts[link, GROUP_END] - self.facts[link, GROUP_BEGIN])
         middle = int(np.searchsorted(rows, rows[-1] / 2)) + 1 if rows[-1] > PARALLEL else len(link)
-        specialized = (a, values.first[x], values.fan_out[x], search.slots[j])
-        shared = (self.rows, specialized, self.fields, self.chunks, self._look_ahead_input(search))
+        specialized = SpecializedValue(a, values.first[x], values.fan_out[x], search.slots[j])
+        shared = (self.rows, specialized, self._look_ahead_input(search))
         return [
             partial(kernels.specialize.split_groups, link[half], number[half], *shared)
             for half in (slice(0, middle), slice(middle, None))
@@ -141,9 +157,7 @@ class RefinedGroups:
         """Update the slots and figures of a value after its split was moved."""
         a, link = self._link(x, search)
         slots = search.slots[search.values.attribute[x]]
-        kernels.specialize.update_slots(
-            link, self.rows, a, slots, self.fields, self.chunks, self._look_ahead_input(search)
-        )
+        kernels.specialize.update_slots(link, self.rows, a, slots, self._look_ahead_input(search))
 
     def assign_rows(self) -> Int32Array:
         """Return the group of every row."""
@@ -166,9 +180,11 @@ class RefinedGroups:
         a = int(self.position[search.values.attribute[x]])
         return a, np.flatnonzero(self.node[: self.count, a] == x)
 
-    def _look_ahead_input(self, search: SearchState) -> tuple[Any, ...]:
-        most_children = int(self.fields[:, 2].max()) + 1
-        return search.fan_out, search.alive, self.cells, self.limits, self.least, self.size_only, most_children
+    def _look_ahead_input(self, search: SearchState) -> LookAheadInput:
+        most_children = int(self.fields[:, SLOT_MASK].max()) + 1
+        return LookAheadInput(
+            search.fan_out, search.alive, self.cells, self.limits, self.least, self.size_only, most_children
+        )
 
 
 def _plan_words(most_children: Sequence[int], sizes: Sequence[int]) -> tuple[Int64Array, Int64Array]:
@@ -188,8 +204,8 @@ def _plan_words(most_children: Sequence[int], sizes: Sequence[int]) -> tuple[Int
     chunks: list[list[int]] = []
     for a, (word, shift, mask) in enumerate(places[: len(most_children)]):
         last = chunks[-1] if chunks else None
-        if last and last[2] == word and (last[4] + 1) * (mask + 1) <= MOST_JOINT:
-            last[1], last[4] = a + 1, (last[4] + 1) * (mask + 1) - 1
+        if last and last[CHUNK_WORD] == word and (last[CHUNK_MASK] + 1) * (mask + 1) <= MOST_JOINT:
+            last[CHUNK_END], last[CHUNK_MASK] = a + 1, (last[CHUNK_MASK] + 1) * (mask + 1) - 1
         else:
             chunks.append([a, a + 1, word, shift, mask])
     slots, codes = np.array(places, np.int64).reshape(2, -1, 3)

@@ -169,3 +169,48 @@ def test_the_last_value_of_the_alphabet_has_no_place_of_its_own() -> None:
         wide = release[release["q"].astype(str).str.startswith("[")]
         mixed.update(v for v in wide["ill"] if v in "abcde")
     assert len(mixed) == 5 and max(mixed.values()) < 0.4 * sum(mixed.values()), mixed
+
+
+DIVIDING = [
+    ("kmember", {}),
+    ("kmember", {"improve": True}),
+    ("knn", {}),
+    ("mdav", {"write": "label"}),
+    ("mondrian", {"cut": "median", "relaxed": True}),
+]
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize(("method", "parameters"), DIVIDING, ids=str)
+def test_a_rare_value_is_not_sent_to_the_mixed_group_more_often(
+    method: str, parameters: dict[str, Any], engine: str
+) -> None:
+    """Of 40 equal people with one rare value, two or three join the person with q = 8: the rare one in 1 of 16 tables."""
+    runs = 60 if engine == "memory" else 15
+    rare = Counter()
+    policy = shoal.Policy(quasi={"q": "numeric"}, sensitive=["ill"], require=[shoal.KAnonymity(3)])
+    frame = pd.DataFrame({"q": [3] * 40 + [8], "ill": ["flu"] * 39 + ["gout", "cold"]})
+    for seed in range(runs):
+        release = shoal.anonymize(frame, policy, method=method, seed=seed, engine=engine, **parameters)
+        rows = frame_of(release)
+        mixed = rows[rows["q"] == rows.loc[rows["ill"] == "cold", "q"].iloc[0]]
+        if len(mixed) < 6:
+            rare["gout" in set(mixed["ill"])] += 1
+    assert rare.total() > runs // 3 and rare[True] <= 0.25 * rare.total(), rare
+
+
+def frame_of(release: shoal.Release) -> pd.DataFrame:
+    return release.frame if isinstance(release.frame, pd.DataFrame) else release.frame.df()
+
+
+def test_a_rare_value_is_not_sent_more_often_with_a_requirement_on_it() -> None:
+    frame = pd.DataFrame({"q": [1] * 30 + [9] * 2, "ill": ["a"] * 28 + ["b", "c", "d", "e"]})
+    policy = shoal.Policy(
+        quasi={"q": "numeric"}, sensitive=["ill"], require=[shoal.KAnonymity(3), shoal.LDiversity(2, of="ill")]
+    )
+    mixed = Counter()
+    for seed in range(60):
+        release = shoal.anonymize(frame, policy, method="mdav", write="label", optimal=False, seed=seed).frame
+        wide = release[release["q"].astype(str).str.startswith("[")]
+        mixed.update(v for v in wide["ill"] if v in "abc")
+    assert mixed["a"] > 0.6 * mixed.total(), mixed

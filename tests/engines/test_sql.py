@@ -167,7 +167,10 @@ def test_records_go_to_groups_by_quota(
         {**take_keys(named, tables.quota_cell), "o": tables.quota_ordinal, "g": tables.quota_group},
     )
     hashes = create(connection, "hashes", {**take_keys(named, tables.divided), "h": np.zeros(len(tables.divided))})
-    query = join_divided_cells(keys, "staged", quotas, ["c0"], hashes=hashes, joins="", order="s.c0")
+    connection.create_function("mix", 2, lambda first, second: 1_000 * first + second)  # keeps the order of c0
+    query = join_divided_cells(
+        keys, "staged", quotas, ["c0"], hashes=hashes, joins="", record="s.c0", mix="mix", hash_type="BIGINT"
+    )
     found = connection.execute(f"{join_whole_cells(keys, 'staged', whole, ['c0'])} UNION ALL {query}").fetchall()
     expected = []
     for number, code in enumerate(sorted(set(given))):

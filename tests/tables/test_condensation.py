@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal import cli, kernels
-from shoal.pipeline.run import RecodedTable
+from shoal.pipeline.publication import Publication, RecodedTable
 from shoal.requirements import PersonalizedK, TableDistribution, combine_limits
 from shoal.requirements.groups import Groups
 from shoal.tables import Condensation
@@ -31,10 +31,17 @@ class Watched(Condensation):
 
     counted: pd.DataFrame
 
-    def apply_groups(self, *given: Any) -> RecodedTable:
-        made = super().apply_groups(*given)
-        self.counted = made.counted_table.frame()
-        return made
+    def publication(self) -> Publication:
+        watched = super().publication()
+        apply = watched.apply
+
+        def watch(*given: Any) -> RecodedTable:
+            made = apply(*given)
+            self.counted = made.counted_table.frame()
+            return made
+
+        watched.apply = watch
+        return watched
 
 
 def condensed(frame: pd.DataFrame, policy: shoal.Policy, **more: Any) -> tuple[shoal.Release, pd.Series]:
@@ -137,7 +144,7 @@ def test_l_diversity_holds_in_every_group() -> None:
 def test_the_certificate_says_that_the_table_is_not_the_evidence() -> None:
     policy = policy_of()
     release = shoal.anonymize(people(), policy, method="condensation", seed=1)
-    note = "generated from groups that meet the requirements, but the table does not show these groups"
+    note = "they were generated from groups that meet the requirements, but the table does not show these groups"
     assert f"the records are synthetic; {note}" in str(release.certificate)
     content = json.loads(release.certificate.to_json())
     assert content["evidence"] == "groups" and content["findings"][0]["worst"] == {}
@@ -431,7 +438,7 @@ def test_a_table_that_changed_on_its_way_is_not_released(tmp_path: Path, monkeyp
     assert not (tmp_path / "release").exists()
 
 
-def _write(release: shoal.Release, path: Path, form: str) -> None:
+def _write(release: shoal.Release, path: Path, form: str, **options: bool) -> None:
     release.frame.to_csv(path, index=False)
 
 

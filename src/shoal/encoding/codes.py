@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from shoal import kernels
-from shoal.arrays import Int32Array, Int64Array, UInt64Array
+from shoal.arrays import FloatArray, Int32Array, Int64Array, UInt64Array
 from shoal.encoding.attributes import Attribute, LossTables, encode_attribute
 from shoal.engines import Counts, Dictionary, Engine, Partitioning, Reading
 from shoal.engines.keyed_hash import KeyedHash
@@ -63,11 +63,19 @@ class Codes:
         if len(combination) > len(first):
             rank = np.empty(len(first), np.uint64)
             rank[first] = np.arange(len(first), dtype=np.uint64)
-            cells = np.asarray(kernels.order.argsort(self.cell_hash), np.int64)
-            cells = cells[kernels.order.argsort(rank[combination[cells]])]
+            cells = np.lexsort((self.cell_hash, self._draw_arrival(), rank[combination])).astype(np.int64)
         start = np.concatenate(([0], np.cumsum(np.diff(counts.start)[first]))).astype(np.int64)
         ordered = Counts(counts.quasi[first], start, counts.sensitive[cells], counts.size[cells])
         return Codes(self.attributes, self.sensitive, ordered), cells
+
+    def _draw_arrival(self) -> FloatArray:
+        """A keyed random number of every cell: the smallest of as many exponential numbers as the cell has records.
+
+        In the order of these numbers, the first record of a combination has each value with its share of the records. By the
+        hash alone a rare value would come first as often as a frequent one.
+        """
+        uniform = ((self.cell_hash >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        return np.asarray(-np.log(uniform) / self.counts.size, np.float64)
 
     @cached_property
     def keyed_rank(self) -> Int32Array:

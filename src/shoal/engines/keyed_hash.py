@@ -23,7 +23,8 @@ class KeyedHash:
     """SipHash-2-4 with a key that is derived from a secret seed. Equal values have equal hashes in every engine.
 
     A value is hashed together with the name of its column. A record is hashed by the sum of the hashes of its values: `mix`
-    combines this sum with the hash of the record's cell into the hash that orders records.
+    combines this sum with the hash of the record's cell, and `number_equal` adds the number of the record among equal records.
+    The result orders the records of a cell.
     """
 
     key: tuple[int, int] = field(repr=False)
@@ -57,6 +58,20 @@ class KeyedHash:
         """Return the hashes of pairs of hashes."""
         one, other = np.ascontiguousarray(first, np.uint64), np.ascontiguousarray(second, np.uint64)
         return np.asarray(kernels.hashing.siphash_pairs(one, other, self._key_words))
+
+    def number_equal(self, cell: NDArray[np.integer], hashes: UInt64Array) -> UInt64Array:
+        """Return the hashes of records, where equal records of a cell get different hashes by their number.
+
+        Equal records are interchangeable. Without the number they would stay together in the order of the hashes, so a rare
+        value would come first as often as a frequent one.
+        """
+        order = np.lexsort((hashes, cell))
+        same = np.zeros(len(order), bool)
+        same[1:] = (hashes[order[1:]] == hashes[order[:-1]]) & (cell[order[1:]] == cell[order[:-1]])
+        place = np.arange(len(order))
+        number = np.empty(len(order), np.uint64)
+        number[order] = place - np.maximum.accumulate(np.where(same, 0, place))
+        return self.mix(hashes, number)
 
     def hash_words(self, column: str, words: UInt64Array) -> UInt64Array:
         """Return the hashes of 64-bit words of a column."""

@@ -126,10 +126,10 @@ class ReleaseWriter:
         hashes = self._create_temp_table("hashed", cell_hashes, h=plan.order.cells[groups.divided])
         tables = self._create_hash_tables(plan.order, staged, divided)
         total = " + ".join(f"h{i}.h::UHUGEINT" for i in range(len(tables))) or "0::UHUGEINT"
-        order = f"{self._hash_function(plan.order)}(c.h, (({total}) % {2**64}::UHUGEINT)::UBIGINT)"
+        record, mix = f"(({total}) % {2**64}::UHUGEINT)::UBIGINT", self._hash_function(plan.order)
         joins = join_values("JOIN", "h", tables)
         columns = staged.carried_names
-        ordered = join_divided_cells(keys, divided, quotas, columns, hashes=hashes, joins=joins, order=order)
+        ordered = join_divided_cells(keys, divided, quotas, columns, hashes=hashes, joins=joins, record=record, mix=mix)
         return f"{query} UNION ALL {ordered}"
 
     def _create_temp_table(self, prefix: str, words: Mapping[str, Int64Array], **columns: NDArray[Any]) -> str:

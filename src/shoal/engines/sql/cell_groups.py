@@ -60,7 +60,16 @@ def join_whole_cells(keys: Keys, records: str, cells: str, columns: Sequence[str
 
 
 def join_divided_cells(
-    keys: Keys, records: str, quotas: str, columns: Sequence[str], *, hashes: str, joins: str, order: str
+    keys: Keys,
+    records: str,
+    quotas: str,
+    columns: Sequence[str],
+    *,
+    hashes: str,
+    joins: str,
+    record: str,
+    mix: str,
+    hash_type: str = "UBIGINT",
 ) -> str:
     """Return the query for the released records of divided cells with their groups as ``g``.
 
@@ -70,14 +79,18 @@ def join_divided_cells(
     quotas : table of keys, with the ordinal of each record as ``o`` and its group as ``g``
     columns : selected columns of the records
     hashes : table of the keys of divided cells with their keyed hashes as ``h``, which the query calls ``c``
-    joins : further joins with ``s``, which the order needs
-    order : SQL expression for the keyed hash of a record, by which the records of a cell are numbered
+    joins : further joins with ``s``, which ``record`` needs
+    record : SQL expression for the sum of the keyed hashes of a record's values
+    mix : SQL function for the keyed hash of two hashes (`KeyedHash.mix`)
+    hash_type : SQL type of a hash
+
+    The records of a cell are numbered in the order of their hashes, as by `KeyedHash.number_equal`.
     """
     by = ", ".join(f"s.{word}" for word in keys.names)
-    numbered = (
-        f"SELECT s.*, row_number() OVER (PARTITION BY {by} ORDER BY {order}) AS o "
-        f"FROM {records} s JOIN {hashes} c USING ({keys.name_list}) {joins}"
-    )
+    hashed = f"SELECT s.*, {mix}(c.h, {record}) AS h_ FROM {records} s JOIN {hashes} c USING ({keys.name_list}) {joins}"
+    number = f"CAST(row_number() OVER (PARTITION BY {by}, s.h_) - 1 AS {hash_type})"
+    equal = f"SELECT s.*, {number} AS e_ FROM ({hashed}) s"
+    numbered = f"SELECT s.*, row_number() OVER (PARTITION BY {by} ORDER BY {mix}(s.h_, s.e_)) AS o FROM ({equal}) s"
     return f"SELECT {_select(columns)} FROM ({numbered}) s JOIN {quotas} USING ({keys.name_list}, o) WHERE g >= 0"
 
 

@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 ARGS ?=
+PLUGIN := $(shell find tests/plugin -name '*.py' -o -name '*.toml')
 
 # UCI Adult lies beside the project on some machines; elsewhere SHOAL_DATA points at it, or its tests skip.
 ifneq ($(wildcard ../shared/data),)
@@ -13,9 +14,10 @@ endif
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml $(PLUGIN)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .venv/plugin ./tests/plugin
 	touch $(STAMP)
 
 demo: $(STAMP)

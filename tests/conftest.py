@@ -27,4 +27,5 @@ def secret() -> Iterator[None]:
     """Releases without a seed are the same on every run; what comes from the operating system is tested in other processes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("shoal.pipeline.run.new_seed", lambda: SECRET)
+        patch.setattr("shoal.pipeline.randomized_run.new_seed", lambda: SECRET)
         yield

@@ -156,7 +156,7 @@ class MemoryEngine(Engine):
         kind = nw.get_native_namespace(self.data).__name__
         labelled = nw.from_native(frames.to_native(pa.table(labels), kind), eager_only=True)
         frames_used = [f for f in (data, labelled) if f.columns]
-        released = MemoryEngine(nw.concat(frames_used, how="horizontal"), self.from_file, self.format)
+        released = type(self)(nw.concat(frames_used, how="horizontal"), self.from_file, self.format)
         return replace(released, data=released._select_columns([c.name for c in plan.columns]))
 
     def _select_columns(self, columns: Sequence[str]) -> nw.DataFrame[Any]:

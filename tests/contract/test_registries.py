@@ -1,0 +1,106 @@
+"""Everything that is registered, together: methods x requirements x engines x ways of writing, and visible measures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import shoal
+from shoal.measures import MEASURES, Measures
+from shoal.pipeline.method import GroupingMethod
+from shoal.requirements import REQUIREMENTS
+from shoal.tables import METHODS
+from tests.support.cases import holds
+from tests.support.ways import (
+    evidence,
+    list_engines,
+    list_methods,
+    list_randomizing,
+    list_requirements,
+    list_styles,
+    list_ways,
+)
+
+ROWS = 60
+EVIDENCE = ("table", "groups", "union", "operator")
+
+
+def table() -> pd.DataFrame:
+    """Few values, so that every example of a requirement can be met; some values are missing."""
+    chance = np.random.default_rng(3)
+    return pd.DataFrame(
+        {
+            "age": chance.integers(20, 30, ROWS),
+            "sex": chance.choice(["f", "m", None], ROWS, p=[0.45, 0.45, 0.1]),
+            "illness": np.tile(["flu", "cold", "gout"], ROWS // 3),
+            "note": np.arange(ROWS),
+        }
+    )
+
+
+def policy_of(*require: Any) -> shoal.Policy:
+    quasi = {"age": {"kind": "numeric", "balanced": 3}, "sex": "categorical"}
+    return shoal.Policy(quasi=quasi, sensitive=["illness"], keep=["note"], require=require, suppress=0.3)
+
+
+def test_every_method_is_in_the_ways() -> None:
+    assert {name for name, _ in list_ways()} | set(list_randomizing()) == set(METHODS.names())
+    assert len(METHODS.names()) >= 7 and len(REQUIREMENTS.names()) >= 7 and len(list_engines()) >= 2
+
+
+@pytest.mark.parametrize("requirement", list_requirements("illness"), ids=str)
+@pytest.mark.parametrize("method", list_methods(GroupingMethod))
+def test_every_method_meets_every_requirement(method: str, requirement: Any) -> None:
+    """In memory in every way of writing; in the other engines in one way each, another one for every requirement."""
+    frame, policy = table(), policy_of(shoal.KAnonymity(3), requirement)
+    styles, chosen = list_styles(method), list_requirements("illness").index(requirement)
+    runs = [("memory", style) for style in styles]
+    runs += [(engine, styles[chosen % len(styles)]) for engine in list_engines() if engine != "memory"]
+    seen: dict[str, shoal.Release] = {}
+    for engine, style in runs:
+        release = shoal.anonymize(frame, policy, method=method, write=style, engine=engine, seed=2**70)
+        assert release.certificate.holds and release.certificate.evidence == evidence(method)
+        assert release.certificate.suppressed <= 0.3 * ROWS
+        if engine == "memory" and style == "label" and evidence(method) == "table":
+            assert holds(release.frame, policy)
+        first = seen.setdefault(style, release)
+        assert release.certificate == first.certificate and dict(release.measures) == dict(first.measures)
+
+
+@pytest.mark.parametrize("engine", list_engines())
+@pytest.mark.parametrize("method", list_randomizing())
+def test_every_randomizing_method_is_the_same_in_every_engine(method: str, engine: str, tmp_path: Path) -> None:
+    asked = list_requirements("illness", tested_on=("operator",))
+    first, release = (
+        shoal.anonymize(table(), policy_of(*asked), method=method, engine=e, seed=2**70) for e in ("memory", engine)
+    )
+    assert release.certificate == first.certificate and release.certificate.evidence == "operator"
+    assert release.certificate.records == ROWS and len(release.certificate.findings) == len(asked)
+    release.save(tmp_path / "release")
+    assert json.loads((tmp_path / "release" / "certificate.json").read_text())["holds"]
+
+
+@pytest.mark.parametrize("evidence_", EVIDENCE)
+def test_only_declared_measures_are_public(evidence_: str) -> None:
+    every = Measures({measure.name: 1.0 for measure in MEASURES} | {"a_figure_of_a_method": 1.0}, {})
+    shown = every.public(evidence=evidence_)
+    assert shown and all(MEASURES.find(name).public for name in shown)
+    assert not {"ncp", "il", "isolated_ends", "improved", "a_figure_of_a_method"} & set(shown)
+
+
+@pytest.mark.parametrize("method", list_methods(GroupingMethod))
+def test_no_private_measure_is_written_to_the_public_folder(method: str, tmp_path: Path) -> None:
+    release = shoal.anonymize(table(), policy_of(shoal.KAnonymity(3)), method=method)
+    release.save(tmp_path / "release")
+    private = {name for name in release.measures if name not in MEASURES.names() or not MEASURES.find(name).public}
+    certificate = json.loads((tmp_path / "release" / "certificate.json").read_text())
+    report = (tmp_path / "release" / "report.html").read_text()
+    assert private and not private & set(certificate["measures"])
+    assert not [name for name in private if f"<td>{name}</td>" in report]
+    owner = (tmp_path / "release.owner" / "report.html").read_text()
+    assert all(f"<td>{name}</td>" in owner for name in private)

@@ -1,0 +1,87 @@
+"""The ways to run the contract tests, from the registries: nothing that is registered is left out.
+
+A method of another package runs with its defaults, and with the requirements' own examples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import shoal
+from shoal.engines import ENGINES
+from shoal.pipeline.method import GroupingMethod, RandomizingMethod
+from shoal.recoding.group_labels import STYLES
+from shoal.requirements import REQUIREMENTS
+from shoal.tables import METHODS
+
+Way = tuple[str, dict[str, Any]]
+
+VARIANTS: dict[str, list[dict[str, Any]]] = {  # parameters of built-in methods that lead through other code
+    "mondrian": [
+        {"cut": "gain"},
+        {"cut": "median"},
+        {"cut": "median", "relaxed": True},
+        {"cut": "target"},
+        {"improve": True},
+    ],
+    "tds": [{}, {"split": "valid"}],
+    "kmember": [{}, {"diversity": "equal"}],
+    "condensation": [{"seed": 7}],
+}
+SEARCHES: dict[
+    str, list[dict[str, Any]]
+] = {  # further parameters that concern the search alone, the same in every engine
+    "tds": [{"by": "gain"}, {"improve": True}],
+    "bottom-up": [{"anonymity": "smallest"}],
+    "kmember": [{"target_penalty": 0.5}, {"part": 5}, {"improve": True}],
+}
+AVERAGES = ("mean", "median")
+TREES = ("bottom-up", "tds")  # one cut for the whole table: no group has a mean of its own
+SOME = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(3)])
+
+
+def list_methods(family: type[Any]) -> list[str]:
+    """The names of the registered methods of a family."""
+    return [method.name for method in METHODS if issubclass(method, family)]
+
+
+def evidence(method: str) -> str:
+    """What the certificate of a method is based on."""
+    kind = METHODS.find(method)
+    return kind(SOME).publication().evidence if issubclass(kind, GroupingMethod) else "operator"
+
+
+def list_ways(*, searches: bool = False) -> list[Way]:
+    """Every grouping method with its parameters; ``searches`` adds those that concern the search alone."""
+    more = SEARCHES if searches else {}
+    names = list_methods(GroupingMethod)
+    return [(name, given) for name in names for given in [*VARIANTS.get(name, [{}]), *more.get(name, [])]]
+
+
+def list_styles(method: str) -> list[str]:
+    """The ways of writing that a method allows."""
+    if evidence(method) != "table":
+        return ["label"]
+    return [style for style in STYLES if not (style in AVERAGES and method in TREES)]
+
+
+def list_requirements(of: str, *, tested_on: tuple[str, ...] = ("table",)) -> list[Any]:
+    """The examples of every registered requirement, on the sensitive column ``of``."""
+    found = []
+    for kind in REQUIREMENTS:
+        assert kind.examples, f"the requirement {kind.name!r} has no examples for the tests"
+        if kind.tested_on in tested_on:
+            column = {"of": of} if "of" in [field.name for field in fields(kind)] else {}
+            found += [kind(**example, **column) for example in kind.examples]
+    return found
+
+
+def list_engines() -> list[str]:
+    """The registered engines, the engine in memory first."""
+    return ENGINES.names()
+
+
+def list_randomizing() -> list[str]:
+    """The randomizing methods."""
+    return list_methods(RandomizingMethod)

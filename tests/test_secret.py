@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -91,6 +92,41 @@ def test_overwriting_a_release_uses_its_secret_again(tmp_path: Path, fresh: None
     assert table_in(tmp_path / "out") == table
     assert not second.frame.equals(before)  # the object is the release that was saved
     assert second.certificate.fingerprint == shoal.check(second.frame, policy()).fingerprint
+
+
+@pytest.mark.parametrize("kind", ["frame", "CSV file", "CSV folder", "Parquet file", "relation"])
+def test_overwriting_works_after_the_frame_was_read_from_duckdb(kind: str, tmp_path: Path, fresh: None) -> None:
+    """The input stays available while the release can be made again; then its files are removed."""
+    duckdb = pytest.importorskip("duckdb")
+    (tmp_path / "folder").mkdir()
+    for name in ("file.csv", "folder/a.csv"):
+        people().to_csv(tmp_path / name, index=False)
+    people().to_parquet(tmp_path / "file.parquet")
+    data = {
+        "frame": people(),
+        "CSV file": tmp_path / "file.csv",
+        "CSV folder": tmp_path / "folder",
+        "Parquet file": tmp_path / "file.parquet",
+        "relation": duckdb.connect().from_df(people()),
+    }[kind]
+    options: dict[str, Any] = {"method": "kmember", "engine": "duckdb", "temp": tmp_path / "temp"}
+    shoal.anonymize(data, policy(), **options).save(tmp_path / "out", format="csv")
+    seed, table = seed_in(tmp_path / "out.owner"), table_in(tmp_path / "out")
+    second = shoal.anonymize(data, policy(), **options)
+    frame = second.frame
+    before = frame.fetchall()
+    second.save(tmp_path / "out", format="csv", overwrite=True)
+    assert second.seed == seed and table_in(tmp_path / "out") == table
+    assert len(second.frame.fetchall()) == len(before)
+    assert frame.fetchall() == before  # the user may still hold the first relation
+    third = shoal.anonymize(data, policy(), **options)
+    kept = third.frame
+    files = set((tmp_path / "temp").rglob("*.parquet"))
+    del third
+    gc.collect()
+    removed = files - set((tmp_path / "temp").rglob("*.parquet"))
+    assert len(removed) == (kind != "Parquet file") and len(kept.fetchall()) == len(before)
+    assert (tmp_path / "file.parquet").exists()
 
 
 def test_another_policy_or_a_given_seed_is_a_release_of_its_own(tmp_path: Path, fresh: None) -> None:

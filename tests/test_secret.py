@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -136,6 +137,36 @@ def test_another_policy_or_a_given_seed_is_a_release_of_its_own(tmp_path: Path, 
     assert seed_in(tmp_path / "out.owner") != seed
     shoal.anonymize(people(), policy(4), method="kmember", seed=2**90).save(tmp_path / "out", overwrite=True)
     assert seed_in(tmp_path / "out.owner") == 2**90
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("ledger.json", content) for content in (b"", b"{}", b"[", b'{"seed": "no"}', b"\xff")]
+    + [("policy.yaml", content) for content in (b"", b"[", b"seed: no", b"\xff", None)],
+)
+def test_a_damaged_release_is_not_overwritten_with_a_new_secret(
+    name: str, content: bytes | None, tmp_path: Path, fresh: None
+) -> None:
+    shoal.anonymize(people(), policy(), method="kmember").save(tmp_path / "out")
+    seed, table = seed_in(tmp_path / "out.owner"), table_in(tmp_path / "out")
+    file = tmp_path / "out.owner" / name
+    file.unlink()
+    if content is not None:
+        file.write_bytes(content)
+    second = shoal.anonymize(people(), policy(), method="kmember")
+    with pytest.raises(shoal.DataError, match=rf"out.owner/{name}' is damaged.*Repair this file.*--secret"):
+        second.save(tmp_path / "out", overwrite=True)
+    assert table_in(tmp_path / "out") == table
+    given = shoal.anonymize(people(), policy(), method="kmember", seed=seed)
+    given.save(tmp_path / "out", overwrite=True)
+    assert table_in(tmp_path / "out") == table and seed_in(tmp_path / "out.owner") == seed
+
+
+def test_a_release_without_an_owner_folder_can_be_overwritten(tmp_path: Path) -> None:
+    shoal.anonymize(people(), policy(), method="kmember").save(tmp_path / "out")
+    shutil.rmtree(tmp_path / "out.owner")
+    shoal.anonymize(people(), policy(), method="kmember").save(tmp_path / "out", overwrite=True)
+    assert (tmp_path / "out.owner" / "ledger.json").is_file()
 
 
 def test_a_secret_is_used_again_for_another_folder(tmp_path: Path, fresh: None) -> None:

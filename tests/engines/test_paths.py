@@ -197,6 +197,21 @@ def test_a_backslash_beside_a_wildcard_is_refused_by_name(tmp_path: Path) -> Non
     assert shoal.check(path, POLICY, engine="memory").records == 4
 
 
+def test_csv_files_may_have_a_backslash_beside_a_wildcard(tmp_path: Path) -> None:
+    """Only the files that Shoal converts them to are passed to DuckDB."""
+    for number, name in enumerate(("a\\b*.csv", "a\\bc.csv", "c\\[d]/a\\?.csv")):
+        write(tmp_path / "g\\*" / name, table(number))
+    assert released(tmp_path / "g\\*" / "a\\b*.csv") == numbers(table(0))
+    assert released(tmp_path / "g\\*") == numbers(*map(table, range(3)))
+    write(tmp_path / "h" / "part=e\\*" / "f.csv", table(4))
+    policy = shoal.Policy(quasi={"q": "categorical"}, keep=["x", "part"], require=[shoal.KAnonymity(2)])
+    release = shoal.anonymize(tmp_path / "h", policy)
+    assert {row[0] for row in release.frame.project("part").fetchall()} == {"e\\*"}
+    (tmp_path / "g\\*" / "z\\*.csv").write_text("q\na\n")
+    with pytest.raises(shoal.DataError, match=r"the file 'z.*\*.csv' lacks columns that 'a.*b\*.csv' has: 'x'"):
+        shoal.check(tmp_path / "g\\*", POLICY)
+
+
 @given(names=st.sets(st.text("ab1*?[]!^-{},'\"%~ =.", min_size=1, max_size=5), min_size=1, max_size=6), data=st.data())
 def test_any_files_beside_each_other_are_read_once(names: set[str], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as place:

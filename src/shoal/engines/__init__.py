@@ -26,6 +26,7 @@ from shoal.engines.protocol import (
     digest_file,
 )
 from shoal.engines.resources import DATABASES, EngineName, Resources, parse_resources, read_machine_memory
+from shoal.errors import DataError, is_utf8
 
 __all__ = [
     "AS_PUBLISHED",
@@ -60,6 +61,8 @@ def open_data(data: Any, resources: Resources | None = None) -> Engine:
     if type(data).__module__.startswith(__name__):  # an engine; reading attributes of a relation could execute it
         engine: Engine = data
         return engine
+    if isinstance(data, (str, Path)) and not is_utf8(Path(data)):
+        raise DataError(f"cannot read {str(data)!r}: the path is not valid UTF-8. Rename the file or its folder.")
     limits, data = resources or Resources(), _find_table(data)
     if (limits.engine or _choose_engine(data, limits)) == "memory":
         from shoal.engines.memory import MemoryEngine

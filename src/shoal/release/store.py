@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.engines import Engine, Format, digest_file
-from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet
+from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet, is_utf8
 from shoal.formats.checked_json import member, read_object, report_damage
 from shoal.policy import Policy
 from shoal.recoding import Parts
@@ -205,6 +205,8 @@ def _folders(path: str | Path) -> tuple[Path, Path]:
             raise EngineError(
                 f"{str(path)!r} contains the current folder, so a release cannot replace it. Choose another folder."
             )
+        if not is_utf8(folder):
+            raise EngineError(f"{str(path)!r} cannot be a folder: the path is not valid UTF-8. Choose another folder.")
         owner = folder.with_name(folder.name + OWNER)
         owner.exists()
     except (OSError, ValueError) as error:

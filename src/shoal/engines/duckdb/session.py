@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.arrays import UInt64Array
 from shoal.engines.resources import Resources
-from shoal.errors import EngineError
+from shoal.errors import EngineError, is_utf8
 from shoal.threads import CORES
 from shoal.work_folder import WorkFolder
 
@@ -39,6 +39,10 @@ class Session:
         self.duckdb = _import_duckdb()
         self.resources = resources
         parent = (resources.temp or Path(tempfile.gettempdir())).absolute()
+        if not is_utf8(parent):
+            raise EngineError(
+                f"the path {str(parent)!r} of the temporary folder is not valid UTF-8. Set temp (--temp) to another folder."
+            )
         self.connection: duckdb.DuckDBPyConnection = self.duckdb.connect(config=OFFLINE)
         try:
             parent.mkdir(parents=True, exist_ok=True)

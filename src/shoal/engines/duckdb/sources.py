@@ -17,7 +17,7 @@ from shoal.engines import frames, table_files
 from shoal.engines.duckdb.session import OFFLINE, Session, explain_error
 from shoal.engines.protocol import Format, detect_format
 from shoal.engines.resources import DATABASES
-from shoal.errors import DataError, EngineError, list_some
+from shoal.errors import DataError, EngineError, is_utf8, list_some
 from shoal.formats.numbers import EXACT
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".gz", ".parquet", ".pq")  # of the files in a folder
@@ -230,6 +230,11 @@ def _open_folder(path: Path, session: Session, name: str) -> Source:
     if other:
         raise DataError(
             f"the folder {name!r} holds files that are not CSV or Parquet: {list_some(other)}. Move them to another folder."
+        )
+    unreadable = [str(file.relative_to(path)) for file in files if not is_utf8(file)]
+    if unreadable:
+        raise DataError(
+            f"the folder {name!r} holds files whose paths are not valid UTF-8: {list_some(unreadable)}. Rename them."
         )
     formats = {detect_format(file) for file in files}
     if len(formats) > 1:

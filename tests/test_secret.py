@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +95,41 @@ def test_overwriting_a_release_uses_its_secret_again(tmp_path: Path, fresh: None
     assert second.certificate.fingerprint == shoal.check(second.frame, policy()).fingerprint
 
 
+@pytest.mark.parametrize("kind", ["frame", "CSV file", "CSV folder", "Parquet file", "relation"])
+def test_overwriting_works_after_the_frame_was_read_from_duckdb(kind: str, tmp_path: Path, fresh: None) -> None:
+    """The input stays available while the release can be made again; then its files are removed."""
+    duckdb = pytest.importorskip("duckdb")
+    (tmp_path / "folder").mkdir()
+    for name in ("file.csv", "folder/a.csv"):
+        people().to_csv(tmp_path / name, index=False)
+    people().to_parquet(tmp_path / "file.parquet")
+    data = {
+        "frame": people(),
+        "CSV file": tmp_path / "file.csv",
+        "CSV folder": tmp_path / "folder",
+        "Parquet file": tmp_path / "file.parquet",
+        "relation": duckdb.connect().from_df(people()),
+    }[kind]
+    options: dict[str, Any] = {"method": "kmember", "engine": "duckdb", "temp": tmp_path / "temp"}
+    shoal.anonymize(data, policy(), **options).save(tmp_path / "out", format="csv")
+    seed, table = seed_in(tmp_path / "out.owner"), table_in(tmp_path / "out")
+    second = shoal.anonymize(data, policy(), **options)
+    frame = second.frame
+    before = frame.fetchall()
+    second.save(tmp_path / "out", format="csv", overwrite=True)
+    assert second.seed == seed and table_in(tmp_path / "out") == table
+    assert len(second.frame.fetchall()) == len(before)
+    assert frame.fetchall() == before  # the user may still hold the first relation
+    third = shoal.anonymize(data, policy(), **options)
+    kept = third.frame
+    files = set((tmp_path / "temp").rglob("*.parquet"))
+    del third
+    gc.collect()
+    removed = files - set((tmp_path / "temp").rglob("*.parquet"))
+    assert len(removed) == (kind != "Parquet file") and len(kept.fetchall()) == len(before)
+    assert (tmp_path / "file.parquet").exists()
+
+
 def test_another_policy_or_a_given_seed_is_a_release_of_its_own(tmp_path: Path, fresh: None) -> None:
     shoal.anonymize(people(), policy(), method="kmember").save(tmp_path / "out")
     seed = seed_in(tmp_path / "out.owner")
@@ -100,6 +137,36 @@ def test_another_policy_or_a_given_seed_is_a_release_of_its_own(tmp_path: Path, 
     assert seed_in(tmp_path / "out.owner") != seed
     shoal.anonymize(people(), policy(4), method="kmember", seed=2**90).save(tmp_path / "out", overwrite=True)
     assert seed_in(tmp_path / "out.owner") == 2**90
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("ledger.json", content) for content in (b"", b"{}", b"[", b'{"seed": "no"}', b"\xff")]
+    + [("policy.yaml", content) for content in (b"", b"[", b"seed: no", b"\xff", None)],
+)
+def test_a_damaged_release_is_not_overwritten_with_a_new_secret(
+    name: str, content: bytes | None, tmp_path: Path, fresh: None
+) -> None:
+    shoal.anonymize(people(), policy(), method="kmember").save(tmp_path / "out")
+    seed, table = seed_in(tmp_path / "out.owner"), table_in(tmp_path / "out")
+    file = tmp_path / "out.owner" / name
+    file.unlink()
+    if content is not None:
+        file.write_bytes(content)
+    second = shoal.anonymize(people(), policy(), method="kmember")
+    with pytest.raises(shoal.DataError, match=rf"out.owner/{name}' is damaged.*Repair this file.*--secret"):
+        second.save(tmp_path / "out", overwrite=True)
+    assert table_in(tmp_path / "out") == table
+    given = shoal.anonymize(people(), policy(), method="kmember", seed=seed)
+    given.save(tmp_path / "out", overwrite=True)
+    assert table_in(tmp_path / "out") == table and seed_in(tmp_path / "out.owner") == seed
+
+
+def test_a_release_without_an_owner_folder_can_be_overwritten(tmp_path: Path) -> None:
+    shoal.anonymize(people(), policy(), method="kmember").save(tmp_path / "out")
+    shutil.rmtree(tmp_path / "out.owner")
+    shoal.anonymize(people(), policy(), method="kmember").save(tmp_path / "out", overwrite=True)
+    assert (tmp_path / "out.owner" / "ledger.json").is_file()
 
 
 def test_a_secret_is_used_again_for_another_folder(tmp_path: Path, fresh: None) -> None:

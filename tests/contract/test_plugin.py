@@ -31,7 +31,7 @@ print(release.certificate)
 def environment() -> dict[str, str]:
     """The environment of a process that finds the installed package."""
     assert (INSTALLED / "shoal_example").is_dir(), "make setup installs the package of tests/plugin"
-    paths = [str(INSTALLED), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(INSTALLED), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 

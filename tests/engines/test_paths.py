@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -197,6 +199,21 @@ def test_a_backslash_beside_a_wildcard_is_refused_by_name(tmp_path: Path) -> Non
     assert shoal.check(path, POLICY, engine="memory").records == 4
 
 
+def test_csv_files_may_have_a_backslash_beside_a_wildcard(tmp_path: Path) -> None:
+    """Only the files that Shoal converts them to are passed to DuckDB."""
+    for number, name in enumerate(("a\\b*.csv", "a\\bc.csv", "c\\[d]/a\\?.csv")):
+        write(tmp_path / "g\\*" / name, table(number))
+    assert released(tmp_path / "g\\*" / "a\\b*.csv") == numbers(table(0))
+    assert released(tmp_path / "g\\*") == numbers(*map(table, range(3)))
+    write(tmp_path / "h" / "part=e\\*" / "f.csv", table(4))
+    policy = shoal.Policy(quasi={"q": "categorical"}, keep=["x", "part"], require=[shoal.KAnonymity(2)])
+    release = shoal.anonymize(tmp_path / "h", policy)
+    assert {row[0] for row in release.frame.project("part").fetchall()} == {"e\\*"}
+    (tmp_path / "g\\*" / "z\\*.csv").write_text("q\na\n")
+    with pytest.raises(shoal.DataError, match=r"the file 'z.*\*.csv' lacks columns that 'a.*b\*.csv' has: 'x'"):
+        shoal.check(tmp_path / "g\\*", POLICY)
+
+
 @given(names=st.sets(st.text("ab1*?[]!^-{},'\"%~ =.", min_size=1, max_size=5), min_size=1, max_size=6), data=st.data())
 def test_any_files_beside_each_other_are_read_once(names: set[str], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as place:
@@ -264,3 +281,30 @@ def test_the_place_of_the_work_is_absolute(tmp_path: Path, monkeypatch: pytest.M
     session: Session = release.engine.session
     source: Source = release.engine.source
     assert session.folder.is_absolute() and all(file.is_absolute() for file in source.files)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other file systems have no names that are not UTF-8")
+@pytest.mark.parametrize("end", ["parquet", "csv"])
+def test_a_path_that_is_not_utf8_is_refused_with_the_escaped_name(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = os.fsdecode(b"\xff")
+    file = write(tmp_path / f"t.{end}", table(1))
+    for name in (f"{odd}.{end}", f"{odd}/t.{end}", f"data/{odd}.{end}", f"data/{odd}/t.{end}"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, tmp_path / name)
+    for name, engine in ((f"{odd}.{end}", "memory"), (f"{odd}.{end}", "duckdb"), (f"{odd}.{end}", None), (odd, None)):
+        for path in (tmp_path / name, str(tmp_path / name)):
+            with pytest.raises(shoal.DataError, match=r"\\udcff.*not valid UTF-8. Rename the file") as error:
+                shoal.check(path, POLICY, engine=engine)
+            str(error.value).encode()
+    with pytest.raises(shoal.DataError, match=rf"data' holds files.*UTF-8: '\\udcff/t.{end}', '\\udcff.{end}'. Rename"):
+        shoal.check(tmp_path / "data", POLICY)
+    for engine in ("memory", "duckdb"):
+        with pytest.raises(shoal.EngineError, match=r"\\udcff.*not valid UTF-8. Choose another folder"):
+            shoal.anonymize(file, POLICY, engine=engine).save(tmp_path / odd / "out")
+    with pytest.raises(shoal.EngineError, match=r"\\udcff.*not valid UTF-8. Set temp"):
+        shoal.anonymize(file, POLICY, engine="duckdb", temp=tmp_path / odd)
+    monkeypatch.chdir(tmp_path / odd)
+    with pytest.raises(shoal.DataError, match="not valid UTF-8"):
+        shoal.check(f"t.{end}", POLICY)

@@ -239,6 +239,39 @@ def test_a_public_policy_omits_derived_trees() -> None:
     assert policy.to_dict(public=True)["quasi"] == {"job": "categorical", "education": {"taxonomy": EDUCATION}}
 
 
+DERIVED = shoal.Taxonomy.balanced({"Alice": 1, "clerk": 2, "miner": 1, "nurse": 2}, fanout=2)
+
+
+def test_a_policy_made_from_the_parts_of_a_derived_tree_does_not_publish_it(tmp_path: Path) -> None:
+    nested = DERIVED.to_nested()
+
+    def make(tree: Any) -> Policy:
+        close = TCloseness(0.5, of="work", distance="hierarchical", taxonomy=tree)
+        return Policy(quasi={"job": {"taxonomy": tree}}, sensitive="work", require=[close])
+
+    policy = make(nested)
+    content = policy.to_dict()
+    reused = Policy(quasi=content["quasi"], sensitive="work", require=content["require"])
+    dumped = [Policy(**policy.model_dump(exclude_none=True, mode=mode)) for mode in ("python", "json")]
+    for other in (policy, make({"Job": nested["*"]}), reused, *dumped, Policy.parse(policy.to_yaml())):
+        assert "Alice" in other.to_yaml() and other.to_dict()["derived"] == ["job", "work"]
+        assert "Alice" not in other.to_yaml(public=True)
+
+
+def test_every_form_of_a_tree_can_be_listed_under_derived(tmp_path: Path) -> None:
+    (tmp_path / "jobs.yaml").write_text("ANY: [Alice, clerk]\n")
+    for tree in ("{ANY: [Alice, clerk]}", "[Alice, clerk]", "jobs.yaml"):
+        text = (
+            f"quasi: {{job: {{taxonomy: {tree}}}}}\n"
+            "sensitive: work\n"
+            f"require: [t-closeness: {{t: 0.5, of: work, distance: hierarchical, taxonomy: {tree}}}]\n"
+            "derived: [job, work]\n"
+        )
+        assert "Alice" not in Policy.parse(text, folder=tmp_path).to_yaml(public=True)
+    with pytest.raises(PolicyError, match=r"line 1: 'quasi.job.taxonomy': cannot read the taxonomy"):
+        Policy.parse("quasi: {job: {taxonomy: none.yaml}}\nderived: job\n", folder=tmp_path)
+
+
 def test_a_policy_cannot_be_changed() -> None:
     policy = Policy(quasi={"age": "numeric"})
     with pytest.raises(ValueError, match="frozen"):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,3 +73,62 @@ def test_odd_labels_survive_yaml(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="cannot write"):
         Taxonomy.flat(["a"]).save(tmp_path / "none" / "tree.yaml")
+
+
+DERIVED = Taxonomy.balanced({"clerk": 3, "miner": 2, "nurse": 2, "pilot": 1}, fanout=2)
+MARK = DERIVED.to_yaml().splitlines()[0]
+
+
+def test_a_nested_derived_tree_keeps_its_mark_and_is_written_as_plain_json_and_yaml() -> None:
+    nested = DERIVED.to_nested()
+    renamed = {"Job": nested["*"]}
+    assert Taxonomy.from_nested(nested).derived and Taxonomy.from_nested(renamed).derived
+    assert Taxonomy.from_nested(["none", nested["*"][1]]).derived
+    plain = json.loads(json.dumps(nested))
+    assert plain == nested and not Taxonomy.from_nested(plain).derived
+    for dump in (yaml.safe_dump, yaml.dump):
+        assert dump(nested) == dump(plain)
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".csv", ".txt"])
+def test_the_text_of_a_derived_tree_is_marked(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"tree{suffix}"
+    path.write_text(DERIVED.to_yaml() if suffix == ".yaml" else DERIVED.to_csv(delimiter=","), encoding="utf-8")
+    assert Taxonomy.load(path) == DERIVED and Taxonomy.load(path).derived
+
+
+EDITS: dict[str, Callable[[str], str]] = {
+    "a blank line": lambda text: f"\n{text}",
+    "a comment before": lambda text: f"# my tree\n{text}",
+    "a comment in the line": lambda text: text.replace(MARK, f"  {MARK} (edited)"),
+    "spaces around": lambda text: text.replace(MARK, f" {MARK} \t"),
+    "CRLF": lambda text: text.replace("\n", "\r\n"),
+    "a byte order mark": lambda text: f"\ufeff{text}",
+    "at the end": lambda text: text.replace(f"{MARK}\n", "") + MARK,
+}
+EDITS_OF_YAML = {**EDITS, "a document start": lambda text: f"---\n{text}"}
+EDITS_OF_CSV = {
+    **EDITS,
+    "quotes": lambda text: text.replace(MARK, f'"{MARK}"'),
+    "semicolons": lambda text: text.replace(MARK, f"{MARK};;"),
+    "commas": lambda text: text.replace(";", ",").replace(MARK, f"{MARK},,"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "edit"),
+    [("tree.yaml", edit) for edit in EDITS_OF_YAML] + [("tree.csv", edit) for edit in EDITS_OF_CSV],
+    ids=" with ".join,
+)
+def test_an_edited_file_keeps_the_mark(name: str, edit: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    text = DERIVED.to_yaml() if path.suffix == ".yaml" else DERIVED.to_csv()
+    path.write_text({**EDITS_OF_YAML, **EDITS_OF_CSV}[edit](text), encoding="utf-8", newline="")
+    assert Taxonomy.load(path) == DERIVED and Taxonomy.load(path).derived
+
+
+def test_a_file_without_the_mark_is_not_derived(tmp_path: Path) -> None:
+    path = tmp_path / "tree.csv"
+    path.write_text("#1;Numbers\n#2;Numbers\nmade from the data: not to be published;Texts\n")
+    tree = Taxonomy.load(path)
+    assert tree.leaves == ("#1", "#2", "made from the data: not to be published") and not tree.derived

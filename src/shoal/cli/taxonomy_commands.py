@@ -107,7 +107,7 @@ def make(
     tree = attribute.taxonomy
     assert tree is not None  # noqa: S101
     if out is None:
-        typer.echo(tree.file_text(), nl=False)
+        typer.echo(tree.to_yaml(), nl=False)
         return
     tree.save(out)
     leaves = tree.size - (attribute.missing >= 0)

@@ -26,7 +26,7 @@ from shoal.engines.protocol import (
     digest_file,
 )
 from shoal.engines.resources import ENGINES, Resources, parse_resources, read_machine_memory
-from shoal.errors import PolicyError
+from shoal.errors import DataError, PolicyError, is_utf8
 
 __all__ = [
     "AS_PUBLISHED",
@@ -65,6 +65,8 @@ def open_data(data: Any, resources: Resources | None = None) -> Engine:
     if issubclass(type(data), Engine):  # by its type, since reading attributes of a relation could execute it
         engine: Engine = data
         return engine
+    if isinstance(data, (str, Path)) and not is_utf8(Path(data)):
+        raise DataError(f"cannot read {str(data)!r}: the path is not valid UTF-8. Rename the file or its folder.")
     given, data = resources or Resources(), _find_table(data)
     chosen = ENGINES.find(given.engine) if given.engine else _choose_engine(data, given)
     if given.limits and not chosen.takes_limits:

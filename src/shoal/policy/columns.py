@@ -20,7 +20,7 @@ from pydantic import (
 from shoal.errors import PolicyError, list_choices
 from shoal.taxonomy import PARTS, WORDS, Taxonomy, TreeBuilder, parse_tree_builder
 
-__all__ = ["KINDS", "PARTS", "QuasiIdentifier"]
+__all__ = ["KINDS", "PARTS", "QuasiIdentifier", "parse_taxonomy"]
 
 KINDS = ("numeric", "categorical", "date")
 KINDS_OF = {
@@ -38,7 +38,8 @@ Kind = Literal["numeric", "categorical", "date"]
 Part = Literal["day", "week", "month", "quarter", "year", "decade"]
 
 
-def _parse_taxonomy(value: Any) -> Taxonomy:
+def parse_taxonomy(value: Any) -> Taxonomy:
+    """Return a taxonomy from a taxonomy, the path of its file, or nested mappings and lists."""
     if isinstance(value, Taxonomy):
         return value
     if isinstance(value, (str, Path)):
@@ -48,7 +49,7 @@ def _parse_taxonomy(value: Any) -> Taxonomy:
 
 Tree = Annotated[
     Taxonomy,
-    BeforeValidator(_parse_taxonomy),
+    BeforeValidator(parse_taxonomy),
     PlainSerializer(lambda tree: tree.to_nested(), return_type=dict[str, Any]),
     WithJsonSchema(
         {
@@ -197,6 +198,8 @@ class QuasiIdentifier(BaseModel):
     def to_plain(self, *, public: bool = False) -> Any:
         """The value in a policy file, in the short form if possible; ``public`` omits trees that were derived from the data."""
         body = self.model_dump(exclude_none=True, mode="json")
+        if self.taxonomy is not None:
+            body["taxonomy"] = self.taxonomy.to_nested()  # pydantic replaces the type `Derived` by dict
         if public and self.taxonomy is not None and self.taxonomy.derived:
             body = {"kind": self.kind}
         if len(body) == 1:

@@ -19,9 +19,11 @@ from pydantic import (
     Field,
     PlainSerializer,
     PrivateAttr,
+    SerializerFunctionWrapHandler,
     SkipValidation,
     ValidationError,
     WithJsonSchema,
+    model_serializer,
     model_validator,
 )
 
@@ -30,7 +32,7 @@ from shoal.errors import DataError, PolicyError, escape_invisible, list_choices,
 from shoal.formats.column_pairs import published_names
 from shoal.formats.normalize import Normalizer
 from shoal.formats.yaml_text import Place, read_file, read_yaml, refuse_deep
-from shoal.policy.columns import KINDS, QuasiIdentifier
+from shoal.policy.columns import KINDS, QuasiIdentifier, parse_taxonomy
 from shoal.requirements import (
     REQUIREMENTS,
     BaseRequirement,
@@ -39,7 +41,7 @@ from shoal.requirements import (
     collect_parameters,
     list_parameters,
 )
-from shoal.taxonomy import Derived, Taxonomy
+from shoal.taxonomy import Taxonomy
 
 READ_AS = {"numeric": "number", "date": "date", "categorical": "text"}
 EXPECTED = {  # by the type of an error of pydantic
@@ -294,6 +296,12 @@ class Policy(BaseModel):
             found["derived"] = derived
         return found
 
+    @model_serializer(mode="wrap")
+    def _serialize(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Add ``derived`` to `model_dump`, in which pydantic replaces the type `Derived` by dict."""
+        derived = self._derived_columns()
+        return {**handler(self), **({"derived": derived} if derived else {})}
+
     def _derived_columns(self) -> list[str]:
         """The columns whose taxonomies were derived from the data."""
         trees = [(name, quasi.taxonomy) for name, quasi in self.quasi.items()]
@@ -457,7 +465,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _mark_derived(given: dict[str, Any]) -> dict[str, Any]:
-    """Remove the key ``derived`` and mark the nested taxonomies of its columns as derived from the data."""
+    """Remove the key ``derived`` and mark the taxonomies of its columns as derived from the data."""
     columns = _to_list(given["derived"])
     rest = {key: value for key, value in given.items() if key != "derived"}
     if not isinstance(columns, (list, tuple)):
@@ -465,18 +473,26 @@ def _mark_derived(given: dict[str, Any]) -> dict[str, Any]:
             "'derived' must be a list of columns, whose taxonomies were derived from the data", place=("derived",)
         )
 
-    def mark(body: Any, column: Any) -> Any:
+    def mark(body: Any, column: Any, *place: str | int) -> Any:
         tree = body.get("taxonomy") if isinstance(body, Mapping) else None
-        return {**body, "taxonomy": Derived(tree)} if column in columns and isinstance(tree, Mapping) else body
+        if column not in columns or tree is None:
+            return body
+        try:
+            return {**body, "taxonomy": replace(parse_taxonomy(tree), derived=True)}
+        except DataError as error:
+            raise PolicyError(str(error), place=place) from error
 
     if isinstance(rest.get("quasi"), Mapping):
-        rest["quasi"] = {name: mark(body, name) for name, body in rest["quasi"].items()}
+        rest["quasi"] = {name: mark(body, name, "quasi", name, "taxonomy") for name, body in rest["quasi"].items()}
     if isinstance(rest.get("require"), (list, tuple)):
         rest["require"] = [
-            {name: mark(body, body.get("of")) if isinstance(body, Mapping) else body for name, body in entry.items()}
+            {
+                name: mark(body, body.get("of"), "require", number) if isinstance(body, Mapping) else body
+                for name, body in entry.items()
+            }
             if isinstance(entry, Mapping)
             else entry
-            for entry in rest["require"]
+            for number, entry in enumerate(rest["require"])
         ]
     return rest
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet
+from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet, is_utf8
 from shoal.formats.checked_json import member, read_object, report_damage
 from shoal.policy import Policy
 from shoal.release.artifact import SaveOptions
@@ -127,14 +127,25 @@ def _make_private(file: Path) -> Path:
 
 
 def read_earlier_seed(path: str | Path, policy: Policy) -> int | None:
-    """The secret seed of the release saved at a path; None if there is no release, or one with another policy."""
+    """The secret seed of the release saved at a path; None if there is no owner folder, or a release with another policy.
+
+    Raises `DataError` for a damaged owner folder. A new secret seed would be a second grouping of the same people.
+    """
     owner = _folders(path)[1]
-    if not (owner / OWNER_MARK).is_file() or not (owner / "policy.yaml").is_file():
+    file = owner / "policy.yaml"
+    if not (owner / OWNER_MARK).is_file():
         return None
     try:
-        return load_seed(owner) if Policy.load(owner / "policy.yaml") == policy else None
-    except (PolicyError, DataError):
-        return None
+        if Policy.load(file) != policy:
+            return None
+        file = owner / OWNER_MARK
+        return load_seed(owner)
+    except (PolicyError, DataError) as error:
+        raise DataError(
+            f"the secret seed of the release {str(path)!r} cannot be used again, because the file {str(file)!r} is damaged: "
+            f"{str(error).rstrip('.')}. Repair this file, choose another folder, or pass the secret seed (secret= or seed=, "
+            "--secret or --seed). If the release was never published, you can also delete its two folders."
+        ) from error
 
 
 def _json(content: Mapping[str, Any]) -> str:
@@ -151,6 +162,8 @@ def _folders(path: str | Path) -> tuple[Path, Path]:
             raise EngineError(
                 f"{str(path)!r} contains the current folder, so a release cannot replace it. Choose another folder."
             )
+        if not is_utf8(folder):
+            raise EngineError(f"{str(path)!r} cannot be a folder: the path is not valid UTF-8. Choose another folder.")
         owner = folder.with_name(folder.name + OWNER)
         owner.exists()
     except (OSError, ValueError) as error:

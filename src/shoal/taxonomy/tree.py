@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import yaml
 
 from shoal.arrays import BoolArray, FloatArray, Int32Array
 from shoal.errors import DataError, PolicyError, list_choices, list_some
@@ -27,7 +28,15 @@ Nested = Mapping[str, Any] | Sequence[Any] | str
 
 
 class Derived(dict[str, Any]):
-    """A nested tree that was derived from the data and is therefore never published."""
+    """A nested tree, or a branch of one, that was derived from the data and is therefore never published.
+
+    JSON and YAML writers treat it as a plain mapping.
+    """
+
+
+for _writer in ("SafeDumper", "Dumper", "CSafeDumper", "CDumper"):
+    if hasattr(yaml, _writer):  # PyYAML knows no subclasses of dict, and may be built without its C library
+        getattr(yaml, _writer).add_representer(Derived, yaml.SafeDumper.represent_dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +71,8 @@ class Taxonomy:
     def from_nested(cls, tree: Nested, *, made: bool = False) -> Taxonomy:
         """Create a tree from nested mappings of branches and lists of leaves (or branches).
 
-        A mapping with one key names the root. ``made=True``, or a tree of the type `Derived`, marks the tree as derived from
-        the data. A tree has at most 100 levels below its root.
+        A mapping with one key names the root. ``made=True``, or a mapping of the type `Derived` anywhere in the tree, marks
+        the tree as derived from the data. A tree has at most 100 levels below its root.
         """
         if isinstance(tree, Mapping) and len(tree) == 1:
             ((root, body),) = tree.items()
@@ -71,7 +80,7 @@ class Taxonomy:
             root, body = ROOT, tree
         nodes = NodeCollector()
         nodes.add_branch(str(root), body, -1)
-        return cls._from_nodes(nodes.finish(), made or isinstance(tree, Derived))
+        return cls._from_nodes(nodes.finish(), made or _has_derived_branch(tree))
 
     @classmethod
     def flat(cls, values: Iterable[str], *, made: bool = True) -> Taxonomy:
@@ -145,10 +154,10 @@ class Taxonomy:
         """Read a nested YAML file, or a CSV file with one row per leaf and one column per level, without header."""
         file = Path(path)
         text = tree_files.read_text(file)
-        derived = text.startswith(tree_files.DERIVED)
+        derived = tree_files.is_marked(text)
         try:
             if file.suffix.lower() in tree_files.CSV:
-                return cls.from_paths(tree_files.parse_csv(text.removeprefix(tree_files.DERIVED)), made=derived)
+                return cls.from_paths(tree_files.parse_csv(text), made=derived)
             return cls.from_nested(tree_files.parse_yaml(text), made=derived)
         except DataError as error:
             raise DataError(f"{error} (in {file.name!r})") from error
@@ -158,12 +167,7 @@ class Taxonomy:
 
         The first line of the file marks a tree that was derived from the data, so that `load` keeps it out of public policies.
         """
-        tree_files.write_text(path, self.file_text(Path(path).suffix))
-
-    def file_text(self, suffix: str = ".yaml") -> str:
-        """The text of a file with this tree; its first line marks a derived tree."""
-        text = self.to_csv() if suffix.lower() in tree_files.CSV else self.to_yaml()
-        return tree_files.DERIVED + text if self.derived else text
+        tree_files.write_text(path, self.to_csv() if Path(path).suffix.lower() in tree_files.CSV else self.to_yaml())
 
     @property
     def size(self) -> int:
@@ -311,27 +315,33 @@ class Taxonomy:
         return tuple(map(tuple, children))
 
     def to_nested(self) -> dict[str, Any]:
-        """The tree as nested mappings and lists, without the leaf of missing values."""
+        """The tree as nested mappings and lists, without the leaf of missing values.
+
+        The mappings of a tree that was derived from the data have the type `Derived`, so that a policy with them does not
+        publish the tree.
+        """
+        mapping = Derived if self.derived else dict
 
         def body(node: int) -> Any:
             below = self.below[node]
             if all(self.height[child] == 0 for child in below):
                 return [self.label[child] for child in below]
             if all(self.height[child] > 0 for child in below):
-                return {str(self.label[child]): body(child) for child in below}
-            return [{str(self.label[c]): body(c)} if self.height[c] > 0 else self.label[c] for c in below]
+                return mapping((str(self.label[child]), body(child)) for child in below)
+            return [mapping({str(self.label[c]): body(c)}) if self.height[c] > 0 else self.label[c] for c in below]
 
-        return {str(self.label[0]): body(0)}
+        return mapping({str(self.label[0]): body(0)})
 
     def to_yaml(self) -> str:
-        """The tree as nested YAML text that `load` reads."""
-        return tree_files.format_yaml(self.to_nested())
+        """The tree as nested YAML text that `load` reads; the first line marks a tree that was derived from the data."""
+        return self._mark(tree_files.format_yaml(self.to_nested()))
 
     def to_csv(self, *, delimiter: str = ";") -> str:
         """The tree as CSV text without header, one row per leaf, from the leaf to the root; `load` reads it.
 
         Column h contains the highest node above the leaf whose height is at most h, so all rows have the same length: in an
         unbalanced tree, labels are repeated upward. The leaf of missing values is omitted, and `load` names the root ``*``.
+        An additional first line marks a tree that was derived from the data.
 
         >>> print(Taxonomy.from_nested({"ANY": ["none", {"Office": ["clerk"]}]}).to_csv(), end="")
         none;none;ANY
@@ -347,7 +357,10 @@ class Taxonomy:
                 node = above
             if row:
                 rows.append(row)
-        return tree_files.format_csv(rows, delimiter)
+        return self._mark(tree_files.format_csv(rows, delimiter))
+
+    def _mark(self, text: str) -> str:
+        return f"{tree_files.DERIVED}\n{text}" if self.derived else text
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Taxonomy) and self.label == other.label and np.array_equal(self.parent, other.parent)
@@ -378,6 +391,12 @@ def narrow_branches(tree: Taxonomy, codes: Int32Array) -> Taxonomy:
             pair = (parse_number(first), parse_number(last)) if is_range else (first, last)
             label[node] = first if first == last else format_branch(*pair)
     return tree if tuple(label) == tree.label else replace(tree, label=tuple(label))
+
+
+def _has_derived_branch(tree: Any) -> bool:
+    """Whether a nested tree, whose depth was checked, contains a mapping of the type `Derived`."""
+    below = tree.values() if isinstance(tree, Mapping) else tree if isinstance(tree, (list, tuple)) else ()
+    return isinstance(tree, Derived) or any(map(_has_derived_branch, below))
 
 
 def _sort_values(

@@ -16,7 +16,7 @@ from shoal.formats.formulas import escape_formula, restore_formula
 from shoal.formats.yaml_text import read_file, read_yaml
 
 CSV = (".csv", ".txt")
-DERIVED = "# made from the data: not to be published\n"  # the first line of a file with a derived tree
+DERIVED = "# made from the data: not to be published"  # the first line of a file with a derived tree
 
 
 def read_text(path: str | Path) -> str:
@@ -31,6 +31,18 @@ def write_text(path: str | Path, text: str) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise EngineError(f"cannot write {str(path)!r}: {reason}. Choose another file.") from None
+
+
+def is_marked(text: str) -> bool:
+    """Whether a comment line in the text of a taxonomy file marks a derived tree.
+
+    Users edit such files, and spreadsheet programs add quotes and delimiters to the line.
+    """
+    return any(map(_is_mark, text.splitlines()))
+
+
+def _is_mark(line: str) -> bool:
+    return line.lstrip(" \t\"'").startswith("#") and DERIVED.removeprefix("# ") in line
 
 
 def parse_yaml(text: str) -> Any:
@@ -51,7 +63,10 @@ def format_yaml(nested: Any) -> str:
 
 
 def parse_csv(text: str) -> list[list[str]]:
-    """Parse CSV text to the paths of all leaves, each from the leaf upward, without the root."""
+    """Parse CSV text to the paths of all leaves, each from the leaf upward, without the root.
+
+    The mark of a derived tree, and lines before the mark that begin with ``#``, are no leaves.
+    """
     bare = re.sub(r'"[^"]*"', "", text)
     delimiter = ";" if bare.count(";") >= bare.count(",") else ","
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
@@ -59,6 +74,8 @@ def parse_csv(text: str) -> list[list[str]]:
         rows = [path for row in table if (path := [restore_formula(cell.strip()) for cell in row if cell.strip()])]
     except csv.Error as error:
         raise DataError(f"taxonomy: not valid CSV, line {table.line_num}: {error}") from None
+    mark = next((number for number, row in enumerate(rows) if _is_mark(row[0])), -1)
+    rows = [row for number, row in enumerate(rows) if number > mark or not row[0].startswith("#")]
     if len({row[-1] for row in rows}) == 1 and all(len(row) > 1 for row in rows):  # the last column is the root
         rows = [row[:-1] for row in rows]
     return rows

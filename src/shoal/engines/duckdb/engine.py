@@ -104,7 +104,9 @@ class DuckEngine(Engine):
         """Open a frame, a file, a folder of files, a connection or a relation."""
         session = Session(resources)
         try:
-            return cls(session, open_source(data, session))
+            source = open_source(data, session)
+            session.protect(source, source.files)  # the input of a run that may be repeated
+            return cls(session, source)
         except BaseException:
             session.close()
             raise

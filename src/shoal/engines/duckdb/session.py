@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.arrays import UInt64Array
 from shoal.engines.resources import Resources
-from shoal.errors import EngineError
+from shoal.errors import EngineError, is_utf8
 from shoal.threads import CORES
 from shoal.work_folder import WorkFolder
 
@@ -39,6 +39,10 @@ class Session:
         self.duckdb = _import_duckdb()
         self.resources = resources
         parent = (resources.temp or Path(tempfile.gettempdir())).absolute()
+        if not is_utf8(parent):
+            raise EngineError(
+                f"the path {str(parent)!r} of the temporary folder is not valid UTF-8. Set temp (--temp) to another folder."
+            )
         self.connection: duckdb.DuckDBPyConnection = self.duckdb.connect(config=OFFLINE)
         try:
             parent.mkdir(parents=True, exist_ok=True)
@@ -51,6 +55,8 @@ class Session:
         self.folder = work.path
         self.close = weakref.finalize(self, _close, self.connection, work, os.getpid())
         self._numbers = itertools.count()
+        self._kept: set[Path] = set()
+        self._protected: list[tuple[weakref.ref[Any], frozenset[Path]]] = []
         spill = str(self.folder / "spill").replace("'", "''")
         memory = max(resources.budget // 2, 10**8)
         self.threads = max(min(CORES, memory // THREAD_MEMORY), 1)
@@ -107,12 +113,27 @@ class Session:
         for name in names:
             self.run(f"DROP TABLE IF EXISTS {name}")
 
+    def protect(self, owner: object, files: Sequence[Path]) -> None:
+        """Exclude files from the removal by `keep_until_exit` while the owner exists."""
+        self._protected.append((weakref.ref(owner), frozenset(files)))
+
     def keep_until_exit(self, kept: Sequence[Path]) -> None:
-        """Keep the session open until the program ends, with these files only: the user holds a relation over them."""
-        _kept_sessions.append(self)
+        """Keep the session open until the program ends, because the user holds a relation over these files.
+
+        The other Parquet files of the session are removed, protected files with their owner.
+        """
+        if not self._kept:
+            _kept_sessions.append(self)
+        self._kept.update(kept)
         for file in self.folder.rglob("*.parquet"):
-            if file not in kept:
+            if file in self._kept:
+                continue
+            owners = (reference() for reference, files in self._protected if file in files)
+            owner = next((owner for owner in owners if owner is not None), None)
+            if owner is None:
                 file.unlink()
+            else:
+                weakref.finalize(owner, _remove_file, file, os.getpid()).atexit = False
 
 
 @contextmanager
@@ -171,6 +192,12 @@ def _import_duckdb() -> Any:
     except ImportError:
         raise EngineError("duckdb is not installed. Install it with: pip install 'shoal[duckdb]'") from None
     return duckdb
+
+
+def _remove_file(file: Path, process: int) -> None:
+    if os.getpid() == process:  # not in a forked child process
+        with suppress(OSError):
+            file.unlink()
 
 
 def _close(connection: Any, work: WorkFolder, owner: int) -> None:

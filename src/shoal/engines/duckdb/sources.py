@@ -18,12 +18,11 @@ from shoal.engines.duckdb.session import OFFLINE, Session, explain_error
 from shoal.engines.protocol import Format, detect_format
 from shoal.engines.resources import DATABASES
 from shoal.engines.sql import quote_name, quote_text
-from shoal.errors import DataError, EngineError, list_some
+from shoal.errors import DataError, EngineError, is_utf8, list_some
 from shoal.formats.numbers import EXACT
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".gz", ".parquet", ".pq")  # of the files in a folder
 BATCH = 1 << 18  # records per batch
-CONVERTED = ".made.parquet"  # suffix of files that were converted from CSV
 CHANGED = (
     "the source changed while it was read, and nothing was released. Run again when no program writes to the source."
 )
@@ -186,20 +185,26 @@ def open_parquet(
     format: Format,
     *,
     root: Path | None = None,
+    originals: Sequence[Path] | None = None,
     stamped: bool = False,
     own: bool = False,
 ) -> Source:
-    """Open Parquet files as one table; folder names below ``root`` may hold partition columns."""
+    """Open Parquet files as one table; folder names below ``root`` may hold partition columns.
+
+    ``originals`` are the files below ``root`` from which the Parquet files were converted (default: the same files).
+    """
     stamps = _file_stamps(files) if stamped else ()
-    folders = {path: _read_partition_values(path, root) for path in files} if root else {}
+    original = dict(zip(files, originals or files, strict=True))
+    shown = {path: str(o.relative_to(root)) if root else o.name for path, o in original.items()}
+    folders = {path: _read_partition_values(o, root) for path, o in original.items()} if root else {}
     partition_columns = tuple(next(iter(folders.values()), {}))
     schemas = {path: table_files.read_parquet_schema(path) for path in files}
     first = schemas[files[0]]
     names = [*first.names, *partition_columns]
     for path, schema in schemas.items():
         columns = [*schema.names, *folders.get(path, {})]
-        _refuse_different_names(_display_name(path, root), columns, _display_name(files[0], root), names)
-        _refuse_different_types((path, schema), (files[0], first), root)
+        _refuse_different_names(shown[path], columns, shown[files[0]], names)
+        _refuse_different_types(shown[path], (path, schema), (files[0], first))
     _refuse_ambiguous_names(names)
     types = {n: _merge_types(n, list(schemas.values())) for n in first.names}
     types |= dict.fromkeys(partition_columns, pa.string())
@@ -216,6 +221,11 @@ def _open_folder(path: Path, session: Session, name: str) -> Source:
     if other:
         raise DataError(
             f"the folder {name!r} holds files that are not CSV or Parquet: {list_some(other)}. Move them to another folder."
+        )
+    unreadable = [str(file.relative_to(path)) for file in files if not is_utf8(file)]
+    if unreadable:
+        raise DataError(
+            f"the folder {name!r} holds files whose paths are not valid UTF-8: {list_some(unreadable)}. Rename them."
         )
     formats = {detect_format(file) for file in files}
     if len(formats) > 1:
@@ -242,18 +252,14 @@ def _open_files(files: Sequence[Path], session: Session, root: Path | None) -> S
         return open_parquet(files, "parquet", root=root, stamped=True)
     targets, before = [], _file_stamps(files)
     for file in files:  # both engines use the same CSV reader
-        target = (
-            session.new_path("csv").with_suffix(".parquet")
-            if root is None
-            else session.folder / "csv" / file.relative_to(root)
-        )
-        target = target.with_name(target.name + CONVERTED)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target = session.new_path("csv").with_suffix(
+            ".parquet"
+        )  # DuckDB cannot read every name that a CSV file may have
         table_files.csv_to_parquet(file, target)
         targets.append(target)
     if before != _file_stamps(files):
         raise DataError(CHANGED)
-    return open_parquet(targets, "csv", root=None if root is None else session.folder / "csv", own=True)
+    return open_parquet(targets, "csv", root=root, originals=files, own=True)
 
 
 def _open_relation(relation: Any, session: Session) -> Source:
@@ -295,10 +301,6 @@ def _read_partition_values(path: Path, root: Path) -> dict[str, str | None]:
     return {key: None if value == "__HIVE_DEFAULT_PARTITION__" else value for key, value in values.items()}
 
 
-def _display_name(path: Path, root: Path | None) -> str:
-    return (str(path.relative_to(root)) if root else path.name).removesuffix(CONVERTED)
-
-
 def _refuse_different_names(file: str, names: Sequence[str], first: str, first_names: Sequence[str]) -> None:
     frames.refuse_duplicate_names(names)
     absent, more = [n for n in first_names if n not in names], [n for n in names if n not in first_names]
@@ -310,7 +312,7 @@ def _refuse_different_names(file: str, names: Sequence[str], first: str, first_n
             )
 
 
-def _refuse_different_types(file: tuple[Path, pa.Schema], first: tuple[Path, pa.Schema], root: Path | None) -> None:
+def _refuse_different_types(name: str, file: tuple[Path, pa.Schema], first: tuple[Path, pa.Schema]) -> None:
     """Raise an error for a column that has one type in a file and another type in the first file."""
     path = file[0]
     for column in first[1].names:
@@ -319,7 +321,7 @@ def _refuse_different_types(file: tuple[Path, pa.Schema], first: tuple[Path, pa.
         exact = kinds == {"whole", "float"} and _is_exact(path, column) and _is_exact(first[0], column)
         if len(kinds) > 1 and not exact:
             raise DataError(
-                f"column {column!r} holds {here} values in the file {_display_name(path, root)!r} and {there} values in the "
+                f"column {column!r} holds {here} values in the file {name!r} and {there} values in the "
                 "first file. Write the column with the same type in all files."
             )
 

@@ -22,21 +22,26 @@ class Blocks(GroupingMethod):
     summary: ClassVar[str] = "groups consecutive combinations"
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
-        """The blocks; the rest joins the last block."""
+        """The blocks; a last block that fails is merged with the blocks before it until it passes."""
         self.refuse_non_monotone()
         limits = combine_limits(self.full_policy().require, codes.distribution)
         rules, counts = limits.arrays(), codes.counts
         offset = np.cumsum([0, *codes.distribution.domains])
-        histogram = np.zeros(offset[-1], np.int64)
-        group, number, total = np.zeros(len(codes.quasi), np.int32), 0, 0
-        for combination in range(len(codes.quasi)):
-            group[combination] = number
-            for cell in range(counts.start[combination], counts.start[combination + 1]):
-                total += counts.size[cell]
-                histogram[offset[:-1] + counts.sensitive[cell]] += counts.size[cell]
-            if total >= limits.least and kernels.limits.holds(total, histogram, rules):
-                number, total = number + 1, 0
-                histogram[:] = 0
-        group[group == number] = max(number - 1, 0)
-        lo, hi = kernels.boxes.bound_groups(codes.quasi, np.arange(len(group)), group, int(group.max(initial=0)) + 1)
+
+        def holds(first: int, last: int) -> bool:
+            cells = slice(counts.start[first], counts.start[last])
+            histogram = np.zeros(offset[-1], np.int64)
+            for j in range(counts.sensitive.shape[1]):
+                np.add.at(histogram, offset[j] + counts.sensitive[cells, j], counts.size[cells])
+            total = int(counts.size[cells].sum())
+            return total >= limits.least and bool(kernels.limits.holds(total, histogram, rules))
+
+        begins, count = [0], len(codes.quasi)
+        for combination in range(1, count):
+            if holds(begins[-1], combination):
+                begins.append(combination)
+        while len(begins) > 1 and not holds(begins[-1], count):
+            begins.pop()
+        group = (np.searchsorted(begins, np.arange(count), side="right") - 1).astype(np.int32)
+        lo, hi = kernels.boxes.bound_groups(codes.quasi, np.arange(count), group, len(begins))
         return Grouping(Placement.whole(counts, group), lo, hi)

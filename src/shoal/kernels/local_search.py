@@ -5,7 +5,8 @@ or with one more, is known at once. The increase of a group's loss by one more r
 attributes. The sum stops at the first attribute that makes it too large; attributes that separate the groups best come first.
 A record without a better group is compared again only with groups that changed since, unless its own group changed.
 
-D is the weighted loss of a group's box, summed over the attributes. ``values`` are `interface.SensitiveLabels`.
+D is the weighted loss of a group's box, summed over the attributes. ``clock`` counts the changes of groups.
+``values`` are `interface.SensitiveLabels`. Small functions in inner loops take single arrays: every array of a tuple is passed.
 """
 
 from __future__ import annotations
@@ -43,8 +44,7 @@ class Model(NamedTuple):
 class State(NamedTuple):
     """The group of every record; linked lists of records: first of a group, next, previous; the size of every group.
 
-    By [attribute, group]: the two smallest and the two largest codes, and the loss. By group: the time of its last change. By
-    record and by group: the time of the last check. ``clock`` has one entry, the time: the number of changes of groups.
+    By [attribute, group]: the two smallest and the two largest codes, and the loss. By group: the time of its last change.
     """
 
     group: NDArray[Any]
@@ -58,19 +58,6 @@ class State(NamedTuple):
     next_high: NDArray[Any]
     loss: NDArray[Any]
     changed: NDArray[Any]
-    record_checked: NDArray[Any]
-    group_checked: NDArray[Any]
-    clock: NDArray[Any]
-
-
-class Scratch(NamedTuple):
-    """Work arrays: a histogram of sensitive values; the groups for a swap and their increases; undone moves and old times."""
-
-    histogram: NDArray[Any]
-    candidates: NDArray[Any]
-    increases: NDArray[Any]
-    moved_records: NDArray[Any]
-    old_times: NDArray[Any]
 
 
 @njit(cache=True, nogil=True)
@@ -94,17 +81,16 @@ def tabulate_losses(m, loss_tables):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def interval_cost(j, lo, hi, model):
+def interval_cost(j, lo, hi, pairs, begin, loss_tables):
     """The weighted loss of an interval."""
-    if model.begin[j] >= 0:
-        return model.pairs[model.begin[j] + np.int64(lo) * model.loss_tables.ints[HEAD * j + SIZE] + hi]
-    return weighted_loss(j, lo, hi, model.loss_tables)
+    if begin[j] >= 0:
+        return pairs[begin[j] + np.int64(lo) * loss_tables.ints[HEAD * j + SIZE] + hi]
+    return weighted_loss(j, lo, hi, loss_tables)
 
 
 @njit(cache=True, nogil=True)
-def extend_ends(g, x, j, state):
+def extend_ends(g, x, j, low, next_low, high, next_high):
     """Update the smallest and largest codes of a group by one more code of attribute ``j``."""
-    low, next_low, high, next_high = state.low, state.next_low, state.high, state.next_high
     if x < low[j, g]:
         next_low[j, g], low[j, g] = low[j, g], x
     elif x < next_low[j, g]:
@@ -116,23 +102,24 @@ def extend_ends(g, x, j, state):
 
 
 @njit(cache=True, nogil=True)
-def recompute_group(g, model, state):
+def recompute_group(g, model, state, clock):
     """Recompute the ends and the loss of a group from its records."""
-    rows, cell = model.rows, model.cell
+    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
+    loss_tables = model.loss_tables
     head, following, loss, changed = state.head, state.following, state.loss, state.changed
     low, next_low, high, next_high = state.low, state.next_low, state.high, state.next_high
-    state.clock[0] += 1
-    changed[g] = state.clock[0]
+    clock[0] += 1
+    changed[g] = clock[0]
     for j in range(rows.shape[1]):
         low[j, g] = next_low[j, g] = LARGEST_CODE
         high[j, g] = next_high[j, g] = -1
     i = head[g]
     while i >= 0:
         for j in range(rows.shape[1]):
-            extend_ends(g, rows[cell[i], j], j, state)
+            extend_ends(g, rows[cell[i], j], j, low, next_low, high, next_high)
         i = following[i]
     for j in range(rows.shape[1]):
-        loss[j, g] = interval_cost(j, low[j, g], high[j, g], model) if head[g] >= 0 else 0.0
+        loss[j, g] = interval_cost(j, low[j, g], high[j, g], pairs, begin, loss_tables) if head[g] >= 0 else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -162,16 +149,18 @@ def unlink(i, state):
 
 
 @njit(cache=True, nogil=True)
-def add_record(i, g, model, state):
+def add_record(i, g, model, state, clock):
     """Add a record to a group and update the group's ends and loss."""
-    rows, cell = model.rows, model.cell
-    low, high, loss, changed = state.low, state.high, state.loss, state.changed
+    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
+    loss_tables = model.loss_tables
+    loss, changed = state.loss, state.changed
+    low, next_low, high, next_high = state.low, state.next_low, state.high, state.next_high
     link(i, g, state)
-    state.clock[0] += 1
-    changed[g] = state.clock[0]
+    clock[0] += 1
+    changed[g] = clock[0]
     for j in range(rows.shape[1]):
-        extend_ends(g, rows[cell[i], j], j, state)
-        loss[j, g] = interval_cost(j, low[j, g], high[j, g], model)
+        extend_ends(g, rows[cell[i], j], j, low, next_low, high, next_high)
+        loss[j, g] = interval_cost(j, low[j, g], high[j, g], pairs, begin, loss_tables)
 
 
 @njit(cache=True, nogil=True)
@@ -186,7 +175,8 @@ def group_loss(g, loss):
 @njit(cache=True, nogil=True)
 def loss_after_exchange(g, removed, added, limit, model, state):
     """D of a group without record ``removed`` and with record ``added`` (-1: none); infinity if it is ``limit`` or more."""
-    rows, cell, attribute_order = model.rows, model.cell, model.attribute_order
+    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
+    loss_tables, attribute_order = model.loss_tables, model.attribute_order
     low, next_low, high, next_high, loss = state.low, state.next_low, state.high, state.next_high, state.loss
     total = 0.0
     for t in range(rows.shape[1]):
@@ -199,7 +189,7 @@ def loss_after_exchange(g, removed, added, limit, model, state):
             lo, hi = next_low[j, g] if y == lo else lo, next_high[j, g] if y == hi else hi
             if added >= 0:
                 lo, hi = min(lo, x), max(hi, x)
-            total += interval_cost(j, lo, hi, model) if lo < hi else 0.0
+            total += interval_cost(j, lo, hi, pairs, begin, loss_tables) if lo < hi else 0.0
         if total >= limit:
             return np.inf
     return total
@@ -208,7 +198,8 @@ def loss_after_exchange(g, removed, added, limit, model, state):
 @njit(cache=True, nogil=True)
 def insertion_cost(g, i, more, limit, model, state):
     """The increase (size + more) x D with the record - size x D without it; infinity if it is ``limit`` or more."""
-    rows, cell, attribute_order = model.rows, model.cell, model.attribute_order
+    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
+    loss_tables, attribute_order = model.loss_tables, model.attribute_order
     size, low, high, loss = state.size, state.low, state.high, state.loss
     increase = 0.0
     for t in range(rows.shape[1]):
@@ -217,7 +208,7 @@ def insertion_cost(g, i, more, limit, model, state):
         if lo <= x <= hi:
             increase += more * loss[j, g]
         else:
-            with_it = interval_cost(j, min(lo, x), max(hi, x), model)
+            with_it = interval_cost(j, min(lo, x), max(hi, x), pairs, begin, loss_tables)
             increase += (size[g] + more) * with_it - size[g] * loss[j, g]
         if increase >= limit:
             return np.inf
@@ -225,10 +216,10 @@ def insertion_cost(g, i, more, limit, model, state):
 
 
 @njit(cache=True, nogil=True)
-def holds_after_exchange(g, removed, added, model, state, values, scratch):
+def holds_after_exchange(g, removed, added, model, state, values, histogram):
     """Whether a group meets the requirement without record ``removed`` and with record ``added`` (-1: none)."""
     label, sensitive, offset = values.label, values.sensitive, values.offset
-    cell, head, following, histogram = model.cell, state.head, state.following, scratch.histogram
+    cell, head, following = model.cell, state.head, state.following
     if histogram.shape[0] > 0:
         histogram[:] = 0
         i = head[g]
@@ -243,12 +234,13 @@ def holds_after_exchange(g, removed, added, model, state, values, scratch):
 
 
 @njit(cache=True, nogil=True)
-def find_cheapest_group(i, after, limit, groups, most, model, state, values, scratch):
+def find_cheapest_group(i, after, limit, groups, most, model, state, values, histogram):
     """The other group with the least increase, below ``limit``, that still passes with the record; -1 if there is none.
 
     Only groups that changed later than ``after`` are considered.
     """
-    rows, cell, attribute_order = model.rows, model.cell, model.attribute_order
+    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
+    loss_tables, attribute_order = model.loss_tables, model.attribute_order
     group, size, low, high, loss, changed = state.group, state.size, state.low, state.high, state.loss, state.changed
     found, first = -1, attribute_order[0]
     x = rows[cell[i], first]
@@ -257,19 +249,19 @@ def find_cheapest_group(i, after, limit, groups, most, model, state, values, scr
             continue
         lo, hi = low[first, g], high[first, g]
         if x < lo or x > hi:
-            with_it = interval_cost(first, min(lo, x), max(hi, x), model)
+            with_it = interval_cost(first, min(lo, x), max(hi, x), pairs, begin, loss_tables)
             if (size[g] + 1) * with_it - size[g] * loss[first, g] >= limit:
                 continue
         increase = insertion_cost(g, i, 1, limit, model, state)
         if increase < limit and (
-            scratch.histogram.shape[0] == 0 or holds_after_exchange(g, -1, i, model, state, values, scratch)
+            histogram.shape[0] == 0 or holds_after_exchange(g, -1, i, model, state, values, histogram)
         ):
             limit, found = increase, g
     return found, limit
 
 
 @njit(cache=True, nogil=True)
-def dissolve(g, groups, most, model, state, values, scratch):
+def dissolve(g, groups, most, model, state, values, histogram, moved_records, stamps, clock):
     """Move all records of a group to other groups, each to the cheapest, if that costs less than the group's loss."""
     head, following, size, loss = state.head, state.following, state.size, state.loss
     loss_before = size[g] * group_loss(g, loss)
@@ -277,51 +269,51 @@ def dissolve(g, groups, most, model, state, values, scratch):
     spent, sent, i = 0.0, 0, head[g]
     while i >= 0:
         following_record = following[i]
-        t, increase = find_cheapest_group(i, -1, loss_before - spent, groups, most, model, state, values, scratch)
+        t, increase = find_cheapest_group(i, -1, loss_before - spent, groups, most, model, state, values, histogram)
         if t < 0 or spent + increase >= loss_before - LEAST_GAIN * records:
             break
         spent += increase
-        scratch.moved_records[sent], scratch.old_times[sent] = i, state.changed[t]
+        moved_records[sent], stamps[sent] = i, state.changed[t]
         sent += 1
         unlink(i, state)
-        add_record(i, t, model, state)
+        add_record(i, t, model, state, clock)
         i = following_record
     if size[g] == 0:
         return loss_before - spent
     for p in range(sent - 1, -1, -1):  # undo
-        i = scratch.moved_records[p]
+        i = moved_records[p]
         t = state.group[i]
         unlink(i, state)
-        recompute_group(t, model, state)
-        state.changed[t] = scratch.old_times[p]
+        recompute_group(t, model, state, clock)
+        state.changed[t] = stamps[p]
         link(i, g, state)
     return 0.0
 
 
 @njit(cache=True, nogil=True)
-def move(i, after, groups, most, model, state, values, scratch):
+def move(i, after, groups, most, model, state, values, histogram, clock):
     """Move a record to the cheapest group, if its own group still passes without it."""
     g, size = state.group[i], state.size
     if size[g] < 2:
         return 0.0
     decrease = size[g] * group_loss(g, state.loss) - (size[g] - 1) * loss_after_exchange(g, i, -1, np.inf, model, state)
-    if decrease <= LEAST_GAIN or not holds_after_exchange(g, i, -1, model, state, values, scratch):
+    if decrease <= LEAST_GAIN or not holds_after_exchange(g, i, -1, model, state, values, histogram):
         return 0.0
-    t, increase = find_cheapest_group(i, after, decrease - LEAST_GAIN, groups, most, model, state, values, scratch)
+    t, increase = find_cheapest_group(i, after, decrease - LEAST_GAIN, groups, most, model, state, values, histogram)
     if t < 0:
         return 0.0
     unlink(i, state)
-    recompute_group(g, model, state)
-    add_record(i, t, model, state)
+    recompute_group(g, model, state, clock)
+    add_record(i, t, model, state, clock)
     return decrease - increase
 
 
 @njit(cache=True, nogil=True)
-def find_swap_groups(i, after, limit, groups, model, state, scratch):
+def find_swap_groups(i, after, limit, groups, model, state, candidates, increases):
     """List the groups with the least increase for receiving the record in a swap, cheapest first; return their number."""
-    rows, cell, attribute_order = model.rows, model.cell, model.attribute_order
+    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
+    loss_tables, attribute_order = model.loss_tables, model.attribute_order
     group, size, low, high, loss, changed = state.group, state.size, state.low, state.high, state.loss, state.changed
-    candidates, increases = scratch.candidates, scratch.increases
     found, first = 0, attribute_order[0]
     x = rows[cell[i], first]
     for g in range(groups):
@@ -330,7 +322,7 @@ def find_swap_groups(i, after, limit, groups, model, state, scratch):
         threshold = increases[CANDIDATES - 1] if found == CANDIDATES else limit
         lo, hi = low[first, g], high[first, g]
         if x < lo or x > hi:
-            with_it = interval_cost(first, min(lo, x), max(hi, x), model)
+            with_it = interval_cost(first, min(lo, x), max(hi, x), pairs, begin, loss_tables)
             if size[g] * (with_it - loss[first, g]) >= threshold:
                 continue
         increase = insertion_cost(g, i, 0, threshold, model, state)
@@ -345,7 +337,7 @@ def find_swap_groups(i, after, limit, groups, model, state, scratch):
 
 
 @njit(cache=True, nogil=True)
-def swap(i, after, groups, model, state, values, scratch):
+def swap(i, after, groups, model, state, values, histogram, candidates, increases, clock):
     """Swap a record with the best record of a candidate group, if the loss of both groups together falls."""
     cell, head, following, size, loss = model.cell, state.head, state.following, state.size, state.loss
     g = state.group[i]
@@ -354,8 +346,8 @@ def swap(i, after, groups, model, state, values, scratch):
     if decrease <= LEAST_GAIN or size[g] < 2:
         return 0.0
     best, partner = LEAST_GAIN, -1
-    for o in range(find_swap_groups(i, after, decrease, groups, model, state, scratch)):
-        t = scratch.candidates[o]
+    for o in range(find_swap_groups(i, after, decrease, groups, model, state, candidates, increases)):
+        t = candidates[o]
         other_loss = group_loss(t, loss)
         other = head[t]
         while other >= 0:
@@ -368,10 +360,10 @@ def swap(i, after, groups, model, state, values, scratch):
                     threshold = other_loss + (here - best) / size[t]
                     gain = here + size[t] * (other_loss - loss_after_exchange(t, other, i, threshold, model, state))
                 if gain > best and (
-                    scratch.histogram.shape[0] == 0
+                    histogram.shape[0] == 0
                     or (
-                        holds_after_exchange(g, i, other, model, state, values, scratch)
-                        and holds_after_exchange(t, other, i, model, state, values, scratch)
+                        holds_after_exchange(g, i, other, model, state, values, histogram)
+                        and holds_after_exchange(t, other, i, model, state, values, histogram)
                     )
                 ):
                     best, partner = gain, other
@@ -383,8 +375,8 @@ def swap(i, after, groups, model, state, values, scratch):
     unlink(partner, state)
     link(i, t, state)
     link(partner, g, state)
-    recompute_group(g, model, state)
-    recompute_group(t, model, state)
+    recompute_group(g, model, state, clock)
+    recompute_group(t, model, state, clock)
     return best
 
 
@@ -397,9 +389,10 @@ def count_record(i, sign, cell, values, histogram):
 
 
 @njit(cache=True, nogil=True)
-def split(g, new_group, least, model, state, values):
+def split(g, new_group, least, model, state, values, clock):
     """Split a group where the loss falls most and both halves pass; the second half becomes group ``new_group``."""
-    rows, cell = model.rows, model.cell
+    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
+    loss_tables = model.loss_tables
     head, following, size, loss = state.head, state.following, state.size, state.loss
     n, m, limits = size[g], rows.shape[1], values.limits
     width = values.offset[-1]
@@ -430,7 +423,7 @@ def split(g, new_group, least, model, state, values):
                 for j in range(m):
                     x = rows[cell[order[p]], j]
                     lo[j], hi[j] = min(lo[j], x), max(hi[j], x)
-                    d += interval_cost(j, lo[j], hi[j], model)
+                    d += interval_cost(j, lo[j], hi[j], pairs, begin, loss_tables)
                 if forward == 0:
                     right_loss[p] = d
                     continue
@@ -445,8 +438,8 @@ def split(g, new_group, least, model, state, values):
     for p in range(best_at, n):
         unlink(chosen[p], state)
         link(chosen[p], new_group, state)
-    recompute_group(g, model, state)
-    recompute_group(new_group, model, state)
+    recompute_group(g, model, state, clock)
+    recompute_group(new_group, model, state, clock)
     return best
 
 
@@ -464,60 +457,42 @@ def prepare(rows, cell, group, groups, capacity, loss_tables):
     changed = np.zeros(capacity, np.int64)
     attribute_order = np.arange(m)
     model = Model(rows, cell, pairs, begin, loss_tables, attribute_order)
-    record_checked, group_checked = np.full(group.shape[0], -1, np.int64), np.full(capacity, -1, np.int64)
-    state = State(
-        group,
-        head,
-        following,
-        previous,
-        size,
-        low,
-        next_low,
-        high,
-        next_high,
-        loss,
-        changed,
-        record_checked,
-        group_checked,
-        np.zeros(1, np.int64),
-    )
+    state = State(group, head, following, previous, size, low, next_low, high, next_high, loss, changed)
+    clock = np.zeros(1, np.int64)
     for i in range(group.shape[0] - 1, -1, -1):
         link(i, group[i], state)
     for g in range(groups):
-        recompute_group(g, model, state)
+        recompute_group(g, model, state, clock)
     increase = np.zeros(m)
     for i in range(0, group.shape[0], max(1, group.shape[0] // SAMPLE)):
         for j in range(m):
             x = rows[cell[i], j]
             for g in range(groups):
                 if size[g] > 0 and (x < low[j, g] or x > high[j, g]):
-                    increase[j] += interval_cost(j, min(x, low[j, g]), max(x, high[j, g]), model) - loss[j, g]
+                    increase[j] += (
+                        interval_cost(j, min(x, low[j, g]), max(x, high[j, g]), pairs, begin, loss_tables) - loss[j, g]
+                    )
     attribute_order[:] = np.argsort(-increase, kind="mergesort")
-    return model, state
+    return model, state, clock
 
 
 @njit(cache=True, nogil=True)
-def run_round(groups, least, most, model, state, values):
+def run_round(groups, least, most, model, state, values, record_checked, group_checked, clock):
     """Run one round over all groups and records; return the number of groups, including empty ones, and the decrease of loss.
 
     Groups of at least 2 x ``least`` records are split; groups are dissolved in descending order of D; then every record is
-    moved or else swapped.
+    moved or else swapped. ``record_checked`` and ``group_checked`` hold the time of the last check of every record and group.
     """
     group, size, loss, changed = state.group, state.size, state.loss, state.changed
-    record_checked, group_checked, clock = state.record_checked, state.group_checked, state.clock
-    scratch = Scratch(
-        np.zeros(values.offset[-1], np.int64),
-        np.empty(CANDIDATES, np.int64),
-        np.empty(CANDIDATES),
-        np.empty(most + 1, np.int64),
-        np.empty(most + 1, np.int64),
-    )
+    histogram = np.zeros(values.offset[-1], np.int64)
+    candidates, increases = np.empty(CANDIDATES, np.int64), np.empty(CANDIDATES)
+    moved_records, stamps = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
     gain = 0.0
     g = 0
     while g < groups:
         decrease = 0.0
         if size[g] >= 2 * least and groups < size.shape[0] and changed[g] > group_checked[g]:
-            decrease = split(g, groups, least, model, state, values)
+            decrease = split(g, groups, least, model, state, values, clock)
             gain += decrease
             if decrease == 0.0 and size[g] > most:
                 group_checked[g] = clock[0]
@@ -528,14 +503,14 @@ def run_round(groups, least, most, model, state, values):
         order_key[g] = -group_loss(g, loss)
     for g in np.argsort(order_key, kind="mergesort"):
         if 0 < size[g] <= most and order_key[g] < 0.0 and changed[g] > group_checked[g]:
-            gain += dissolve(g, groups, most, model, state, values, scratch)
+            gain += dissolve(g, groups, most, model, state, values, histogram, moved_records, stamps, clock)
             group_checked[g] = clock[0]
     for i in range(group.shape[0]):
         after = record_checked[i] if changed[group[i]] <= record_checked[i] else -1
         now = clock[0]
-        decrease = move(i, after, groups, most, model, state, values, scratch)
+        decrease = move(i, after, groups, most, model, state, values, histogram, clock)
         if decrease == 0.0:
-            decrease = swap(i, after, groups, model, state, values, scratch)
+            decrease = swap(i, after, groups, model, state, values, histogram, candidates, increases, clock)
         record_checked[i] = now if decrease == 0.0 else -1
         gain += decrease
     return groups, gain

@@ -122,7 +122,7 @@ def find_balanced_cut(rows, segment, a, scratch):
                 if best < 0 or gap < best:
                     best, at, taken = gap, lo + v, left
         return at, taken
-    order = sort_by_code(codes, segment, a, scratch)
+    order = sort_by_code(codes, begin, end, a, lo, size, scratch.keys, scratch.spare)
     for p in range(n - 1):
         left += records[begin + (order[p] & LOW)]
         v = order[p] >> 32
@@ -216,12 +216,11 @@ def list_sorted_rows(order, rows, segment, box_scratch):
 
 
 @njit(cache=True, nogil=True)
-def update_box_loss(box_scratch, losses):
+def update_box_loss(box, previous, attribute_loss, losses):
     """The loss of the running box; ``attribute_loss`` has it by attribute for the box ``previous``, and both are updated.
 
     The box is widened to the codes under its nodes, which does not change its loss. So it grows less often afterwards.
     """
-    box, previous, attribute_loss = box_scratch.box, box_scratch.previous, box_scratch.attribute_loss
     ints, first = losses.ints, losses.first_code
     width = box.shape[0] // 2
     loss = 0.0
@@ -244,7 +243,8 @@ def compute_running_losses(source, gap, begin, direction, count, skip, box_scrat
     Entries are read from ``begin`` on, upwards if ``direction`` is 1, downwards if it is -1. An entry is a box in ``source``:
     its largest codes follow its smallest codes after ``gap``, which is 0 for rows.
     """
-    box, previous, place, code = box_scratch.box, box_scratch.previous, box_scratch.place, box_scratch.code
+    box, previous, attribute_loss = box_scratch.box, box_scratch.previous, box_scratch.attribute_loss
+    place, code = box_scratch.place, box_scratch.code
     width = np.uint64(box.shape[0] // 2)
     clear(box)
     clear(previous)
@@ -254,7 +254,7 @@ def compute_running_losses(source, gap, begin, direction, count, skip, box_scrat
         grew |= stretch(box, ZERO, width, source, np.uint64(place[p]), np.uint64(gap))
         if q >= skip and code[p] != code[p + direction]:
             if grew:
-                loss = update_box_loss(box_scratch, losses)
+                loss = update_box_loss(box, previous, attribute_loss, losses)
                 grew = False
             out[p] = loss
 
@@ -262,9 +262,9 @@ def compute_running_losses(source, gap, begin, direction, count, skip, box_scrat
 @njit(cache=True, nogil=True)
 def find_gain_cut(rows, segment, criteria, scratch, box_scratch):
     """The cut with the largest decrease of records x loss. Ties: the earlier attribute, then the smaller code."""
-    lo, hi, total = segment.lo, segment.hi, segment.records
+    begin, end, lo, hi, total = segment.begin, segment.end, segment.lo, segment.hi, segment.records
     losses, cells, limits, least = criteria.losses, criteria.cells, criteria.limits, criteria.least
-    tally, whole = scratch.tally, scratch.whole
+    tally, keys, spare, whole = scratch.tally, scratch.keys, scratch.spare, scratch.whole
     cumulative, code, before, after = box_scratch.cumulative, box_scratch.code, box_scratch.before, box_scratch.after
     tabulated, base = box_scratch.tabulated, box_scratch.base
     left_counts, right_counts = box_scratch.left_counts, box_scratch.right_counts
@@ -276,7 +276,7 @@ def find_gain_cut(rows, segment, criteria, scratch, box_scratch):
     best = LEAST_GAIN * total
     best_a, best_at = -1, NO_CUT
     if whole.shape[0] > 0:
-        count_segment(rows.ref, segment.begin, segment.end, cells, whole)
+        count_segment(rows.ref, begin, end, cells, whole)
     tabulated_count, next_attribute, t = 0, 0, 0
     for a in range(m):
         if a == next_attribute:
@@ -287,9 +287,9 @@ def find_gain_cut(rows, segment, criteria, scratch, box_scratch):
             continue
         size = np.int64(hi[a]) - lo[a] + 1
         has_table = t < tabulated_count and tabulated[t] == a
-        order = scratch.keys[:0]
+        order = keys[:0]
         if not has_table or whole.shape[0] > 0:
-            order = sort_by_code(rows.codes, segment, a, scratch)
+            order = sort_by_code(rows.codes, begin, end, a, lo[a], size, keys, spare)
         if has_table:
             count = list_tabulated_codes(tally, base[t] + lo[a], size, 2 * width, box_scratch)
             source, gap = box_scratch.table, width
@@ -317,7 +317,7 @@ def find_gain_cut(rows, segment, criteria, scratch, box_scratch):
             gain = total * current_loss - (left * before[p] + (total - left) * after[p + 1])
             if gain > best:
                 if whole.shape[0] > 0:
-                    moved = move_counts(rows.ref, segment, order, moved, code[p], cells, left_counts, right_counts)
+                    moved = move_counts(rows.ref, begin, end, order, moved, code[p], cells, left_counts, right_counts)
                     if not both_hold(left, total - left, left_counts, right_counts, limits):
                         continue
                 best, best_a, best_at = gain, a, lo[a] + code[p]

@@ -1,4 +1,7 @@
-"""Segments of rows of codes: the rows of one group. Count, sort and partition them in place."""
+"""Segments of rows of codes: the rows of one group. Count, sort and partition them in place.
+
+Functions in inner loops take single arrays, since a call passes every array of a tuple.
+"""
 
 from __future__ import annotations
 
@@ -54,10 +57,9 @@ def both_hold(left, right, left_counts, right_counts, limits):
 
 
 @njit(cache=True, nogil=True)
-def move_counts(ref, segment, order, moved, v, cells, left, right):
+def move_counts(ref, begin, end, order, moved, v, cells, left, right):
     """Move the sensitive counts of all rows up to code offset ``v`` from the right side to the left; return the rows moved."""
     start, sensitive, offset = cells.start, cells.sensitive, cells.offset
-    begin, end = segment.begin, segment.end
     while moved < end - begin and order[moved] >> 32 <= v:
         u = ref[begin + (order[moved] & LOW)]
         for c in range(start[u], start[u + 1]):
@@ -69,11 +71,9 @@ def move_counts(ref, segment, order, moved, v, cells, left, right):
 
 
 @njit(cache=True, nogil=True)
-def sort_by_code(codes, segment, a, scratch):
+def sort_by_code(codes, begin, end, a, lo, size, keys, spare):
     """Sort the rows of a segment by attribute ``a``: (code - lo) << 32 | row - begin, in one of the two buffers."""
-    keys, spare = scratch.keys, scratch.spare
-    begin, lo = segment.begin, segment.lo[a]
-    n, size = segment.end - begin, np.int64(segment.hi[a]) - lo + 1
+    n = end - begin
     for i in range(n):
         keys[i] = (np.int64(codes[begin + i, a] - lo) << 32) | np.int64(i)
     if n <= SHORT:

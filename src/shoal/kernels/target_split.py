@@ -118,7 +118,7 @@ def search_target_cut(rows, segment, criteria, scratch, class_scratch, segment_s
         tabled = first[a] >= 0
         order = scratch.keys[:0]
         if not tabled or whole.shape[0] > 0:
-            order = sort_by_code(rows.codes, segment, a, scratch)
+            order = sort_by_code(rows.codes, begin, end, a, lo[a], hi[a] - lo[a] + 1, scratch.keys, scratch.spare)
         left_counts, right_counts = np.zeros(whole.shape[0], np.int64), whole.copy()
         side_sum, taken, moved, v = segment_sum, np.int64(0), 0, np.int64(0)
         for p in range(hi[a] - lo[a] if tabled else n - 1):
@@ -145,7 +145,7 @@ def search_target_cut(rows, segment, criteria, scratch, class_scratch, segment_s
             )
             if gain > best + slack:
                 if whole.shape[0] > 0:
-                    moved = move_counts(ref, segment, order, moved, v, cells, left_counts, right_counts)
+                    moved = move_counts(ref, begin, end, order, moved, v, cells, left_counts, right_counts)
                     if not both_hold(taken, total - taken, left_counts, right_counts, limits):
                         continue
                 best, best_a, best_at = gain, a, lo[a] + v

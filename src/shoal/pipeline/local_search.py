@@ -91,10 +91,13 @@ def _run_rounds(
     size = np.bincount(group, minlength=groups)
     capacity = groups + int((size // max(records.k, 1)).sum())
     search = kernels.local_search
-    model, state = search.prepare(records.rows, cell, group, groups, capacity, records.loss_tables)
+    model, state, clock = search.prepare(records.rows, cell, group, groups, capacity, records.loss_tables)
     loss = _total_loss(records, cell, group, groups)
+    record_checked, group_checked = np.full(len(cell), -1, np.int64), np.full(capacity, -1, np.int64)
     for done in range(ROUNDS):
-        groups, gain = search.run_round(groups, records.k, most, model, state, records.values)
+        groups, gain = search.run_round(
+            groups, records.k, most, model, state, records.values, record_checked, group_checked, clock
+        )
         loss -= gain
         if gain <= LEAST_GAIN * loss:
             break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -674,6 +675,29 @@ def test_the_program_itself(here: Path) -> None:
     assert said[0][0].startswith("holds") and said[0][1] == ""
     assert said[1][0].startswith("does not hold") and said[1][1] == ""
     assert said[2] == ("", "error: there is no file 'absent.csv'. Check the path.\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("check", "table.csv", "-p", "policy.yaml"), ("schema",), ("--help",)],
+    ids=lambda a: a[0],
+)
+@pytest.mark.usefixtures("here")
+def test_a_closed_pipe_has_its_own_status(arguments: tuple[str, ...]) -> None:
+    """In a separate process whose standard output has no reader; rich and typer would both end with status 1."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-c", "from shoal.cli import main; main()", *arguments],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert (ran.returncode, ran.stderr) == (141, "")
 
 
 def test_a_fault_of_shoal_has_its_own_status(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

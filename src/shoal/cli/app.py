@@ -121,9 +121,18 @@ def main() -> None:
     try:
         _run()
     except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # rich and typer end the program with status 1
+            _discard_output()
+            raise SystemExit(ExitStatus.CLOSED_PIPE) from None
         if signals and ended.code == ExitStatus.STOPPED:
             raise SystemExit(128 + signals[0]) from None
         raise
+
+
+def _discard_output() -> None:
+    """Send the rest of the output to no file, so that Python does not write to the closed pipe when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run() -> None:
@@ -139,8 +148,6 @@ def _run() -> None:
     except KeyboardInterrupt:
         open_console(stderr=True).print("stopped")
         raise SystemExit(ExitStatus.STOPPED) from None
-    except BrokenPipeError:
-        raise SystemExit(ExitStatus.CLOSED_PIPE) from None
     except Exception as error:
         if os.environ.get("SHOAL_DEBUG"):
             raise

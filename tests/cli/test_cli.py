@@ -341,11 +341,13 @@ def test_wrong_arguments(run: Run, here: Path, arguments: tuple[str, ...], words
         ("given.csv", b"name,age,zip,ill\na,1,2\n", ("cannot read 'given.csv'",)),
         ("given.csv", b"name,age,zip,ill,ill\na,1,2,3,4\n", ("more than once", "'ill'")),
         ("given.csv", b"name,ages,zip,ill\na,1,2,3\n", ("column 'age' is not in the table", "did you mean 'ages'")),
+        ("given.csv", b"NAME,AGE,ZIP,ILL\na,1,2,3\n", ("choose from 'NAME'", "Correct the name, or remove it")),
+        ("given.csv", b"name|age|zip|ill\na|1|2|3\n", ("has only one column. The delimiter of a CSV file must",)),
         ("given.csv.gz", b"name,age,zip,ill\na,1,2,3\n", ("given.csv.gz",)),
         ("given.parquet", b"PAR1 no such thing PAR1", ("cannot read 'given.parquet'",)),
         ("given.parquet", b"", ("cannot read 'given.parquet'",)),
     ],
-    ids=["absent", "folder", "xls", "empty", "header", "bytes", "ragged", "twice", "column", "gz", "parquet", "hollow"],
+    ids=["absent", "folder", "xls", "empty", "header", "bytes", "ragged", "twice", "column", "case", "bars", "gz", "parquet", "hollow"],
 )
 def test_wrong_tables(
     run: Run, here: Path, command: tuple[str, ...], name: str, content: bytes | None, words: tuple[str, ...]
@@ -355,6 +357,38 @@ def test_wrong_tables(
     if content is not None:
         file.write_bytes(content)
     refused(run(command[0], file, *command[2:]), here, *words)
+
+
+HEADERLESS = "".join(TABLE.splitlines(keepends=True)[1:]).replace("N0,", "Anna Miller,").replace("N1,", "bill,")
+WITHOUT_HEADER = "in the table. Does the first line of the file contain the column names?"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("anonymize", "given.csv", "-p", "policy.yaml", "-o", "out"),
+        ("check", "given.csv", "-p", "policy.yaml"),
+        ("measure", "given.csv", "table.csv", "-p", "policy.yaml"),
+        ("measure", "table.csv", "given.csv", "-p", "policy.yaml"),
+        ("taxonomy", "make", "given.csv", "zip", "--mask", "right"),
+    ],
+    ids=lambda c: f"{c[0]} {c[1]}",
+)
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_a_file_without_a_header_line_shows_no_value(
+    run: Run, here: Path, command: tuple[str, ...], engine: str
+) -> None:
+    (here / "given.csv").write_text(HEADERLESS)
+    ran = run(*command, *(() if command[0] == "taxonomy" else ("--engine", engine)))
+    assert ran.code == 2 and ran.out == "" and WITHOUT_HEADER in ran.err and not (here / "out").exists()
+    assert not [value for value in HEADERLESS.splitlines()[0].split(",") if value in ran.err]
+
+
+@pytest.mark.usefixtures("october")
+def test_new_rows_without_a_header_line_show_no_value(run: Run, here: Path) -> None:
+    (here / "given.csv").write_text(HEADERLESS)
+    ran = run(*LATER)
+    assert ran.code == 2 and WITHOUT_HEADER in ran.err and "Anna" not in ran.err
 
 
 @pytest.mark.parametrize("command", [ANONYMIZE, ("check", "table.csv", "-p", "policy.yaml")], ids=lambda c: c[0])

@@ -547,7 +547,7 @@ def test_values_that_a_taxonomy_misses_or_bounds_exclude() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("quasi:\n  aeg: numeric\nrequire: [k-anonymity: 2]\n", ["line 2", "'aeg' is not", "did you mean 'age'?"]),
+        ("quasi:\n  aeg: numeric\n  sex: categorical\nrequire: [k-anonymity: 2]\n", ["line 2", "mean 'age'?"]),
         (AGE + "keep: [ward,\n  wards]\nrequire: [k-anonymity: 2]\n", ["line 5", "'wards'", "did you mean 'ward'?"]),
         (AGE + "target: diseases\nrequire: [k-anonymity: 2]\n", ["line 4", "'diseases'", "mean 'disease'?"]),
         (AGE + "identifiers: name\nrequire: [k-anonymity: 2]\n", ["line 4", "'name'", "choose from 'age', 'sex'"]),
@@ -562,11 +562,19 @@ def test_a_column_that_is_not_in_the_table(text: str, said: list[str]) -> None:
 
 
 def test_a_column_that_is_not_in_the_table_in_python() -> None:
+    policy = policy_of(quasi={"age": "numeric", "sexx": "categorical"})
     with pytest.raises(PolicyError, match=r"'sexx' is not in the table; .*did you mean 'sex'") as error:
-        shoal.anonymize(FRAME, policy_of(quasi={"sexx": "categorical"}))
+        shoal.anonymize(FRAME, policy)
     assert error.value.place == ("quasi", "sexx")
     with pytest.raises(PolicyError, match="'sexx' is not in the table"):
-        shoal.check(FRAME, policy_of(quasi={"sexx": "categorical"}))
+        shoal.check(FRAME, policy)
+
+
+def test_no_column_of_the_policy_is_in_the_table() -> None:
+    """The names may be values of a file without a header line, so none is quoted."""
+    with pytest.raises(PolicyError, match="none of the columns of the policy is in the table") as error:
+        shoal.anonymize(FRAME, policy_of(quasi={"sexx": "categorical"}))
+    assert not [name for name in FRAME.columns if f"'{name}'" in str(error.value)]
 
 
 def test_a_check_requires_only_the_columns_it_needs() -> None:

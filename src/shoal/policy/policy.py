@@ -25,8 +25,8 @@ from pydantic import (
 )
 
 from shoal.engines import AS_PUBLISHED, Reading, Schema
-from shoal.errors import DataError, PolicyError, escape_invisible, list_choices, list_some
-from shoal.formats.column_pairs import published_names
+from shoal.errors import DataError, PolicyError, escape_invisible, explain_absent_column, list_choices, list_some
+from shoal.formats.column_pairs import pair_names, published_names
 from shoal.formats.normalize import Normalizer
 from shoal.formats.yaml_text import Place, read_file, read_yaml, refuse_deep
 from shoal.policy.columns import KINDS, QuasiIdentifier
@@ -372,6 +372,11 @@ class Policy(BaseModel):
         roles.update(*self.published_columns(names).values())
         return tuple(name for name in names if name not in roles)
 
+    def _assigned_columns(self) -> tuple[str, ...]:
+        """The columns that have a role, and the pairs of columns as which quasi-identifiers may be published."""
+        pairs = [name for column in self.quasi for name in pair_names(column)]
+        return (*self.identifiers, *self.quasi, *pairs, *self.carried_columns, *((self.target,) if self.target else ()))
+
     def raw_reading(self, column: str) -> Reading:
         """How the raw values of a column are read."""
         kind = self.quasi[column].kind if column in self.quasi else "categorical"
@@ -402,11 +407,9 @@ class Policy(BaseModel):
                 names = self.published_columns(schema.names)[column] if check and role == "quasi" else (column,)
                 absent = [name for name in names if name not in schema.names]
                 if len(absent) == len(names):
-                    raise self._fault(
-                        f"column {column!r} is not in the table; {list_choices(column, schema.names)}",
-                        role,
-                        column,
-                    )
+                    remedy = "Correct the name, or remove it from the policy."
+                    text = explain_absent_column(column, self._assigned_columns(), schema.names, remedy)
+                    raise self._fault(text, role, column)
                 if absent:
                     raise self._fault(
                         f"column {column!r} is published as the columns {names[0]!r} and {names[1]!r}, but {absent[0]!r} is "

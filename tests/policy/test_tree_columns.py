@@ -174,6 +174,11 @@ def test_levels_that_are_skipped_are_not_released() -> None:
     assert labels("zip", {"mask": "right", "keep": []}) <= {"*", "479"}
 
 
+def test_a_level_that_a_mask_does_not_have() -> None:
+    with pytest.raises(PolicyError, match="column 'zip': the taxonomy has no inner level 9; choose from 1, 2, 3, 4"):
+        labels("zip", {"mask": "right", "keep": [9]})
+
+
 def test_balanced_trees_are_built_from_the_counts() -> None:
     codes, _ = encode_and_count(
         open_data(FRAME), Policy(quasi={"job": {"balanced": 2}, "age": {"kind": "numeric", "balanced": 4}})

@@ -16,6 +16,7 @@ from shoal.policy import Policy, parse_policy
 from shoal.progress import Progress
 from shoal.release import Release, audit_table
 from shoal.requirements import Certificate
+from shoal.requirements.requirement import parse_real_number
 from shoal.secret import load_seed
 from shoal.tables import find_method
 
@@ -190,6 +191,9 @@ def measure(
     >>> measure(patients, release.frame, policy)["ncp"] == release.measures["ncp"]
     True
     """
+    risk = parse_real_number(threshold, "threshold")
+    if not 0 <= risk <= 1:
+        raise PolicyError(f"threshold is a risk from 0 to 1, not {threshold!r}. For 20 % write 0.2.")
     resources = parse_resources(engine, memory, temp=temp)
     before, after = open_data(original, resources), open_data(released, resources)
-    return measure_tables(before, after, parse_policy(policy), threshold=threshold)
+    return measure_tables(before, after, parse_policy(policy), threshold=risk)

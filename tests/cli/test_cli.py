@@ -281,6 +281,19 @@ def test_nothing_is_written_where_there_is_no_path_to_explain(run: Run, here: Pa
     assert "Path:" not in run(*ANONYMIZE).out
 
 
+def test_a_local_search_has_no_path_to_explain(run: Run, here: Path) -> None:
+    ran = run(*ANONYMIZE, "--method", "tds", "--set", "improve=true", "--explain")
+    refused(ran, here, "with improve=True there is no search path to explain", "Remove --explain or improve=True")
+
+
+@pytest.mark.parametrize("threshold", ["5", "-0.1", "nan", "inf"])
+def test_a_threshold_outside_its_range(run: Run, here: Path, threshold: str) -> None:
+    ran = run("measure", "table.csv", "table.csv", "-p", "policy.yaml", "--threshold", threshold)
+    refused(ran, here, "threshold")
+    with pytest.raises(shoal.PolicyError, match="threshold"):
+        shoal.measure("table.csv", "table.csv", "policy.yaml", threshold=float(threshold))
+
+
 def test_the_bar_follows_a_total_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[float, float | None]] = []
 

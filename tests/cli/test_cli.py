@@ -360,7 +360,22 @@ def test_wrong_arguments(run: Run, here: Path, arguments: tuple[str, ...], words
         ("given.parquet", b"PAR1 no such thing PAR1", ("cannot read 'given.parquet'",)),
         ("given.parquet", b"", ("cannot read 'given.parquet'",)),
     ],
-    ids=["absent", "folder", "xls", "empty", "header", "bytes", "ragged", "twice", "column", "case", "bars", "gz", "parquet", "hollow"],
+    ids=[
+        "absent",
+        "folder",
+        "xls",
+        "empty",
+        "header",
+        "bytes",
+        "ragged",
+        "twice",
+        "column",
+        "case",
+        "bars",
+        "gz",
+        "parquet",
+        "hollow",
+    ],
 )
 def test_wrong_tables(
     run: Run, here: Path, command: tuple[str, ...], name: str, content: bytes | None, words: tuple[str, ...]

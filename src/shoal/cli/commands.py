@@ -199,6 +199,11 @@ def anonymize(
             "combinations": combinations,
             "temp": temp or _existing_parent(out_folder),
         }
+        if explain and parameters.get("improve") is True:
+            raise shoal.PolicyError(
+                "with improve=True there is no search path to explain: the local search changes the groups of the path. "
+                "Remove --explain or improve=True."
+            )
         loaded = None if policy is None else Policy.load(policy)
         if force and loaded is not None and seed is None and secret is None and recoding is None:
             parameters["seed"] = read_earlier_seed(out_folder, loaded)

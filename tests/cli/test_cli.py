@@ -722,6 +722,25 @@ def test_help_names_the_exit_status(run: Run) -> None:
     assert "identifiers are present" in " ".join(run("check", "--help").out.split())
 
 
+def test_help_names_the_values_of_options_in_words(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    for command in ("anonymize", "check", "measure", "demo", "schema"):
+        text = run(command, "-h").out
+        assert text == run(command, "--help").out
+        assert not [word for word in ("{", "<bool>", "<str>", "<int>", "<list") if word in text], text
+    text = " ".join(run("anonymize", "-h").out.split())
+    for word in (
+        "anonymize [OPTIONS] TABLE",
+        "FOLDER",
+        "FILE",
+        "NUMBER",
+        "NAME=VALUE",
+        "its secret is used again",
+        "(tds,",
+    ):
+        assert word in text
+
+
 def test_the_program_itself(here: Path) -> None:
     """In separate processes with separate streams."""
     commands = {0: ANONYMIZE, 1: ("check", *ANONYMIZE[1:4]), 2: ("check", "absent.csv", *ANONYMIZE[2:4])}

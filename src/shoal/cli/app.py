@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 import shoal
 from shoal.cli import commands, taxonomy_commands
+from shoal.cli.command_help import PlainCommand, name_values
 from shoal.cli.console import open_console, print_error
 from shoal.errors import RequirementNotMet, ShoalError, escape_invisible
 
@@ -70,6 +71,10 @@ class CommandGroup(TyperGroup):
         with _escape_usage_error():
             return super().make_context(*arguments, **options)
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options, with a word for the value of each."""
+        return name_values(super().get_params(ctx))
+
     def invoke(self, ctx: Any) -> Any:
         """Parse the arguments of the command and run it."""
         with _escape_usage_error():
@@ -95,6 +100,7 @@ app = typer.Typer(
     cls=CommandGroup,
     callback=shoal_options,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     help=SUMMARY,
     epilog="\n\n".join(["Exit status:", *(f"{status:d}: {text}" for status, text in EXIT_STATUSES.items())]),
@@ -107,7 +113,7 @@ for command in (
     commands.schema,
     commands.demo,
 ):
-    app.command()(command)
+    app.command(cls=PlainCommand)(command)
 app.add_typer(taxonomy_commands.app, name="taxonomy")
 
 

@@ -81,7 +81,8 @@ SeedOption = Annotated[
     ),
 ]
 SecretOption = Annotated[
-    Path | None, typer.Option(help="Owner folder of an earlier release whose secret seed is used again.")
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Owner folder of an earlier release whose secret seed is used again."),
 ]
 FormulasOption = Annotated[
     bool,
@@ -93,7 +94,9 @@ FormulasOption = Annotated[
 TempOption = Annotated[
     Path | None,
     typer.Option(
-        "--temp", help="Folder for temporary files. They contain raw data and are removed at the end of the command."
+        "--temp",
+        metavar="FOLDER",
+        help="Folder for temporary files. They contain raw data and are removed at the end of the command.",
     ),
 ]
 
@@ -105,6 +108,7 @@ def anonymize(
         typer.Option(
             "--out",
             "-o",
+            metavar="FOLDER",
             help="Public folder of the release. OUT.owner gets the files that you must not publish.",
         ),
     ],
@@ -127,7 +131,12 @@ def anonymize(
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Parameter of the method, NAME=VALUE. Repeat the option for more parameters."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Parameter of the method, such as --set cut=median or --set weights=age=2,zip=0.5. Repeat the option for more "
+            "parameters.",
+        ),
     ] = None,
     write: Annotated[
         str | None,
@@ -172,11 +181,15 @@ def anonymize(
     ] = None,
     temp: TempOption = None,
     escape_formulas: FormulasOption = True,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier release.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Overwrite an earlier release. With the same policy, its secret is used again."),
+    ] = False,
     explain: Annotated[
         bool,
         typer.Option(
-            "--explain", help="Print the steps of the method. The text contains raw values: do not publish it."
+            "--explain",
+            help="Print the steps of the method (tds, bottom-up). The text contains raw values: do not publish it.",
         ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
@@ -309,6 +322,7 @@ def demo(
         typer.Option(
             "--out",
             "-o",
+            metavar="FOLDER",
             help="Public folder of the release. OUT.owner gets the files that you must not publish.",
         ),
     ] = Path("shoal-demo"),

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from shoal.cli.command_help import PlainCommand
 from shoal.encoding.attributes import encode_attribute
 from shoal.engines import Distinct, Reading, open_data
 from shoal.errors import DataError, PolicyError, escape_invisible
@@ -32,7 +33,7 @@ MissingOption = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def show(file: TaxonomyFile) -> None:
     """Print the taxonomy in FILE, its number of leaves and its height in levels."""
     tree = Taxonomy.load(file)
@@ -41,7 +42,7 @@ def show(file: TaxonomyFile) -> None:
     typer.echo(f"\n{format_count(tree.size, 'leaf', 'leaves')}, height {int(tree.height[0])}")
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def make(
     table: TableFile,
     column: Column,
@@ -114,7 +115,7 @@ def make(
     typer.echo(f"{escape_invisible(str(out))}: {format_count(leaves, 'leaf', 'leaves')}, height {int(tree.height[0])}")
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def check(
     tree: TaxonomyFile,
     table: TableFile,

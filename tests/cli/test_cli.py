@@ -685,6 +685,7 @@ def test_methods_lists_every_method_with_its_parameters(run: Run, monkeypatch: p
     assert ran.code == 0 and ran.err == ""
     for name, method in METHODS.items():
         assert name in ran.out and method.summary in ran.out
+    assert "None" not in ran.out and "ends=automatic" in ran.out and "docs/reference/methods.md" in ran.out
     assert "cut=gain" in ran.out and "relaxed=False" in ran.out and "write=label" in ran.out
 
 

@@ -288,9 +288,17 @@ def methods() -> None:
     """List the methods with their parameters and defaults."""
     rows = []
     for name, method in METHODS.items():
-        defaults = [f"{n}={p.default}" for n, p in list_constructor_parameters(method).items() if n != "policy"]
+        parameters = list_constructor_parameters(method)
+        defaults = [f"{n}={_show_default(p.default)}" for n, p in parameters.items() if n != "policy"]
         rows.append((name, method.summary, ", ".join(defaults)))
     print_table(("method", "description", "parameters and defaults"), rows)
+    print_line(
+        "\nSet a parameter with `shoal anonymize --set NAME=VALUE`. docs/reference/methods.md (`make docs`) explains them."
+    )
+
+
+def _show_default(default: object) -> str:
+    return "automatic" if default is None else str(default)
 
 
 def schema(

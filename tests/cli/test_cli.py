@@ -328,7 +328,11 @@ def test_the_bar_follows_a_total_that_changes(monkeypatch: pytest.MonkeyPatch) -
         (("--write", "labels"), ("unknown value 'labels' for 'write'", "did you mean 'label'")),
         (("--format", "xlsx"), ("unknown format 'xlsx'", "'csv', 'parquet'")),
         (("--method", "mondrain"), ("unknown method 'mondrain'", "did you mean 'mondrian'")),
-        (("--seed", "x"), ("--seed",)),
+        (("--seed", "x"), ("--seed", "The seed is a whole number")),
+        (("--memory", "4"), ("at least 200MB, not '4'. Write a unit, such as 4GB.",)),
+        (("--method", "kmember", "--set", "weights=5"), ("weights must be numbers by column name", "'age=2', not 5")),
+        (("-o", "-"), ("--out needs the name of a new folder, such as --out release",)),
+        (("-o", ""), ("--out needs the name of a new folder",)),
         (("--sed", "3"), ("--sed",)),
         (("-o", "."), (".",)),
         (("-o", "table.csv"), ("'table.csv' exists and is not a release",)),
@@ -347,7 +351,7 @@ def test_wrong_arguments(run: Run, here: Path, arguments: tuple[str, ...], words
     [
         ("absent.csv", None, ("there is no file 'given/absent.csv'",)),
         ("", None, ("the folder 'given' holds no CSV or Parquet file",)),
-        ("given.xls", b"x", ("cannot detect the format of 'given.xls'", ".csv")),
+        ("given.xls", b"x", ("Excel files cannot be read. Save the sheet as CSV",)),
         ("given.csv", b"", ("'given.csv' is empty",)),
         ("given.csv", b"name,age,zip,ill\n", ("the table is empty",)),
         ("given.csv", b"\xff\xfe\x00\x01\n", ("given.csv",)),
@@ -424,8 +428,8 @@ def test_new_rows_without_a_header_line_show_no_value(run: Run, here: Path) -> N
     ("content", "words"),
     [
         (None, ("there is no policy file 'given.yaml'",)),
-        ("", ("a policy is a mapping",)),
-        ("- a\n", ("a policy is a mapping",)),
+        ("", ("the file is empty",)),
+        ("- a\n", ("this is not a policy",)),
         ("quasi: [\n", ("given.yaml, line", "not valid YAML")),
         ("\xff".encode("latin-1"), ("cannot read the policy 'given.yaml'",)),
         ("quasi: [age]\n", ("line 1", "age: numeric")),
@@ -448,6 +452,25 @@ def test_wrong_policies(
         (here / "given.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
     arguments = ["given.yaml" if a == "policy.yaml" else a for a in command]
     refused(run(*arguments), here, *words)
+
+
+def test_a_folder_without_permission(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode, **more: mode != os.W_OK and may(path, mode, **more))
+    refused(run(*ANONYMIZE), here, "no permission to write", "Choose a folder in which you may write")
+
+
+def test_a_recoding_that_is_another_file(run: Run) -> None:
+    assert run(*ANONYMIZE).code == 0
+    ran = run("anonymize", "table.csv", "--recoding", "out/certificate.json", "-o", "later")
+    assert ran.code == 2 and "is not a recoding. Use recoding.json in the owner folder" in ran.err
+
+
+def test_measure_of_swapped_tables(run: Run) -> None:
+    assert run(*ANONYMIZE).code == 0
+    Path("policy.yaml").write_text(POLICY.replace("identifiers: [name]\n", ""))
+    ran = run("measure", "out/table.csv", "table.csv", "-p", "policy.yaml")
+    assert ran.code == 2 and "Is the first table the original of the second table" in ran.err
 
 
 def test_a_policy_that_is_a_folder(run: Run, here: Path) -> None:
@@ -703,7 +726,7 @@ def test_demo_makes_a_release_that_holds(run: Run, here: Path) -> None:
 )
 def test_demo_with_wrong_options_is_status_two(run: Run, here: Path, arguments: tuple[object, ...]) -> None:
     ran = run("demo", "-o", "demo", *arguments)
-    assert ran.code == 2 and ran.err
+    assert ran.code == 2 and ran.err and ran.out == ""
     assert {p.name for p in here.iterdir()} == {"table.csv", "policy.yaml"}
 
 

@@ -104,7 +104,7 @@ def test_round_trip_and_schema(body: dict[str, Any]) -> None:
         ("{widths: [5, 12]}", "line 2 'widths' must nest: 12 is no multiple of 5"),
         ("{widths: []}", "positive numbers"),
         ("{widths: 5}", "quasi.x.widths"),
-        ("{widths: [a]}", "quasi.x.widths.0 number"),
+        ("{widths: [a]}", "entry 1 of 'quasi.x.widths': the value must be a number"),
         ("{widths: [5], kind: categorical}", "'widths' needs a column of the kind 'numeric', not 'categorical'"),
         ("{widths: [5], bounds: [0, 9]}", "'bounds' and 'widths' exclude each other"),
         ("{boundaries: [1], widths: [5]}", "'widths' and 'boundaries' exclude each other"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -74,10 +75,21 @@ EndsOption = Annotated[
         autocompletion=lambda: list(ENDS),
     ),
 ]
+
+
+def _parse_seed(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"The seed is a whole number of at least 0, such as 42, not {text!r}.") from None
+
+
 SeedOption = Annotated[
     int | None,
     typer.Option(
-        help="Secret seed of the release, a whole number; only for tests (default: from the operating system)."
+        parser=_parse_seed,
+        metavar="NUMBER",
+        help="Secret seed of the release, a whole number; only for tests (default: from the operating system).",
     ),
 ]
 SecretOption = Annotated[
@@ -195,6 +207,7 @@ def anonymize(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
     """Anonymize TABLE, check the release against the policy, and write it if every requirement holds."""
+    _refuse_folder(out_folder)
     if format is not None and format not in FORMATS:
         raise shoal.PolicyError(f"unknown format {format!r}; {list_choices(format, FORMATS)}")
     if policy is None and recoding is None:
@@ -302,7 +315,9 @@ def _show_default(default: object) -> str:
 
 
 def schema(
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write (default: standard output).")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write (default, and -: standard output).")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
     """Print the JSON Schema of policy files. An editor can use this schema to complete and check policy files.
@@ -312,7 +327,7 @@ def schema(
     # yaml-language-server: $schema=policy.schema.json
     """
     text = json.dumps(policy_schema(), indent=2, ensure_ascii=False)
-    if out is None:
+    if out is None or str(out) == "-":
         print_json(text)
         return
     if out.exists() and not force:
@@ -336,15 +351,16 @@ def demo(
     ] = Path("shoal-demo"),
 ) -> None:
     """Generate a hospital table, anonymize it, check it, and print its risks and the information kept."""
-    open_console().print(
-        f"A generated hospital table with {rows:,} patients. In its release every patient shares the published "
-        f"quasi-identifiers with at least {k - 1} others."
-    )
+    _refuse_folder(out_folder)
     policy = shoal.datasets.hospital_policy(k)
     with show_progress() as report:
         patients = shoal.datasets.hospital(rows)
         release = shoal.anonymize(patients, policy, seed=read_earlier_seed(out_folder, policy), progress=report)
         release.save(out_folder, overwrite=True)
+    open_console().print(
+        f"A generated hospital table with {rows:,} patients. In its release every patient shares the published "
+        f"quasi-identifiers with at least {k - 1} others."
+    )
     before = shoal.check(patients, policy)
     small = before.findings[0].failing_records
     open_console().print(
@@ -357,6 +373,17 @@ def demo(
 def _existing_parent(folder: Path) -> Path:
     """The nearest existing parent: temporary files on the disk of the release can be moved instead of copied."""
     return next(parent for parent in folder.resolve().parents if parent.is_dir())
+
+
+def _refuse_folder(folder: Path) -> None:
+    """Refuse a folder that cannot get a release, before the table is read."""
+    if str(folder) in ("", ".", "-"):  # an empty name is the current folder
+        raise shoal.PolicyError("--out needs the name of a new folder, such as --out release.")
+    parent = _existing_parent(folder)
+    if not os.access(parent, os.W_OK):
+        raise shoal.EngineError(
+            f"no permission to write in the folder {str(parent)!r}. Choose a folder in which you may write."
+        )
 
 
 def _refuse_overwriting(file: Path | None, *inputs: Path) -> None:

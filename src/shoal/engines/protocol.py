@@ -22,6 +22,7 @@ from shoal.errors import DataError
 KEY_LIMIT = 2**63  # codes are packed into keys below this number
 ReadingKind = Literal["number", "date", "text"]
 Format = Literal["csv", "parquet"]
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 
 
 def detect_format(path: Path) -> Format:
@@ -31,6 +32,8 @@ def detect_format(path: Path) -> Format:
         return "parquet"
     if suffix in (".csv", ".tsv", ".txt", ".gz"):
         return "csv"
+    if suffix in SPREADSHEETS:
+        raise DataError(f"cannot read {path.name!r}: Excel files cannot be read. Save the sheet as CSV (UTF-8).")
     raise DataError(
         f"cannot detect the format of {path.name!r} by its suffix. Use a file that ends in .csv, .tsv, .txt, .gz, .parquet or "
         ".pq."

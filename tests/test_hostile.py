@@ -163,6 +163,6 @@ def test_a_size_of_any_length_is_refused(size: str) -> None:
 
 
 def test_a_column_name_of_any_length_is_refused() -> None:
-    policy = shoal.Policy(quasi={"ab" * LONG: "numeric"}, require=[shoal.KAnonymity(2)])
+    policy = shoal.Policy(quasi={"ab" * LONG: "numeric", "sex": "categorical"}, require=[shoal.KAnonymity(2)])
     with pytest.raises(shoal.PolicyError, match="is not in the table"):
-        shoal.check(pd.DataFrame({"ba" * LONG: [1, 2]}), policy)
+        shoal.check(pd.DataFrame({"ba" * LONG: [1, 2], "sex": ["f", "f"]}), policy)

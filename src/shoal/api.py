@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.engines import open_data, parse_resources
-from shoal.errors import PolicyError
+from shoal.errors import DataError, PolicyError
 from shoal.measures import THRESHOLD, Measures
 from shoal.measures.comparison import measure_tables
 from shoal.pipeline.incremental import release_new_records
@@ -16,6 +16,7 @@ from shoal.policy import Policy, parse_policy
 from shoal.progress import Progress
 from shoal.release import Release, audit_table
 from shoal.requirements import Certificate
+from shoal.requirements.requirement import parse_real_number
 from shoal.secret import load_seed
 from shoal.tables import METHODS
 
@@ -190,6 +191,12 @@ def measure(
     >>> measure(patients, release.frame, policy)["ncp"] == release.measures["ncp"]
     True
     """
+    risk = parse_real_number(threshold, "threshold")
+    if not 0 <= risk <= 1:
+        raise PolicyError(f"threshold is a risk from 0 to 1, not {threshold!r}. For 20 % write 0.2.")
     resources = parse_resources(engine, memory, temp=temp)
     before, after = open_data(original, resources), open_data(released, resources)
-    return measure_tables(before, after, parse_policy(policy), threshold=threshold)
+    try:
+        return measure_tables(before, after, parse_policy(policy), threshold=risk)
+    except DataError as error:
+        raise DataError(f"{error} Is the first table the original of the second table, with raw values?") from None

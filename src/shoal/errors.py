@@ -16,6 +16,8 @@ LONGEST = 100  # characters of a quoted value, and of a wrong word that is compa
 JOINERS = "\u200c\u200d"  # required by Persian words and some emoji
 BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # letters and marks by category, but invisible
 
+DELIMITERS = "The delimiter of a CSV file must be a comma, a semicolon or a tab."
+
 
 class ShoalError(Exception):
     """Base class of all errors that Shoal raises on purpose. Invisible characters in the text are escaped."""
@@ -118,3 +120,38 @@ def list_choices(wrong: object, allowed: Sequence[str]) -> str:
     guess = f" (did you mean {close[0]!r}?)" if close else ""
     listed = ", ".join(repr(a) for a in allowed[:30]) + (" …" if len(allowed) > 30 else "")
     return f"choose from {listed}{guess}"
+
+
+def explain_absent_column(column: str, wanted: Iterable[str], names: Sequence[str], remedy: str) -> str:
+    """The error text for a column that is not in the table.
+
+    The text lists the columns of the table only if one of the ``wanted`` columns is among them, in upper or lower case.
+    Otherwise the file may have no header line, and its first line may contain the values of a person.
+
+    >>> print(explain_absent_column("agee", ["agee", "sex"], ["age", "sex"], "Correct the name."))
+    column 'agee' is not in the table; choose from 'age', 'sex' (did you mean 'age'?). Correct the name.
+    >>> print(explain_absent_column("age", ["age", "sex"], ["51", "Male"], "Correct the name."))
+    none of the columns of the policy is in the table. Does the first line of the file contain the column names?
+    """
+    present = {name.strip().casefold() for name in names}
+    if any(name.strip().casefold() in present for name in wanted):
+        return f"column {column!r} is not in the table; {list_choices(column, names)}. {remedy}"
+    return _ask_for_header("none of the columns of the policy is", names)
+
+
+def explain_unknown_column(column: str, names: Sequence[str]) -> str:
+    """The error text for a single column that is not in the table; it quotes at most one name, which resembles the column.
+
+    >>> print(explain_unknown_column("agee", ["age", "sex"]))
+    column 'agee' is not in the table (did you mean 'age'?). Correct the name.
+    """
+    close = difflib.get_close_matches(column, names, n=1) if len(column) <= LONGEST else []
+    if close:
+        return f"column {column!r} is not in the table (did you mean {close[0]!r}?). Correct the name."
+    return _ask_for_header(f"column {column!r} is not", names)
+
+
+def _ask_for_header(absent: str, names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"{absent} in the table, which has only one column. {DELIMITERS}"
+    return f"{absent} in the table. Does the first line of the file contain the column names?"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -280,6 +281,19 @@ def test_nothing_is_written_where_there_is_no_path_to_explain(run: Run, here: Pa
     assert "Path:" not in run(*ANONYMIZE).out
 
 
+def test_a_local_search_has_no_path_to_explain(run: Run, here: Path) -> None:
+    ran = run(*ANONYMIZE, "--method", "tds", "--set", "improve=true", "--explain")
+    refused(ran, here, "with improve=True there is no search path to explain", "Remove --explain or improve=True")
+
+
+@pytest.mark.parametrize("threshold", ["5", "-0.1", "nan", "inf"])
+def test_a_threshold_outside_its_range(run: Run, here: Path, threshold: str) -> None:
+    ran = run("measure", "table.csv", "table.csv", "-p", "policy.yaml", "--threshold", threshold)
+    refused(ran, here, "threshold")
+    with pytest.raises(shoal.PolicyError, match="threshold"):
+        shoal.measure("table.csv", "table.csv", "policy.yaml", threshold=float(threshold))
+
+
 def test_the_bar_follows_a_total_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[float, float | None]] = []
 
@@ -314,7 +328,11 @@ def test_the_bar_follows_a_total_that_changes(monkeypatch: pytest.MonkeyPatch) -
         (("--write", "labels"), ("unknown value 'labels' for 'write'", "did you mean 'label'")),
         (("--format", "xlsx"), ("unknown format 'xlsx'", "'csv', 'parquet'")),
         (("--method", "mondrain"), ("unknown method 'mondrain'", "did you mean 'mondrian'")),
-        (("--seed", "x"), ("--seed",)),
+        (("--seed", "x"), ("--seed", "The seed is a whole number")),
+        (("--memory", "4"), ("at least 200MB, not '4'. Write a unit, such as 4GB.",)),
+        (("--method", "kmember", "--set", "weights=5"), ("weights must be numbers by column name", "'age=2', not 5")),
+        (("-o", "-"), ("--out needs the name of a new folder, such as --out release",)),
+        (("-o", ""), ("--out needs the name of a new folder",)),
         (("--sed", "3"), ("--sed",)),
         (("-o", "."), (".",)),
         (("-o", "table.csv"), ("'table.csv' exists and is not a release",)),
@@ -333,18 +351,35 @@ def test_wrong_arguments(run: Run, here: Path, arguments: tuple[str, ...], words
     [
         ("absent.csv", None, ("there is no file 'given/absent.csv'",)),
         ("", None, ("the folder 'given' holds no CSV or Parquet file",)),
-        ("given.xls", b"x", ("cannot detect the format of 'given.xls'", ".csv")),
+        ("given.xls", b"x", ("Excel files cannot be read. Save the sheet as CSV",)),
         ("given.csv", b"", ("'given.csv' is empty",)),
         ("given.csv", b"name,age,zip,ill\n", ("the table is empty",)),
         ("given.csv", b"\xff\xfe\x00\x01\n", ("given.csv",)),
         ("given.csv", b"name,age,zip,ill\na,1,2\n", ("cannot read 'given.csv'",)),
         ("given.csv", b"name,age,zip,ill,ill\na,1,2,3,4\n", ("more than once", "'ill'")),
         ("given.csv", b"name,ages,zip,ill\na,1,2,3\n", ("column 'age' is not in the table", "did you mean 'ages'")),
+        ("given.csv", b"NAME,AGE,ZIP,ILL\na,1,2,3\n", ("choose from 'NAME'", "Correct the name, or remove it")),
+        ("given.csv", b"name|age|zip|ill\na|1|2|3\n", ("has only one column. The delimiter of a CSV file must",)),
         ("given.csv.gz", b"name,age,zip,ill\na,1,2,3\n", ("given.csv.gz",)),
         ("given.parquet", b"PAR1 no such thing PAR1", ("cannot read 'given.parquet'",)),
         ("given.parquet", b"", ("cannot read 'given.parquet'",)),
     ],
-    ids=["absent", "folder", "xls", "empty", "header", "bytes", "ragged", "twice", "column", "gz", "parquet", "hollow"],
+    ids=[
+        "absent",
+        "folder",
+        "xls",
+        "empty",
+        "header",
+        "bytes",
+        "ragged",
+        "twice",
+        "column",
+        "case",
+        "bars",
+        "gz",
+        "parquet",
+        "hollow",
+    ],
 )
 def test_wrong_tables(
     run: Run, here: Path, command: tuple[str, ...], name: str, content: bytes | None, words: tuple[str, ...]
@@ -356,13 +391,45 @@ def test_wrong_tables(
     refused(run(command[0], file, *command[2:]), here, *words)
 
 
+HEADERLESS = "".join(TABLE.splitlines(keepends=True)[1:]).replace("N0,", "Anna Miller,").replace("N1,", "bill,")
+WITHOUT_HEADER = "in the table. Does the first line of the file contain the column names?"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("anonymize", "given.csv", "-p", "policy.yaml", "-o", "out"),
+        ("check", "given.csv", "-p", "policy.yaml"),
+        ("measure", "given.csv", "table.csv", "-p", "policy.yaml"),
+        ("measure", "table.csv", "given.csv", "-p", "policy.yaml"),
+        ("taxonomy", "make", "given.csv", "zip", "--mask", "right"),
+    ],
+    ids=lambda c: f"{c[0]} {c[1]}",
+)
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_a_file_without_a_header_line_shows_no_value(
+    run: Run, here: Path, command: tuple[str, ...], engine: str
+) -> None:
+    (here / "given.csv").write_text(HEADERLESS)
+    ran = run(*command, *(() if command[0] == "taxonomy" else ("--engine", engine)))
+    assert ran.code == 2 and ran.out == "" and WITHOUT_HEADER in ran.err and not (here / "out").exists()
+    assert not [value for value in HEADERLESS.splitlines()[0].split(",") if value in ran.err]
+
+
+@pytest.mark.usefixtures("october")
+def test_new_rows_without_a_header_line_show_no_value(run: Run, here: Path) -> None:
+    (here / "given.csv").write_text(HEADERLESS)
+    ran = run(*LATER)
+    assert ran.code == 2 and WITHOUT_HEADER in ran.err and "Anna" not in ran.err
+
+
 @pytest.mark.parametrize("command", [ANONYMIZE, ("check", "table.csv", "-p", "policy.yaml")], ids=lambda c: c[0])
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         (None, ("there is no policy file 'given.yaml'",)),
-        ("", ("a policy is a mapping",)),
-        ("- a\n", ("a policy is a mapping",)),
+        ("", ("the file is empty",)),
+        ("- a\n", ("this is not a policy",)),
         ("quasi: [\n", ("given.yaml, line", "not valid YAML")),
         ("\xff".encode("latin-1"), ("cannot read the policy 'given.yaml'",)),
         ("quasi: [age]\n", ("line 1", "age: numeric")),
@@ -385,6 +452,25 @@ def test_wrong_policies(
         (here / "given.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
     arguments = ["given.yaml" if a == "policy.yaml" else a for a in command]
     refused(run(*arguments), here, *words)
+
+
+def test_a_folder_without_permission(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode, **more: mode != os.W_OK and may(path, mode, **more))
+    refused(run(*ANONYMIZE), here, "no permission to write", "Choose a folder in which you may write")
+
+
+def test_a_recoding_that_is_another_file(run: Run) -> None:
+    assert run(*ANONYMIZE).code == 0
+    ran = run("anonymize", "table.csv", "--recoding", "out/certificate.json", "-o", "later")
+    assert ran.code == 2 and "is not a recoding. Use recoding.json in the owner folder" in ran.err
+
+
+def test_measure_of_swapped_tables(run: Run) -> None:
+    assert run(*ANONYMIZE).code == 0
+    Path("policy.yaml").write_text(POLICY.replace("identifiers: [name]\n", ""))
+    ran = run("measure", "out/table.csv", "table.csv", "-p", "policy.yaml")
+    assert ran.code == 2 and "Is the first table the original of the second table" in ran.err
 
 
 def test_a_policy_that_is_a_folder(run: Run, here: Path) -> None:
@@ -622,6 +708,7 @@ def test_methods_lists_every_method_with_its_parameters(run: Run, monkeypatch: p
     assert ran.code == 0 and ran.err == ""
     for method in METHODS:
         assert method.name in ran.out and method.summary in ran.out
+    assert "None" not in ran.out and "ends=automatic" in ran.out and "docs/reference/methods.md" in ran.out
     assert "cut=gain" in ran.out and "relaxed=False" in ran.out and "write=label" in ran.out
 
 
@@ -639,7 +726,7 @@ def test_demo_makes_a_release_that_holds(run: Run, here: Path) -> None:
 )
 def test_demo_with_wrong_options_is_status_two(run: Run, here: Path, arguments: tuple[object, ...]) -> None:
     ran = run("demo", "-o", "demo", *arguments)
-    assert ran.code == 2 and ran.err
+    assert ran.code == 2 and ran.err and ran.out == ""
     assert {p.name for p in here.iterdir()} == {"table.csv", "policy.yaml"}
 
 
@@ -659,6 +746,25 @@ def test_help_names_the_exit_status(run: Run) -> None:
     assert "identifiers are present" in " ".join(run("check", "--help").out.split())
 
 
+def test_help_names_the_values_of_options_in_words(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    for command in ("anonymize", "check", "measure", "demo", "schema"):
+        text = run(command, "-h").out
+        assert text == run(command, "--help").out
+        assert not [word for word in ("{", "<bool>", "<str>", "<int>", "<list") if word in text], text
+    text = " ".join(run("anonymize", "-h").out.split())
+    for word in (
+        "anonymize [OPTIONS] TABLE",
+        "FOLDER",
+        "FILE",
+        "NUMBER",
+        "NAME=VALUE",
+        "its secret is used again",
+        "(tds,",
+    ):
+        assert word in text
+
+
 def test_the_program_itself(here: Path) -> None:
     """In separate processes with separate streams."""
     commands = {0: ANONYMIZE, 1: ("check", *ANONYMIZE[1:4]), 2: ("check", "absent.csv", *ANONYMIZE[2:4])}
@@ -674,6 +780,29 @@ def test_the_program_itself(here: Path) -> None:
     assert said[0][0].startswith("holds") and said[0][1] == ""
     assert said[1][0].startswith("does not hold") and said[1][1] == ""
     assert said[2] == ("", "error: there is no file 'absent.csv'. Check the path.\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("check", "table.csv", "-p", "policy.yaml"), ("schema",), ("--help",)],
+    ids=lambda a: a[0],
+)
+@pytest.mark.usefixtures("here")
+def test_a_closed_pipe_has_its_own_status(arguments: tuple[str, ...]) -> None:
+    """In a separate process whose standard output has no reader; rich and typer would both end with status 1."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-c", "from shoal.cli import main; main()", *arguments],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert (ran.returncode, ran.stderr) == (141, "")
 
 
 def test_a_fault_of_shoal_has_its_own_status(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -386,7 +386,7 @@ def test_a_name_that_looks_like_a_pattern_is_a_name(kind: str, pattern: str) -> 
 
 
 def test_an_unknown_column_is_named_with_a_guess() -> None:
-    with pytest.raises(PolicyError, match=r"'agee' is not in the table; choose from 'age' .did you mean 'age'"):
+    with pytest.raises(PolicyError, match=r"'agee' is not in the table .did you mean 'age'"):
         open_data(pd.DataFrame({"age": [1]})).distinct("agee", Reading())
 
 
@@ -501,10 +501,14 @@ def test_csv_packed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("table.xlsx", b"", "cannot detect the format of 'table.xlsx'"),
-        ("table.parquet", b"a,b\n1,2\n", "cannot read 'table.parquet'"),
+        ("table.sas", b"", "cannot detect the format of 'table.sas'"),
+        ("table.xlsx", b"", "Excel files cannot be read. Save the sheet as CSV (UTF-8)."),
+        ("table.csv", b"PK\x03\x04\x14\x00", "not UTF-8, or not a text file. In Excel choose 'CSV UTF-8'."),
+        ("table.csv", b"\x89PNG\xff", "not UTF-8, or not a text file"),
+        ("table.parquet", b"a,b\n1,2\n", "cannot read 'table.parquet': not a Parquet file, or damaged"),
+        ("table.parquet", b"a,b\n" * 9, "not a Parquet file, or damaged"),
         ("table.parquet", b"", "cannot read 'table.parquet'"),
-        ("table.csv.gz", b"a,b\n1,2\n", "cannot read 'table.csv.gz'"),
+        ("table.csv.gz", b"a,b\n1,2\n", "cannot read 'table.csv.gz': not a gzip file, or damaged"),
     ],
     ids=str,
 )

@@ -405,21 +405,25 @@ def test_the_schema_refuses_what_the_loader_refuses(wrong: dict[str, Any]) -> No
         ("quasi:\n  birth: {date: [year, day]}\n", ["line 2", "quasi.birth", "from fine to coarse", "decade"]),
         ("quasi:\n  birth: {date: []}\n", ["line 2", "quasi.birth", "from fine to coarse"]),
         ("quasi:\n  birth: {date: [day, week, month]}\n", ["line 2", "a week can belong to two months"]),
-        ("quasi:\n  birth: {date: [hour]}\n", ["line 2", "quasi.birth.date.0", "'day'", "'decade'"]),
+        ("quasi:\n  birth: {date: [hour]}\n", ["line 2", "entry 1 of 'quasi.birth.date'", "'day'", "'decade'"]),
         ("quasi:\n  x: {taxonomy: {ANY: [a, a]}}\n", ["line 2", "quasi.x.taxonomy", "more than once: 'a'"]),
-        ("quasi:\n  x: {taxonomy: none.yaml}\n", ["line 2", "quasi.x.taxonomy", "cannot read", "none.yaml"]),
-        (AGE + "keep: [ward, age]\n", ["line 4", "keep.1", "'age' has two roles, 'quasi' and 'keep'"]),
+        (
+            "quasi:\n  x: {taxonomy: none.yaml}\n",
+            ["line 2", "quasi.x.taxonomy", "there is no file 'none.yaml' in the folder"],
+        ),
+        (AGE + "keep: [ward, age]\n", ["line 4", "entry 2 of 'keep'", "'age' has two roles, 'quasi' and 'keep'"]),
         (AGE + "identifiers: [disease]\n", ["'disease' has two roles, 'identifiers' and 'sensitive'"]),
         (AGE + "identifiers: [name]\ntarget: name\n", ["line 5", "'name' is an identifier"]),
-        (AGE + "suppress: 1.5\n", ["line 4", "'suppress'", "less than or equal to 1"]),
-        (AGE + "suppress: -0.1\n", ["line 4", "'suppress'", "greater than or equal to 0"]),
+        (AGE + "suppress: 1.5\n", ["line 4", "'suppress'", "a share from 0 to 1"]),
+        (AGE + "suppress: -0.1\n", ["line 4", "'suppress'", "a share from 0 to 1"]),
         (AGE + "suppress: nan\n", ["line 4", "'suppress'"]),
-        (AGE + "suppress: 2%\n", ["line 4", "'suppress'", "number"]),
+        (AGE + "suppress: 2%\n", ["line 4", "'suppress'", "for 5 % write 0.05"]),
         (AGE + "target: [a, b]\n", ["line 4", "'target'"]),
-        (AGE + "require:\n- k-anonymity: 0\n", ["line 5", "require.0", "k must be at least 1, not 0"]),
+        (AGE + "require:\n- k-anonymity: 0\n", ["line 5", "requirement 1: k must be at least 1, not 0"]),
         (AGE + "require:\n- k-anonymity: 2.5\n", ["line 5", "k must be a whole number"]),
         (AGE + "require:\n- k-anonymity: many\n", ["line 5", "k must be a whole number", "'many'"]),
         (AGE + "require:\n- k-anonymity:\n", ["line 5", "k must be a whole number"]),
+        (AGE + "require: {k-anonymity: 3}\n", ["line 4", "'require': write a list", "'- k-anonymity: 3'"]),
         (AGE + "require: [k-anonymity]\n", ["line 4", "'k-anonymity: 10'"]),
         (AGE + "require:\n- k-anonimity: 3\n", ["line 5", "unknown requirement", "mean 'k-anonymity'?"]),
         (AGE + "require:\n- k-anonymity: {kk: 3}\n", ["line 5", "no parameter 'kk'", "choose from 'k', 'on' (did you"]),
@@ -437,12 +441,14 @@ def test_the_schema_refuses_what_the_loader_refuses(wrong: dict[str, Any]) -> No
         (AGE + "require:\n- t-closeness: {t: 2, of: disease}\n", ["line 5", "between 0 and 1"]),
         (AGE + "require:\n- t-closeness: {t: 0.2, of: disease, distance: far}\n", ["line 5", "'equal', 'ordered'"]),
         ("quasi:\n  age: [numeric\nkeep: [ward]\n", ["line 3", "not valid YAML"]),
-        ("quasi:\n\tage: numeric\n", ["line 2", "not valid YAML"]),
+        ("quasi:\n\tage: numeric\n", ["line 2", "not valid YAML", "Replace the tab by spaces"]),
+        ("quasi:\n  age: numeric: x\n", ["line 2", "not valid YAML", "a second colon"]),
+        ("quasi: {age: numeric}\nrequire: [l-diversity: {l: 2, of: ill}]\n", ["line 2", "add 'sensitive: [ill]'"]),
         ("quasi: {age: numeric}\nkeep: [a]\nkeep: [b]\n", ["line 3", "'keep' is given twice"]),
         ("quasi:\n  age: numeric\n  age: date\n", ["line 3", "'age' is given twice"]),
         ("quasi:\n  [a, b]: numeric\n", ["line 2", "a key must be a word"]),
-        ("", ["a policy is a mapping", "'quasi'"]),
-        ("- age\n", ["a policy is a mapping"]),
+        ("", ["the file is empty", "'quasi'"]),
+        ("- age\n", ["this is not a policy"]),
     ],
     ids=brief,
 )
@@ -463,7 +469,7 @@ def test_a_column_twice_in_a_role_does_not_have_two_roles() -> None:
         ({"quasy": {}}, ("quasy",), "did you mean 'quasi'?"),
         ({"quasi": {"age": "numerik"}}, ("quasi", "age"), "did you mean 'numeric'?"),
         ({"quasi": {"age": "numeric"}, "keep": ["age"]}, ("keep", 0), "two roles"),
-        ({"quasi": {"age": "numeric"}, "suppress": 1.01}, ("suppress",), "less than or equal to 1"),
+        ({"quasi": {"age": "numeric"}, "suppress": 1.01}, ("suppress",), "a share from 0 to 1"),
         ({"require": [KAnonymity(3, on=["age"])]}, ("require", 0), "no quasi-identifier"),
         ({"require": [3]}, ("require", 0), "k-anonymity: 10"),
         ({"quasi": {"age": "numeric"}, "require": [{"k-anonymity": {"k": 3, "on": 5}}]}, ("require", 0), "on"),
@@ -580,7 +586,7 @@ def test_values_that_a_taxonomy_misses_or_bounds_exclude() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("quasi:\n  aeg: numeric\nrequire: [k-anonymity: 2]\n", ["line 2", "'aeg' is not", "did you mean 'age'?"]),
+        ("quasi:\n  aeg: numeric\n  sex: categorical\nrequire: [k-anonymity: 2]\n", ["line 2", "mean 'age'?"]),
         (AGE + "keep: [ward,\n  wards]\nrequire: [k-anonymity: 2]\n", ["line 5", "'wards'", "did you mean 'ward'?"]),
         (AGE + "target: diseases\nrequire: [k-anonymity: 2]\n", ["line 4", "'diseases'", "mean 'disease'?"]),
         (AGE + "identifiers: name\nrequire: [k-anonymity: 2]\n", ["line 4", "'name'", "choose from 'age', 'sex'"]),
@@ -595,11 +601,19 @@ def test_a_column_that_is_not_in_the_table(text: str, said: list[str]) -> None:
 
 
 def test_a_column_that_is_not_in_the_table_in_python() -> None:
+    policy = policy_of(quasi={"age": "numeric", "sexx": "categorical"})
     with pytest.raises(PolicyError, match=r"'sexx' is not in the table; .*did you mean 'sex'") as error:
-        shoal.anonymize(FRAME, policy_of(quasi={"sexx": "categorical"}))
+        shoal.anonymize(FRAME, policy)
     assert error.value.place == ("quasi", "sexx")
     with pytest.raises(PolicyError, match="'sexx' is not in the table"):
-        shoal.check(FRAME, policy_of(quasi={"sexx": "categorical"}))
+        shoal.check(FRAME, policy)
+
+
+def test_no_column_of_the_policy_is_in_the_table() -> None:
+    """The names may be values of a file without a header line, so none is quoted."""
+    with pytest.raises(PolicyError, match="none of the columns of the policy is in the table") as error:
+        shoal.anonymize(FRAME, policy_of(quasi={"sexx": "categorical"}))
+    assert not [name for name in FRAME.columns if f"'{name}'" in str(error.value)]
 
 
 def test_a_check_requires_only_the_columns_it_needs() -> None:

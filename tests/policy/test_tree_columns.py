@@ -104,7 +104,7 @@ def test_round_trip_and_schema(body: dict[str, Any]) -> None:
         ("{widths: [5, 12]}", "line 2 'widths' must nest: 12 is no multiple of 5"),
         ("{widths: []}", "positive numbers"),
         ("{widths: 5}", "quasi.x.widths"),
-        ("{widths: [a]}", "quasi.x.widths.0 number"),
+        ("{widths: [a]}", "entry 1 of 'quasi.x.widths': the value must be a number"),
         ("{widths: [5], kind: categorical}", "'widths' needs a column of the kind 'numeric', not 'categorical'"),
         ("{widths: [5], bounds: [0, 9]}", "'bounds' and 'widths' exclude each other"),
         ("{boundaries: [1], widths: [5]}", "'widths' and 'boundaries' exclude each other"),
@@ -172,6 +172,11 @@ def test_levels_that_are_skipped_are_not_released() -> None:
     assert labels("zip", {"mask": "right", "skip": [4]}) <= {"479**", "123**", "479", "*"}
     assert labels("zip", {"mask": "right", "keep": [2]}) <= {"47***", "12***", "479", "*"}
     assert labels("zip", {"mask": "right", "keep": []}) <= {"*", "479"}
+
+
+def test_a_level_that_a_mask_does_not_have() -> None:
+    with pytest.raises(PolicyError, match="column 'zip': the taxonomy has no inner level 9; choose from 1, 2, 3, 4"):
+        labels("zip", {"mask": "right", "keep": [9]})
 
 
 def test_balanced_trees_are_built_from_the_counts() -> None:

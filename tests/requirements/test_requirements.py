@@ -269,7 +269,7 @@ def test_numbers_may_be_written_as_text() -> None:
         ({"l": "x", "kind": "entropy"}, "l must be a number"),
         ({"l": math.inf, "kind": "entropy"}, "l must be a finite number"),
         ({"l": 2, "kind": "recursive"}, "recursive l-diversity needs c"),
-        ({"l": 2, "c": 3}, "the other kinds of l-diversity have no c"),
+        ({"l": 2, "c": 3}, "only recursive l-diversity has c"),
         ({"l": 2, "kind": "recursive", "c": 0}, "c must be above 0"),
         ({"l": 2, "kind": "recursive", "c": "x"}, "c must be a number"),
         ({"l": 2, "kind": "entropie"}, "did you mean 'entropy'"),

@@ -73,11 +73,13 @@ def test_against_the_paths_of_all_nodes(made: Tree, data: st.DataObject, by: Any
         assert less.height[less.parent[node]] > less.height[node]
 
 
-def test_a_derived_tree_may_lack_a_level() -> None:
+def test_levels_of_a_derived_tree() -> None:
     made = Taxonomy.balanced(dict.fromkeys("abcd", 1), fanout=2)
-    assert made.levels(skip=[5]) == made
-    assert made.levels(keep=[1, 5]) == made
     assert made.levels(skip=[1]).derived
+    with pytest.raises(PolicyError, match="no inner level 5; choose from 1"):
+        made.levels(keep=[1, 5])
+    with pytest.raises(PolicyError, match="no inner level 1: it has only a root and leaves; remove 'skip'"):
+        Taxonomy.balanced({"a": 1, "b": 1}, fanout=2).levels(skip=[1])
     assert np.array_equal(Taxonomy.flat([]).levels(skip=[1]).hi, [-1])
 
 

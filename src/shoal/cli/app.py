@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 import shoal
 from shoal.cli import commands, taxonomy_commands
+from shoal.cli.command_help import PlainCommand, name_values
 from shoal.cli.console import open_console, print_error
 from shoal.errors import RequirementNotMet, ShoalError, escape_invisible
 
@@ -70,6 +71,10 @@ class CommandGroup(TyperGroup):
         with _escape_usage_error():
             return super().make_context(*arguments, **options)
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options, with a word for the value of each."""
+        return name_values(super().get_params(ctx))
+
     def invoke(self, ctx: Any) -> Any:
         """Parse the arguments of the command and run it."""
         with _escape_usage_error():
@@ -95,6 +100,7 @@ app = typer.Typer(
     cls=CommandGroup,
     callback=shoal_options,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     help=SUMMARY,
     epilog="\n\n".join(["Exit status:", *(f"{status:d}: {text}" for status, text in EXIT_STATUSES.items())]),
@@ -107,7 +113,7 @@ for command in (
     commands.schema,
     commands.demo,
 ):
-    app.command()(command)
+    app.command(cls=PlainCommand)(command)
 app.add_typer(taxonomy_commands.app, name="taxonomy")
 
 
@@ -121,9 +127,18 @@ def main() -> None:
     try:
         _run()
     except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # rich and typer end the program with status 1
+            _discard_output()
+            raise SystemExit(ExitStatus.CLOSED_PIPE) from None
         if signals and ended.code == ExitStatus.STOPPED:
             raise SystemExit(128 + signals[0]) from None
         raise
+
+
+def _discard_output() -> None:
+    """Send the rest of the output to no file, so that Python does not write to the closed pipe when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run() -> None:
@@ -139,8 +154,6 @@ def _run() -> None:
     except KeyboardInterrupt:
         open_console(stderr=True).print("stopped")
         raise SystemExit(ExitStatus.STOPPED) from None
-    except BrokenPipeError:
-        raise SystemExit(ExitStatus.CLOSED_PIPE) from None
     except Exception as error:
         if os.environ.get("SHOAL_DEBUG"):
             raise

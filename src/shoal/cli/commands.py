@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,14 +76,26 @@ EndsOption = Annotated[
         autocompletion=lambda: list(ENDS),
     ),
 ]
+
+
+def _parse_seed(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"The seed is a whole number of at least 0, such as 42, not {text!r}.") from None
+
+
 SeedOption = Annotated[
     int | None,
     typer.Option(
-        help="Secret seed of the release, a whole number; only for tests (default: from the operating system)."
+        parser=_parse_seed,
+        metavar="NUMBER",
+        help="Secret seed of the release, a whole number; only for tests (default: from the operating system).",
     ),
 ]
 SecretOption = Annotated[
-    Path | None, typer.Option(help="Owner folder of an earlier release whose secret seed is used again.")
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Owner folder of an earlier release whose secret seed is used again."),
 ]
 FormulasOption = Annotated[
     bool,
@@ -94,7 +107,9 @@ FormulasOption = Annotated[
 TempOption = Annotated[
     Path | None,
     typer.Option(
-        "--temp", help="Folder for temporary files. They contain raw data and are removed at the end of the command."
+        "--temp",
+        metavar="FOLDER",
+        help="Folder for temporary files. They contain raw data and are removed at the end of the command.",
     ),
 ]
 
@@ -106,6 +121,7 @@ def anonymize(
         typer.Option(
             "--out",
             "-o",
+            metavar="FOLDER",
             help="Public folder of the release. OUT.owner gets the files that you must not publish.",
         ),
     ],
@@ -128,7 +144,12 @@ def anonymize(
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Parameter of the method, NAME=VALUE. Repeat the option for more parameters."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Parameter of the method, such as --set cut=median or --set weights=age=2,zip=0.5. Repeat the option for more "
+            "parameters.",
+        ),
     ] = None,
     write: Annotated[
         str | None,
@@ -173,16 +194,21 @@ def anonymize(
     ] = None,
     temp: TempOption = None,
     escape_formulas: FormulasOption = True,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier release.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Overwrite an earlier release. With the same policy, its secret is used again."),
+    ] = False,
     explain: Annotated[
         bool,
         typer.Option(
-            "--explain", help="Print the steps of the method. The text contains raw values: do not publish it."
+            "--explain",
+            help="Print the steps of the method (tds, bottom-up). The text contains raw values: do not publish it.",
         ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
     """Anonymize TABLE, check the release against the policy, and write it if every requirement holds."""
+    _refuse_folder(out_folder)
     if format is not None and format not in FORMATS:
         raise shoal.PolicyError(f"unknown format {format!r}; {list_choices(format, FORMATS)}")
     if policy is None and recoding is None:
@@ -200,6 +226,11 @@ def anonymize(
             "combinations": combinations,
             "temp": temp or _existing_parent(out_folder),
         }
+        if explain and parameters.get("improve") is True:
+            raise shoal.PolicyError(
+                "with improve=True there is no search path to explain: the local search changes the groups of the path. "
+                "Remove --explain or improve=True."
+            )
         loaded = None if policy is None else Policy.load(policy)
         if force and loaded is not None and seed is None and secret is None and recoding is None:
             parameters["seed"] = read_earlier_seed(out_folder, loaded)
@@ -271,13 +302,23 @@ def methods() -> None:
     """List the methods with their parameters and defaults."""
     rows = []
     for method in METHODS:
-        defaults = [f"{n}={p.default}" for n, p in list_constructor_parameters(method).items() if n != "policy"]
+        parameters = list_constructor_parameters(method)
+        defaults = [f"{n}={_show_default(p.default)}" for n, p in parameters.items() if n != "policy"]
         rows.append((method.name, method.summary, ", ".join(defaults)))
     print_table(("method", "description", "parameters and defaults"), rows)
+    print_line(
+        "\nSet a parameter with `shoal anonymize --set NAME=VALUE`. docs/reference/methods.md (`make docs`) explains them."
+    )
+
+
+def _show_default(default: object) -> str:
+    return "automatic" if default is None else str(default)
 
 
 def schema(
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write (default: standard output).")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write (default, and -: standard output).")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
     """Print the JSON Schema of policy files. An editor can use this schema to complete and check policy files.
@@ -287,7 +328,7 @@ def schema(
     # yaml-language-server: $schema=policy.schema.json
     """
     text = json.dumps(policy_schema(), indent=2, ensure_ascii=False)
-    if out is None:
+    if out is None or str(out) == "-":
         print_json(text)
         return
     if out.exists() and not force:
@@ -305,20 +346,22 @@ def demo(
         typer.Option(
             "--out",
             "-o",
+            metavar="FOLDER",
             help="Public folder of the release. OUT.owner gets the files that you must not publish.",
         ),
     ] = Path("shoal-demo"),
 ) -> None:
     """Generate a hospital table, anonymize it, check it, and print its risks and the information kept."""
-    open_console().print(
-        f"A generated hospital table with {rows:,} patients. In its release every patient shares the published "
-        f"quasi-identifiers with at least {k - 1} others."
-    )
+    _refuse_folder(out_folder)
     policy = shoal.datasets.hospital_policy(k)
     with show_progress() as report:
         patients = shoal.datasets.hospital(rows)
         release = shoal.anonymize(patients, policy, seed=read_earlier_seed(out_folder, policy), progress=report)
         release.save(out_folder, overwrite=True)
+    open_console().print(
+        f"A generated hospital table with {rows:,} patients. In its release every patient shares the published "
+        f"quasi-identifiers with at least {k - 1} others."
+    )
     before = shoal.check(patients, policy)
     small = before.findings[0].failing_records
     open_console().print(
@@ -331,6 +374,17 @@ def demo(
 def _existing_parent(folder: Path) -> Path:
     """The nearest existing parent: temporary files on the disk of the release can be moved instead of copied."""
     return next(parent for parent in folder.resolve().parents if parent.is_dir())
+
+
+def _refuse_folder(folder: Path) -> None:
+    """Refuse a folder that cannot get a release, before the table is read."""
+    if str(folder) in ("", ".", "-"):  # an empty name is the current folder
+        raise shoal.PolicyError("--out needs the name of a new folder, such as --out release.")
+    parent = _existing_parent(folder)
+    if not os.access(parent, os.W_OK):
+        raise shoal.EngineError(
+            f"no permission to write in the folder {str(parent)!r}. Choose a folder in which you may write."
+        )
 
 
 def _refuse_overwriting(file: Path | None, *inputs: Path) -> None:

@@ -7,12 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from shoal.cli.command_help import PlainCommand
 from shoal.encoding.attributes import encode_attribute
 from shoal.engines import Distinct, Reading, open_data
 from shoal.errors import DataError, PolicyError, escape_invisible
 from shoal.formats.numbers import format_count
 from shoal.policy import Policy
-from shoal.taxonomy import Taxonomy
+from shoal.requirements.requirement import parse_real_number
+from shoal.taxonomy import Taxonomy, parse_tree_builder
 
 app = typer.Typer(no_args_is_help=True, help="Show, make and check taxonomies.")
 
@@ -32,7 +34,7 @@ MissingOption = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def show(file: TaxonomyFile) -> None:
     """Print the taxonomy in FILE, its number of leaves and its height in levels."""
     tree = Taxonomy.load(file)
@@ -41,7 +43,7 @@ def show(file: TaxonomyFile) -> None:
     typer.echo(f"\n{format_count(tree.size, 'leaf', 'leaves')}, height {int(tree.height[0])}")
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def make(
     table: TableFile,
     column: Column,
@@ -89,8 +91,8 @@ def make(
     rules: dict[str, Any] = {
         "mask": mask,
         "date": date.split(",") if date is not None else None,
-        "widths": widths.split(",") if widths is not None else None,
-        "boundaries": [ends.split(",") for ends in boundaries] if boundaries else None,
+        "widths": _parse_numbers("--widths", widths) if widths is not None else None,
+        "boundaries": [_parse_numbers("--boundaries", ends) for ends in boundaries] if boundaries else None,
         "balanced": balanced,
     }
     chosen = [rule for rule in rules if rules[rule] is not None]
@@ -101,7 +103,12 @@ def make(
     rule: dict[str, Any] = {chosen[0]: rules[chosen[0]]}
     rule |= {} if origin is None else {"origin": origin}
     rule |= {"kind": "numeric"} if numeric else {}
-    policy = Policy(quasi={column: rule}, missing=_missing_texts(missing))
+    parse_tree_builder({"origin": 0.0, "numeric": numeric, **rule})  # its errors name no key of a policy
+    try:
+        policy = Policy(quasi={column: rule}, missing=_missing_texts(missing))
+    except PolicyError as error:
+        place = f"{'.'.join(('quasi', column))!r}: "
+        raise PolicyError(str(error).removeprefix(place)) from None
     reading = policy.raw_reading(column)
     attribute, _ = encode_attribute(column, policy.quasi[column], _read_distinct(table, column, reading), reading)
     tree = attribute.taxonomy
@@ -114,7 +121,7 @@ def make(
     typer.echo(f"{escape_invisible(str(out))}: {format_count(leaves, 'leaf', 'leaves')}, height {int(tree.height[0])}")
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def check(
     tree: TaxonomyFile,
     table: TableFile,
@@ -140,6 +147,10 @@ def _read_distinct(table: Path, column: str, reading: Reading) -> Distinct:
     if not len(distinct.values):
         raise DataError(f"column {column!r} contains no values, or only missing values. Choose another column.")
     return distinct
+
+
+def _parse_numbers(option: str, text: str) -> list[float]:
+    return [parse_real_number(part, f"{option}: each entry") for part in text.split(",")]
 
 
 def _missing_texts(texts: list[str] | None) -> tuple[str, ...]:

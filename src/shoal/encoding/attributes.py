@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shoal.arrays import FloatArray, Int32Array
 from shoal.engines import Dictionary, Distinct, Reading
-from shoal.errors import DataError, list_some
+from shoal.errors import DataError, PolicyError, list_some
 from shoal.formats.dates import parse_date
 from shoal.formats.numbers import format_number, parse_number
 from shoal.kernels.interface import FLAT, HEAD, NUMBER, TREE
@@ -171,7 +171,11 @@ def _encode_tree(name: str, quasi: QuasiIdentifier, distinct: Distinct) -> tuple
     """The taxonomy of an attribute, the code of every distinct value, and whether the taxonomy is flat and unordered."""
     if quasi.tree_builder is not None:
         paths = [quasi.tree_builder.path(value) for value in distinct.values]
-        tree = quasi.reshape(quasi.tree_builder.tree(paths, distinct.counts.tolist(), column=name))
+        tree = quasi.tree_builder.tree(paths, distinct.counts.tolist(), column=name)
+        try:
+            tree = quasi.reshape(tree)
+        except PolicyError as error:
+            raise PolicyError(f"column {name!r}: {error}") from None
         return tree, tree.code_of([path[0] for path in paths], column=name), False
     texts = [str(v) for v in distinct.values]
     if quasi.taxonomy is not None:

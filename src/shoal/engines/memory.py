@@ -33,7 +33,7 @@ from shoal.engines.protocol import (
     detect_format,
 )
 from shoal.engines.resources import Resources
-from shoal.errors import EngineError, PolicyError, list_choices
+from shoal.errors import EngineError, PolicyError, explain_unknown_column
 
 LIBRARIES = (*frames.KINDS, "narwhals")  # of frames that are held in memory
 PARALLEL_MINIMUM = 50_000  # records; smaller tables are read by one thread
@@ -87,7 +87,7 @@ class MemoryEngine(Engine):
 
     def _read_column(self, column: str, reading: Reading) -> column_values.EncodedValues:
         if column not in self.data.columns:
-            raise PolicyError(f"column {column!r} is not in the table; {list_choices(column, self.data.columns)}")
+            raise PolicyError(explain_unknown_column(column, self.data.columns))
         if (column, reading) not in self._cache:
             self._cache[column, reading] = column_values.read_values(
                 frames.to_arrow(self.data.get_column(column)), column, reading

@@ -33,16 +33,20 @@ SUFFIXES: dict[str, Format] = {
     **dict.fromkeys((".csv", ".tsv", ".txt", ".gz"), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
 }
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 
 
 def detect_format(path: Path) -> Format:
     """Return the format of a file by its suffix."""
-    if path.suffix.lower() not in SUFFIXES:
+    suffix = path.suffix.lower()
+    if suffix in SPREADSHEETS:
+        raise DataError(f"cannot read {path.name!r}: Excel files cannot be read. Save the sheet as CSV (UTF-8).")
+    if suffix not in SUFFIXES:
         *others, last = SUFFIXES
         raise DataError(
             f"cannot detect the format of {path.name!r} by its suffix. Use a file that ends in {', '.join(others)} or {last}."
         )
-    return SUFFIXES[path.suffix.lower()]
+    return SUFFIXES[suffix]
 
 
 def digest_file(path: Path) -> str:

@@ -88,7 +88,8 @@ def _parse_size(memory: str | int) -> int:
             raise PolicyError(f"memory is a size such as '4GB' or '500MB', not {memory!r}.")
         size = int(float(match[1]) * unit)
     if size < LEAST:
-        raise PolicyError(f"memory must be at least {LEAST // 10**6}MB, not {memory!r}.")
+        remedy = " Write a unit, such as 4GB." if str(memory).strip().isdigit() else ""
+        raise PolicyError(f"memory must be at least {LEAST // 10**6}MB, not {memory!r}.{remedy}")
     return size
 
 

@@ -33,6 +33,9 @@ VIEWS = {  # Arrow can neither sort nor write views
 }
 HEADER_BYTES = 1 << 20  # the header must end within
 BOM = b"\xef\xbb\xbf"
+ZIP = b"PK\x03\x04"  # the first bytes of an Excel file
+NOT_TEXT = "not UTF-8, or not a text file. In Excel choose 'CSV UTF-8'."
+NOT_PARQUET = ("magic bytes", "file footer", "deserialize thrift", "file size is 0 bytes")
 CSV = pc_csv.WriteOptions(quoting_style="needed")
 
 
@@ -54,9 +57,18 @@ def explain_read_errors(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, UnicodeDecodeError, csv.Error) as error:
         if "UTF" in str(error) or isinstance(error, UnicodeDecodeError):
-            raise DataError(f"cannot read {path.name!r}: its text is not UTF-8. Save the file in UTF-8.") from None
+            raise DataError(f"cannot read {path.name!r}: {NOT_TEXT}") from None
+        if any(words in str(error) for words in NOT_PARQUET):
+            raise DataError(
+                f"cannot read {path.name!r}: not a Parquet file, or damaged. Export the table again."
+            ) from None
         raise DataError(f"cannot read {path.name!r}: {_remove_quoted_data(str(error))}") from None
     except OSError as error:
+        if "inflate" in str(error):
+            raise DataError(
+                f"cannot read {path.name!r}: not a gzip file, or damaged. Remove .gz from the name of a file that is not "
+                "compressed."
+            ) from None
         raise DataError(f"cannot read {path.name!r}: {error.strerror or _remove_quoted_data(str(error))}") from None
 
 
@@ -238,6 +250,8 @@ def _read_header(path: Path) -> tuple[str, list[str], bool]:
     """Return the delimiter (the most frequent of comma, semicolon and tab), the names, and whether the file has no rows."""
     with pa.input_stream(str(path)) as stream:
         first = stream.read(HEADER_BYTES).removeprefix(BOM)
+    if first.startswith(ZIP):
+        raise DataError(f"cannot read {path.name!r}: {NOT_TEXT}")
     text = codecs.getincrementaldecoder("utf-8")().decode(first).lstrip("\r\n")
     if not text.strip():
         raise DataError(f"{path.name!r} is empty. A table needs at least a header line.")

@@ -57,10 +57,24 @@ def read_yaml(text: str, name: str, error: Wrong = PolicyError) -> tuple[Any, di
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
-        raise error(f"{name}{where}: not valid YAML: {getattr(problem, 'problem', None) or problem}") from problem
+        raise error(f"{name}{where}: not valid YAML: {_explain_yaml(text, problem)}") from problem
     except UnicodeEncodeError:
         raise error(f"{name}: not valid YAML: the text contains half of a surrogate pair") from None
     return reader.content, reader.lines
+
+
+def _explain_yaml(text: str, problem: yaml.YAMLError) -> str:
+    """The fault in plain words; the parser's own words for rare faults."""
+    mark, words = getattr(problem, "problem_mark", None), str(getattr(problem, "problem", None) or problem)
+    lines = text.splitlines()
+    line = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        return "the line begins with a tab. Replace the tab by spaces."
+    if words.startswith("mapping values are not allowed"):
+        return (
+            "a second colon on the line, or a wrong indentation. Write one key per line, and quote a text with a colon."
+        )
+    return f"{words}. Correct the line, or the line before it."
 
 
 def refuse_deep(value: Any, name: str, error: Wrong) -> None:

@@ -239,7 +239,9 @@ def parse_weights(codes: Codes, given: Mapping[str, float] | str | None) -> Floa
     if isinstance(given, str):
         given = _split_weights(given)
     if given is not None and not isinstance(given, Mapping):
-        raise PolicyError(f"weights must be numbers by column name, such as {{{names[0]!r}: 2}}, not {given!r}.")
+        raise PolicyError(
+            f"weights must be numbers by column name, such as {{{names[0]!r}: 2}} or the text '{names[0]}=2', not {given!r}."
+        )
     for name, value in (given or {}).items():
         if name not in names:
             raise PolicyError(f"weights name {name!r}, which is no quasi-identifier; {list_choices(name, names)}")

@@ -42,6 +42,11 @@ def parse_taxonomy(value: Any) -> Taxonomy:
     """Return a taxonomy from a taxonomy, the path of its file, or nested mappings and lists."""
     if isinstance(value, Taxonomy):
         return value
+    if isinstance(value, Path) and not value.exists():  # from a policy file
+        folder = str(value.parent.absolute())
+        raise PolicyError(
+            f"there is no file {value.name!r} in the folder {folder!r}; a path in a policy begins in the folder of the policy"
+        )
     if isinstance(value, (str, Path)):
         return Taxonomy.load(value)
     return Taxonomy.from_nested(value)

@@ -28,8 +28,8 @@ from pydantic import (
 )
 
 from shoal.engines import AS_PUBLISHED, Reading, Schema
-from shoal.errors import DataError, PolicyError, escape_invisible, list_choices, list_some
-from shoal.formats.column_pairs import published_names
+from shoal.errors import DataError, PolicyError, escape_invisible, explain_absent_column, list_choices, list_some
+from shoal.formats.column_pairs import pair_names, published_names
 from shoal.formats.normalize import Normalizer
 from shoal.formats.yaml_text import Place, read_file, read_yaml, refuse_deep
 from shoal.policy.columns import KINDS, QuasiIdentifier, parse_taxonomy
@@ -84,6 +84,8 @@ def _parse_requirement(value: Any) -> Any:
 
 def _split_combined(value: Any) -> Any:
     """Split requirements that were joined by ``&``."""
+    if isinstance(value, (Mapping, str)):
+        raise PolicyError("write a list. Begin each requirement with '- ', such as '- k-anonymity: 3'.")
     if isinstance(value, BaseRequirement):
         return (value,)
     if isinstance(value, (list, tuple)):
@@ -98,6 +100,16 @@ def _to_plain(requirement: Requirement, *, public: bool = False) -> dict[str, An
 
 def _to_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
+
+
+def _check_share(value: Any) -> Any:
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        share = -1.0
+    if isinstance(value, bool) or not 0.0 <= share <= 1.0:
+        raise PolicyError(f"the value must be a share from 0 to 1, not {list_some([value])}; for 5 % write 0.05")
+    return share
 
 
 Names = Annotated[
@@ -163,7 +175,7 @@ class Policy(BaseModel):
     missing: Names = ("",)
     normalize: Names = ()
     require: Annotated[tuple[Rule, ...], BeforeValidator(_split_combined)] = ()
-    suppress: float = Field(default=0.0, ge=0.0, le=1.0)
+    suppress: Annotated[float, BeforeValidator(_check_share)] = Field(default=0.0, ge=0.0, le=1.0)
     _file: str = PrivateAttr(default="")
     _lines: dict[Place, int] = PrivateAttr(default_factory=dict)
 
@@ -269,7 +281,11 @@ class Policy(BaseModel):
         """Parse YAML text; errors name the key and the line."""
         content, lines = read_yaml(text, name)
         if not isinstance(content, dict):
-            raise PolicyError(f"{name}: a policy is a mapping of keys; {list_choices('', list(cls.model_fields))}")
+            fault = "the file is empty" if content is None else "this is not a policy"
+            raise PolicyError(
+                f"{name}: {fault}. A policy has lines such as 'quasi:' and 'require:'; "
+                f"{list_choices('', list(cls.model_fields))}."
+            )
         given = {key: value for key, value in content.items() if value is not None}
         _resolve_paths(given, folder or Path())
         try:
@@ -379,6 +395,11 @@ class Policy(BaseModel):
         roles.update(*self.published_columns(names).values())
         return tuple(name for name in names if name not in roles)
 
+    def _assigned_columns(self) -> tuple[str, ...]:
+        """The columns that have a role, and the pairs of columns as which quasi-identifiers may be published."""
+        pairs = [name for column in self.quasi for name in pair_names(column)]
+        return (*self.identifiers, *self.quasi, *pairs, *self.carried_columns, *((self.target,) if self.target else ()))
+
     def raw_reading(self, column: str) -> Reading:
         """How the raw values of a column are read."""
         kind = self.quasi[column].kind if column in self.quasi else "categorical"
@@ -410,11 +431,9 @@ class Policy(BaseModel):
                 names = self.published_columns(schema.names)[column] if check and role == "quasi" else (column,)
                 absent = [name for name in names if name not in schema.names]
                 if len(absent) == len(names):
-                    raise self._fault(
-                        f"column {column!r} is not in the table; {list_choices(column, schema.names)}",
-                        role,
-                        column,
-                    )
+                    remedy = "Correct the name, or remove it from the policy."
+                    text = explain_absent_column(column, self._assigned_columns(), schema.names, remedy)
+                    raise self._fault(text, role, column)
                 if absent:
                     raise self._fault(
                         f"column {column!r} is published as the columns {names[0]!r} and {names[1]!r}, but {absent[0]!r} is "
@@ -530,13 +549,22 @@ def _explain(error: ValidationError) -> PolicyError:
         reason = f"the value must be {first['msg'].removeprefix('Input should be ')}{_quote(first['input'])}"
     else:
         reason = first["msg"].removeprefix("Value error, ")
-    key = ".".join(str(p) for p in place)
-    return PolicyError(f"{key!r}: {reason}" if key else reason, place=place)
+    return PolicyError(f"{_name_place(place)}: {reason}" if place else reason, place=place)
+
+
+def _name_place(place: Place) -> str:
+    """The key in words; entries of lists are counted from 1."""
+    if place[0] == "require" and len(place) > 1:
+        return f"requirement {int(place[1]) + 1}"
+    key = ".".join(str(step) for step in place if isinstance(step, str))
+    numbers = [f"entry {step + 1} of " for step in place if isinstance(step, int)]
+    return f"{''.join(reversed(numbers))}{key!r}"
 
 
 def _suggest(column: str, allowed: Sequence[str], role: str) -> str:
-    """The allowed columns, or a note that no column has the role."""
-    return list_choices(column, allowed) if allowed else f"the policy lists no column under {role!r}"
+    """The allowed columns, or the entry to add if no column has the role."""
+    entry = f"{role}: {{{column}: categorical}}" if role == "quasi" else f"{role}: [{column}]"
+    return list_choices(column, allowed) if allowed else f"add {entry!r}"
 
 
 def _quote(value: Any) -> str:

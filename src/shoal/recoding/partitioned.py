@@ -177,6 +177,9 @@ def read_recoding(path: Path) -> Recoding:
     """Load a recoding from its file, without a policy; see `load_recoding`."""
     with report_damage(path, "recoding"):
         found = read_object(path.read_text(encoding="utf-8"))
+    if "kind" not in found:
+        raise DataError(f"{str(path)!r} is not a recoding. Use recoding.json in the owner folder of the release.")
+    with report_damage(path, "recoding"):
         kind, known = found.get("kind"), [*KINDS, Parts.kind]
         require(kind in known, f"its kind is unknown to this version of Shoal; {list_choices(str(kind), known)}")
         recoding: Recoding = (

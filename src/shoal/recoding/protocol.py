@@ -12,7 +12,7 @@ import numpy as np
 from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.engines import Counts, Dictionary, Engine, GroupColumn, Plan, Reading, UnchangedColumn, open_data
-from shoal.errors import DataError, PolicyError, list_choices, list_some
+from shoal.errors import DataError, PolicyError, explain_absent_column, list_some
 from shoal.formats.numbers import format_count
 from shoal.policy import READ_AS
 from shoal.recoding.field import Field
@@ -139,9 +139,11 @@ def encode_later_data(
 ) -> EncodedLaterData:
     """Encode later data for a recoding; ``sensitive`` has the dictionaries of the sensitive columns."""
     names = engine.schema().names
-    for name in (*(f.name for f in recoding.fields), *recoding.output.unchanged):
+    wanted = (*(f.name for f in recoding.fields), *recoding.output.unchanged)
+    for name in wanted:
         if name not in names:
-            raise PolicyError(f"column {name!r} is not in the table; {list_choices(name, names)}")
+            remedy = "Correct the name in the table, or add the column."
+            raise PolicyError(explain_absent_column(name, wanted, names, remedy))
     readings = {f.name: Reading(READ_AS[f.kind], recoding.output.missing) for f in recoding.fields}  # type: ignore[arg-type]
     engine.prepare(readings)
     dictionaries, positions, unseen = dict(sensitive or {}), [], {}

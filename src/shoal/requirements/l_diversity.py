@@ -73,10 +73,10 @@ class LDiversity(BaseRequirement):
             object.__setattr__(self, "l", int(number) if number.is_integer() else number)
         else:
             object.__setattr__(self, "l", parse_whole_number(self.l, "l", 1))
-        if (self.kind == "recursive") != (self.c is not None):
-            raise PolicyError(
-                "recursive l-diversity needs c, a number above 0; the other kinds of l-diversity have no c. Add or remove c."
-            )
+        if self.kind == "recursive" and self.c is None:
+            raise PolicyError("recursive l-diversity needs c, a number above 0. Add c, such as 'c: 2'.")
+        if self.kind != "recursive" and self.c is not None:
+            raise PolicyError(f"only recursive l-diversity has c, not the kind {self.kind!r}. Remove c.")
         if self.c is not None:
             object.__setattr__(self, "c", parse_real_number(self.c, "c"))
             if self.c <= 0:

@@ -268,8 +268,7 @@ class Taxonomy:
         Name the levels either to keep or to skip, by ``level``, the number of steps from the root (1 is just below it), or by
         ``height``, the length of the longest path down to a leaf (1 is just above the leaves). The root and the leaves always
         remain. In an unbalanced tree, only branches are removed: a leaf at a removed level remains, and the branches of a level
-        may differ in height. A level that the tree does not have is an error, except in a tree that was derived from the data,
-        whose number of levels depends on the values.
+        may differ in height. A level that the tree does not have is an error, except in a tree without leaves.
 
         >>> tree = Taxonomy.from_nested({"ANY": {"North": {"Far": ["Oulu"]}, "South": {"Near": ["Rome"]}}})
         >>> tree.levels(skip=[1]).to_nested()
@@ -287,9 +286,11 @@ class Taxonomy:
         named = sorted({int(n) for n in (keep if keep is not None else skip) or ()})
         existing = np.unique(number[inner]).tolist()
         unknown = [n for n in named if n not in existing]
-        if unknown and not self.derived:
-            choices = f"choose from {', '.join(map(str, existing))}" if existing else "it has only a root and leaves"
-            raise PolicyError(f"the taxonomy has no inner {by} {list_some(unknown)}; {choices}")
+        if unknown and self.size:
+            key = "skip" if keep is None else "keep"
+            remedy = f"choose from {', '.join(map(str, existing))}" if existing else f"remove {key!r}"
+            reason = "" if existing else ": it has only a root and leaves"
+            raise PolicyError(f"the taxonomy has no inner {by} {list_some(unknown)}{reason}; {remedy}")
         return self._without(inner & np.isin(number, named, invert=keep is not None))
 
     def _without(self, out: BoolArray) -> Taxonomy:

@@ -57,7 +57,7 @@ from shoal.engines.sql import (
     quote_text,
     select_keys,
 )
-from shoal.errors import DataError, EngineError, PolicyError, list_choices
+from shoal.errors import DataError, EngineError, PolicyError, explain_unknown_column
 
 DIGITS = 38  # the largest precision of DuckDB's decimals
 
@@ -144,7 +144,7 @@ class DuckEngine(Engine):
     def _raw_table(self, column: str) -> str:
         """Return the name of the table of a column's raw values, with a number and the record count of each."""
         if column not in self.source.names:
-            raise PolicyError(f"column {column!r} is not in the table; {list_choices(column, list(self.source.names))}")
+            raise PolicyError(explain_unknown_column(column, self.source.names))
         if ("raw", column) not in self._cache:
             table, raw = self.session.new_name("raw"), quote_name(column)
             self._refuse_unsupported_type(column)

@@ -19,6 +19,7 @@ from mkdocs.structure.files import File, Files
 
 import shoal
 from shoal.cli import app
+from shoal.measures import Measure, built_in
 from shoal.requirements import REQUIREMENTS
 from shoal.tables import METHODS
 
@@ -63,6 +64,13 @@ def _entries(names: list[str], room: str = "shoal") -> str:
     return "\n\n".join(f"::: {room}.{name}" for name in names)
 
 
+def _measures(measures: tuple[Measure, ...]) -> str:
+    """A table of measures from their registry."""
+    rows = ["| key | meaning | counting rule | published |", "| --- | --- | --- | --- |"]
+    rows += [f"| `{m.name}` | {m.meaning} | {m.rule} | {'yes' if m.public else 'no'} |" for m in measures]
+    return "\n".join(rows)
+
+
 def _requirements() -> str:
     names = [kind.__name__ for kind in REQUIREMENTS]
     return "\n\n".join(_entries([n], "shoal" if n in shoal.__all__ else "shoal.requirements") for n in names)
@@ -86,6 +94,12 @@ MAKERS: dict[str, Callable[[], str]] = {
     "functions": lambda: _entries(functions()),
     "requirements": _requirements,
     "methods": lambda: _entries([kind.__name__ for kind in METHODS], "shoal.tables"),
+    "measures_sizes": lambda: _measures((*built_in.SIZES, *built_in.RISKS, *built_in.ENDS)),
+    "measures_sensitive": lambda: _measures(built_in.SENSITIVE),
+    "measures_losses": lambda: _measures(
+        (*built_in.LOSSES, built_in.IMPROVED, built_in.DISCERNIBILITY, *built_in.TARGET)
+    ),
+    "measures_statistics": lambda: _measures(built_in.STATISTICS),
     "datasets": lambda: _entries(shoal.datasets.__all__, "shoal.datasets"),
     "errors": lambda: _entries(errors()),
 }

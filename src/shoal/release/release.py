@@ -101,6 +101,8 @@ class Release:
         return explain(self._require_path())
 
     def _require_path(self) -> shoal.recoding.search_path.SearchPath:
+        if self.path is None and self.parameters.get("improve"):
+            raise PolicyError("with improve=True there is no search path. Remove improve=True to get the search path.")
         if self.path is None:
             raise PolicyError(
                 f"{self.method} records no search path. Use a method that generalizes or specializes values step by step: tds "

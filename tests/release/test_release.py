@@ -461,7 +461,7 @@ def test_a_parent_that_is_a_file_is_an_error(release: shoal.Release, tmp_path: P
 def test_a_frame_changed_after_its_check_is_refused(tmp_path: Path) -> None:
     release = shoal.anonymize(FRAME, POLICY)
     release.frame.loc[0, "age"] = "20"
-    with pytest.raises(shoal.RequirementNotMet, match="differs from the audited table") as caught:
+    with pytest.raises(shoal.RequirementNotMet, match="differ from what was audited") as caught:
         release.save(tmp_path / "release")
     assert caught.value.certificate.holds is False
     assert not list(tmp_path.iterdir())
@@ -470,7 +470,7 @@ def test_a_frame_changed_after_its_check_is_refused(tmp_path: Path) -> None:
 def test_a_sensitive_value_changed_after_the_audit_is_refused(tmp_path: Path) -> None:
     release = shoal.anonymize(FRAME, POLICY)
     release.frame.loc[0, "ward"] = 99
-    with pytest.raises(shoal.RequirementNotMet, match="differs from the audited table"):
+    with pytest.raises(shoal.RequirementNotMet, match="differ from what was audited"):
         release.save(tmp_path / "release")
     assert not list(tmp_path.iterdir())
 
@@ -486,7 +486,7 @@ def test_a_table_written_otherwise_is_refused(
         write(MemoryEngine(self.data.head(len(self.data) - 1)), path, format)
 
     monkeypatch.setattr(MemoryEngine, "write", lossy)
-    with pytest.raises(shoal.RequirementNotMet, match="differs from the audited table"):
+    with pytest.raises(shoal.RequirementNotMet, match="differ from what was audited"):
         release.save(tmp_path / "release", format=format)
     assert not list(tmp_path.iterdir())
 

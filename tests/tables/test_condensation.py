@@ -433,7 +433,7 @@ def test_a_table_that_changed_on_its_way_is_not_released(tmp_path: Path, monkeyp
     monkeypatch.setattr(
         type(release.engine), "write", lambda _, path, form, **given: _write(other, path, form, **given)
     )
-    with pytest.raises(shoal.RequirementNotMet, match="differs from the audited table"):
+    with pytest.raises(shoal.RequirementNotMet, match="differ from what was audited"):
         release.save(tmp_path / "release")
     assert not (tmp_path / "release").exists()
 

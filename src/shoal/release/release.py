@@ -34,7 +34,8 @@ class Release:
     policy : the policy of the release
     certificate : the audited result: every requirement with the value reached
     measures : information loss, information kept, re-identification risk and other figures, by name
-    recoding : the rules by which values were generalized; ``recoding.apply`` applies them to later data
+    recoding : the rules by which values were generalized; ``recoding.apply`` applies them to later data. None for an
+        artifact without such rules
     method, parameters : the method's name and its parameters
     dropped : the columns of the input that are not released
     artifact : what is released: a table in an engine
@@ -48,7 +49,7 @@ class Release:
     policy: Policy
     certificate: Certificate
     measures: Measures
-    recoding: Recoding
+    recoding: Recoding | None
     method: str
     parameters: Mapping[str, Any]
     dropped: tuple[str, ...]

@@ -70,7 +70,7 @@ def _write_public(release: Release, folder: Path, options: SaveOptions) -> Ledge
     certificate, ledger = artifact.audit(release.policy, release.certificate, release.prior)
     if not certificate.holds or certificate.fingerprint != release.certificate.fingerprint:
         raise RequirementNotMet(
-            "the written table differs from the audited table, so nothing was released. Save the release again; if the error "
+            "the written files differ from what was audited, so nothing was released. Save the release again; if the error "
             "returns, check the disk."
         ).with_certificate(certificate)
     certificate = replace(certificate, notes=(*release.certificate.notes, *written.notes))
@@ -90,9 +90,7 @@ def _write_public(release: Release, folder: Path, options: SaveOptions) -> Ledge
 def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
     folder.mkdir(mode=0o700)
     folder.chmod(0o700)  # independent of the umask
-    recoding = release.recoding.to_json()
     files = {
-        "recoding.json": recoding,
         "policy.yaml": release.policy.to_yaml(),
         "report.html": render_report(release.summary(), release.policy, owner=True),
         LEDGER: _json(
@@ -109,13 +107,15 @@ def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
             }
         ),
     }
+    if release.recoding is not None:
+        files["recoding.json"] = release.recoding.to_json()
     if ledger is not None:
-        files[FILE] = replace(ledger, recoding=digest(recoding)).to_json()
+        files[FILE] = replace(ledger, recoding=digest(files.get("recoding.json", ""))).to_json()
     if release.path is not None:
         files["path.html"] = release.plot_path().html
     for name, text in files.items():
         _make_private(folder / name).write_text(text, encoding="utf-8")
-    for file in release.recoding.files():
+    for file in release.recoding.files() if release.recoding else ():
         shutil.copyfile(file, _make_private(folder / file.name))
 
 

@@ -317,3 +317,25 @@ def assert_read(kind: str, values: list[Any], missing: Any, engine: str) -> None
 def test_a_moment_beside_a_day_keeps_its_time() -> None:
     frame = pd.DataFrame({"x": pd.Series([DAY, MOMENT, MOMENT.replace(hour=4)], dtype=object)})
     assert shoal.check(frame, shoal.Policy(quasi={"x": "date"}, require=K2)).groups == 3
+
+
+BROKEN = ["\ud800", "a\udfff"]
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("name", BROKEN, ids=ascii)
+def test_a_column_name_with_a_lone_surrogate_is_refused(name: str, engine: str) -> None:
+    """The name is refused where the frame is opened, even if the column would be dropped."""
+    frame = pd.DataFrame([[1, "x"]] * 4, columns=pd.Index(["q", name], dtype=object))
+    policy = shoal.Policy(quasi={"q": "numeric"}, require=K2)
+    release = shoal.anonymize(frame[["q"]], policy)
+    actions: list[Callable[[], Any]] = [
+        lambda: shoal.check(frame, policy, engine=engine),
+        lambda: shoal.anonymize(frame, policy, engine=engine),
+        lambda: shoal.measure(frame, release.frame, policy, engine=engine),
+        lambda: release.recoding.apply(frame),
+    ]
+    for action in actions:
+        with pytest.raises(shoal.DataError, match=r"column names must be valid Unicode") as caught:
+            action()
+        assert ascii(name) in str(caught.value)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from shoal.engines.protocol import Column
 from shoal.errors import DataError, EngineError, list_choices, list_some
+from shoal.formats.surrogates import find_surrogates
 
 KINDS = ("pandas", "polars", "pyarrow")
 NUMBERS = (int, float, Decimal, np.number)
@@ -127,6 +128,11 @@ def open_frame(data: Any) -> nw.DataFrame[Any]:
         not_text = [n for n in names if not isinstance(n, str)]
         if not_text:
             raise DataError(f"column names must be text, not {list_some(not_text)}. Rename these columns.")
+        broken = find_surrogates(names)
+        if broken:
+            raise DataError(
+                f"column names must be valid Unicode, without lone surrogates, unlike {list_some(broken)}. Rename the columns."
+            )
     try:
         frame = nw.from_native(data)
     except TypeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -264,3 +265,17 @@ def test_the_place_of_the_work_is_absolute(tmp_path: Path, monkeypatch: pytest.M
     session: Session = release.engine.session
     source: Source = release.engine.source
     assert session.folder.is_absolute() and all(file.is_absolute() for file in source.files)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems accept only names in valid Unicode")
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("name", [b"\xff.csv", b"\xff.parquet", b"y=\xff/t.parquet", b"\xff=1/t.parquet"])
+def test_a_path_that_is_not_utf_8_is_refused_by_name(name: bytes, engine: str, tmp_path: Path) -> None:
+    table = tmp_path / "data" / os.fsdecode(name)
+    table.parent.mkdir(parents=True)
+    with table.open("wb") as file:
+        pq.write_table(pa.table({"q": [1, 1]}), file) if table.suffix == ".parquet" else file.write(b"q\n1\n1\n")
+    policy = shoal.Policy(quasi={"q": "numeric"}, require=[shoal.KAnonymity(2)])
+    data = tmp_path / "data" if engine == "duckdb" else table
+    with pytest.raises(shoal.DataError, match=r"xff.*not valid UTF-8|udcff.*not valid UTF-8"):
+        shoal.check(data, policy, engine=engine)

@@ -56,6 +56,10 @@ def explain_read_errors(path: Path) -> Iterator[None]:
         if "UTF" in str(error) or isinstance(error, UnicodeDecodeError):
             raise DataError(f"cannot read {path.name!r}: its text is not UTF-8. Save the file in UTF-8.") from None
         raise DataError(f"cannot read {path.name!r}: {_remove_quoted_data(str(error))}") from None
+    except UnicodeEncodeError:  # Arrow and DuckDB take paths as UTF-8
+        raise DataError(
+            f"cannot read {str(path)!r}: the path is not valid UTF-8. Rename the file or its folder."
+        ) from None
     except OSError as error:
         raise DataError(f"cannot read {path.name!r}: {error.strerror or _remove_quoted_data(str(error))}") from None
 

@@ -132,6 +132,7 @@ ARROW: dict[str, Callable[[], Any]] = {
     "dictionary of days": lambda: dictionary([DAY, None]),
     "dictionary of decimals": lambda: dictionary([Decimal("1.5"), None]),
     "dictionary of views": lambda: dictionary(["a", "b"], pa.string_view()),
+    "dictionary of binary views": lambda: dictionary([b"a", b"\xff"], pa.binary_view()),
     "dictionary of lists": lambda: dictionary([[1], [2]]),
     "runs": lambda: pa.RunEndEncodedArray.from_arrays([4, 6], pa.array(["a", "b"])),
     "union": lambda: pa.UnionArray.from_sparse(

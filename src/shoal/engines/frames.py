@@ -179,7 +179,19 @@ def _convert_or_format(series: nw.Series[Any]) -> pa.Array | pa.ChunkedArray:
         array = None
     if array is None or _is_foreign(array.type):
         return pa.array(_format_objects(series.to_list(), series.name), pa.string())
-    return array
+    is_view = pa.types.is_dictionary(array.type) and pa.types.is_binary_view(array.type.value_type)
+    return _replace_binary_views(array) if is_view else array
+
+
+def _replace_binary_views(array: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a dictionary with the same bytes in a type that Arrow can decode."""
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    kind = pa.dictionary(array.type.index_type, pa.large_binary(), array.type.ordered)
+    encoded = [
+        pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(pa.large_binary()), ordered=kind.ordered)
+        for c in chunks
+    ]
+    return pa.chunked_array(encoded, kind)
 
 
 def _is_foreign(kind: pa.DataType) -> bool:

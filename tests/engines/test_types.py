@@ -34,6 +34,16 @@ class Unwilling:
         raise RuntimeError("no")
 
 
+class Incomparable:
+    """An object that cannot be compared, not even with itself."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no")
+
+    __ne__ = __eq__
+    __hash__ = object.__hash__
+
+
 Letter = enum.Enum("Letter", "A B")
 OBJECTS: list[Any] = [
     *(DAY, dt.date(1, 1, 1), MOMENT, dt.datetime(1990, 1, 1, tzinfo=dt.UTC), dt.datetime.max, dt.time(1, 2)),
@@ -88,6 +98,7 @@ OBJECTS: list[Any] = [
         Path("a"),
         pd.Series([1]),
         Unwilling(),
+        Incomparable(),
     ),
 ]
 
@@ -318,6 +329,14 @@ def assert_read(kind: str, values: list[Any], missing: Any, engine: str) -> None
 def test_a_moment_beside_a_day_keeps_its_time() -> None:
     frame = pd.DataFrame({"x": pd.Series([DAY, MOMENT, MOMENT.replace(hour=4)], dtype=object)})
     assert shoal.check(frame, shoal.Policy(quasi={"x": "date"}, require=K2)).groups == 3
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("role", [role for role in ROLES if role != "dropped"])
+def test_objects_that_cannot_be_compared_are_refused(role: str, engine: str) -> None:
+    frame = build_frame([Incomparable(), "a"], "pandas")
+    with pytest.raises(shoal.DataError, match=r"column 'x' holds objects that cannot be compared or written as text"):
+        shoal.check(frame, policy_of(role), engine=engine)
 
 
 BROKEN = ["\ud800", "a\udfff"]

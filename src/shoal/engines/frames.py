@@ -207,7 +207,10 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
 
 def _array_of_objects(values: list[Any]) -> pa.Array | None:
     """Convert Python objects to Arrow; None for mixed types that Arrow would convert, such as timestamps to dates."""
-    values = [None if _is_missing(value) else value for value in values]
+    try:
+        values = [None if _is_missing(value) else value for value in values]
+    except Exception:  # objects of a user may raise any exception; `_format_objects` reports it with the column
+        return None
     kinds = {type(value) for value in values if value is not None}
     numbers = all(issubclass(kind, NUMBERS) and kind is not bool for kind in kinds)
     return pa.array(values) if numbers or len(kinds) < 2 else None
@@ -228,6 +231,6 @@ def _format_objects(values: list[Any], column: str) -> list[str | None]:
         return [None if _is_missing(value) else str(value) for value in values]
     except Exception as error:  # objects of a user may raise any exception
         raise DataError(
-            f"column {column!r} holds objects that cannot be written as text ({type(error).__name__}). Convert the column to "
-            "text or numbers."
+            f"column {column!r} holds objects that cannot be compared or written as text ({type(error).__name__}). Convert the "
+            "column to text or numbers."
         ) from None

@@ -307,6 +307,71 @@ def test_a_damaged_ledger_beside_the_place_of_a_release_is_named(owner: Callable
             later.save(tmp_path / "later", overwrite=True)
 
 
+# ---- files that would take much time or memory
+
+
+def pack(zeros: int, shape: list[int]) -> dict[str, Any]:
+    """A packed array of zero bytes, compressed as far as possible."""
+    return {"shape": shape, "type": "<f8", "packed": base64.b64encode(zlib.compress(bytes(zeros), 9)).decode()}
+
+
+BOMB = pack(2**22, [2**19])
+BOMBS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "one array": ("recoding.json", set_("lo", {**BOMB, "shape": [2**24, 3]})),
+    "an array of the tree": ("recoding.json", set_("tree", "field", {**BOMB, "shape": [2**25]})),
+    "many arrays": ("recoding.json", set_("sets", [{"field": 1, "start": BOMB, "code": BOMB}] * 20)),
+    "the groups of the ledger": ("groups.json", set_("groups", {**BOMB, "shape": [2**24, 3]})),
+    "an unknown key": ("groups.json", set_("more", [{**BOMB, "shape": [2**24, 1]}])),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_arrays_that_are_too_long_for_the_file_are_not_unpacked(
+    name: str, owner: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = owner("boxes")
+    file, change = BOMBS[name]
+    rewrite(folder / file, change)
+
+    def unpack() -> None:
+        raise AssertionError("an array was unpacked")
+
+    monkeypatch.setattr(checked_json.zlib, "decompressobj", unpack)
+    with pytest.raises(shoal.DataError, match=rf"{file}.*too long for the size of the file"):
+        shoal.load_recoding(folder / file) if file == "recoding.json" else Ledger.load(folder / "recoding.json")
+
+
+def test_arrays_with_many_constant_columns_are_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boxes of 50 columns, of which two were cut, are the best compressed arrays that a method makes."""
+    rng = np.random.default_rng(1)
+    low = np.full((30_000, 50), -np.inf)
+    low[:, 3], low[:, 20] = rng.integers(0, 90, 30_000), rng.integers(0, 1000, 30_000)
+    arrays = {"lo": low, "hi": -low, "group": rng.permutation(60_000).astype(np.int32), "weight": np.ones(60_000, int)}
+    monkeypatch.setattr(checked_json, "UNPACKED", 0)
+    text = json.dumps({name: checked_json.array_to_json(values) for name, values in arrays.items()})
+    found = checked_json.read_object(text)
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(checked_json.array(found, name, values.dtype.type, values.shape), values)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2**14, 2**20 + 3])
+def test_packed_bytes_must_end_where_the_shape_ends(size: int) -> None:
+    values = np.random.default_rng(1).integers(0, 2**60, size)
+    packed = zlib.compress(values.tobytes(), 1)
+
+    def unpack(data: bytes, shape: int) -> Any:
+        given = {"shape": [shape], "type": "<i8", "packed": base64.b64encode(data).decode()}
+        return checked_json.array({"a": given}, "a", np.int64, (None,))
+
+    np.testing.assert_array_equal(unpack(packed, size), values)
+    for data, shape in [(packed + b"x", size), (packed + bytes(2**15), size), (packed[:-1], size), (packed, size + 1)]:
+        with pytest.raises(shoal.DataError, match="'a'"):
+            unpack(data, shape)
+    if size:
+        with pytest.raises(shoal.DataError, match="differs from its shape"):
+            unpack(packed, size - 1)
+
+
 # ---- an attacker without a plan
 
 VALUES = st.one_of(

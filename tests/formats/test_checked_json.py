@@ -372,6 +372,71 @@ def test_packed_bytes_must_end_where_the_shape_ends(size: int) -> None:
             unpack(packed, size - 1)
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("[]," * 2_000_001, "lists and objects"),
+        ("{}," * 2_000_001, "lists and objects"),
+        ("0," * 2**24 + "0,", "values"),
+    ],
+    ids=["lists", "objects", "numbers"],
+)
+def test_a_file_of_too_many_values_is_not_parsed(
+    content: str, reason: str, owner: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = owner("boxes")
+    monkeypatch.setattr(checked_json.json, "loads", lambda *_, **__: pytest.fail("the file was parsed"))
+    for name in ("recoding.json", "groups.json"):
+        (folder / name).write_text(f'{{"kind": "boxes", "x": [{content}0]}}')
+        with pytest.raises(shoal.DataError, match=rf"{name}.*more than [\d,]+ {reason}"):
+            shoal.load_recoding(folder / name) if name == "recoding.json" else Ledger.load(folder / "recoding.json")
+
+
+def test_a_large_file_is_refused(owner: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checked_json, "LARGEST", 100)
+    with pytest.raises(shoal.DataError, match=r"recoding\.json.*more than 100 bytes"):
+        shoal.load_recoding(owner("boxes") / "recoding.json")
+
+
+JSON = st.recursive(
+    st.none() | st.integers() | st.text(alphabet='"\\[{,é\n a', max_size=5),
+    lambda below: st.lists(below, max_size=4) | st.dictionaries(st.text(alphabet='"\\,[a', max_size=3), below),
+)
+
+
+def count(content: Any) -> tuple[int, int]:
+    """The lists and objects in JSON content, and the commas between their entries."""
+    if not isinstance(content, (list, dict)):
+        return 0, 0
+    below = [count(entry) for entry in (content.values() if isinstance(content, dict) else content)]
+    return 1 + sum(n for n, _ in below), max(len(content) - 1, 0) + sum(n for _, n in below)
+
+
+@given(content=JSON, ascii_only=st.booleans())
+def test_characters_of_labels_are_not_counted_as_values(content: Any, ascii_only: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checked_json, "STEP", 7)
+        assert checked_json._count_outside_texts(json.dumps(content, ensure_ascii=ascii_only)) == count(content)
+
+
+# ---- content that Shoal never writes
+
+
+@ways
+def test_an_unknown_key_is_refused(way: str, owner: Callable[[str], Path]) -> None:
+    file = owner(way) / "recoding.json"
+    rewrite(file, set_("more", 1))
+    with pytest.raises(shoal.DataError, match=r"recoding\.json.*keys that are unknown.*'more'"):
+        shoal.load_recoding(file)
+
+
+def test_an_unknown_key_in_a_ledger_is_refused(owner: Callable[[str], Path]) -> None:
+    folder = owner("boxes")
+    rewrite(folder / "groups.json", set_("more", 1))
+    with pytest.raises(shoal.DataError, match=r"groups\.json.*keys that are unknown.*'more'"):
+        Ledger.load(folder / "recoding.json")
+
+
 # ---- an attacker without a plan
 
 VALUES = st.one_of(

@@ -10,7 +10,7 @@ import binascii
 import json
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import DataError
+from shoal.errors import DataError, list_some
 
+LARGEST = 2**30  # bytes of a file; a million records in clusters need up to 100 MB
+MOST_VALUES = 2**24  # in a file; a million records in clusters need up to two million labels
+MOST_LISTS = 2_000_000  # lists and objects in a file; a list takes ten times as long to read as a number
 LONGEST_LIST = 20_000  # longer arrays are saved as packed bytes
 UNPACKED = 2**26  # bytes of all packed arrays of a file
 RATIO = 64  # further bytes for each character of the file; see `array`
-PACKED_STEP = 2**14  # bytes that are unpacked at a time
+STEP, PACKED_STEP = 2**20, 2**14  # bytes that are searched and unpacked at a time
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 WORDS = {
     dict: "an object",
@@ -57,8 +60,17 @@ def _explain(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def read_text(path: Path) -> str:
+    """Read a UTF-8 file of at most `LARGEST` bytes."""
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    require(len(content) <= LARGEST, f"the file has more than {LARGEST:,} bytes")
+    return content.decode()
+
+
 def read_object(text: str) -> dict[str, Any]:
-    """Parse a text that must be a JSON object, with limited arrays."""
+    """Parse a text that must be a JSON object, with a limited number of values and limited arrays."""
+    _refuse_many(text)
     declared = 0
 
     def add_declared(found: dict[str, Any]) -> dict[str, Any]:
@@ -73,11 +85,40 @@ def read_object(text: str) -> dict[str, Any]:
     return dict(content)
 
 
+def _refuse_many(text: str) -> None:
+    """Raise `DataError` if a text has so many JSON values that reading them takes long."""
+    lists, values = text.count("[") + text.count("{"), text.count(",")
+    if lists > MOST_LISTS or values > MOST_VALUES:  # labels may contain these characters: count outside texts
+        lists, values = _count_outside_texts(text)
+    require(lists <= MOST_LISTS, f"the file has more than {MOST_LISTS:,} lists and objects")
+    require(values <= MOST_VALUES, f"the file has more than {MOST_VALUES:,} values")
+
+
+def _count_outside_texts(text: str) -> tuple[int, int]:
+    """The number of opening brackets, and the number of commas, outside the texts of a JSON document."""
+    content = np.frombuffer(text.replace("\\\\", "").replace('\\"', "").encode("utf-8", "surrogatepass"), np.uint8)
+    lists = values = quotes = 0
+    for begin in range(0, len(content), STEP):
+        part = content[begin : begin + STEP]
+        before = np.cumsum(part == ord('"'), dtype=np.int32) + quotes
+        outside = part[before % 2 == 0]
+        lists += int(((outside == ord("[")) | (outside == ord("{"))).sum())
+        values += int((outside == ord(",")).sum())
+        quotes = int(before[-1]) % 2
+    return lists, values
+
+
 def _declared_bytes(found: Mapping[str, Any]) -> int:
     """The bytes of a packed array by its shape; 0 for a shape that `array` refuses."""
     shape: Any = found.get("shape")
     is_shape = type(shape) is list and len(shape) <= 2 and all(type(n) is int and n >= 0 for n in shape)
     return math.prod(shape) * (4 if found.get("type") == "<i4" else 8) if is_shape else 0
+
+
+def refuse_unknown(found: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raise `DataError` if a JSON object has a key that is not known."""
+    unknown = [key for key in found if key not in known]
+    require(not unknown, f"it has keys that are unknown to this version of Shoal: {list_some(unknown)}")
 
 
 def require(holds: bool | np.bool_, text: str) -> None:

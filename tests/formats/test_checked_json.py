@@ -437,6 +437,34 @@ def test_an_unknown_key_in_a_ledger_is_refused(owner: Callable[[str], Path]) -> 
         Ledger.load(folder / "recoding.json")
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("recoding.json", lambda text: set_("written", 1, "values", 0, text)),
+        ("recoding.json", lambda text: set_("missing", ["", text])),
+        ("recoding.json", lambda text: set_("fields", 1, "taxonomy", {"ANY": [text, "b"]})),
+        ("recoding.json", lambda text: set_(text, 1)),
+        ("groups.json", lambda text: set_("columns", 1, "labels", 0, text)),
+        ("groups.json", lambda text: set_("confidential", [{"name": "ill", "labels": [text]}])),
+    ],
+)
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\udc00\ud800"], ids=ascii)
+def test_a_lone_surrogate_is_refused(
+    name: str, change: Callable[[str], Callable[[Any], Any]], text: str, owner: Callable[[str], Path]
+) -> None:
+    folder = owner("boxes")
+    rewrite(folder / name, change(text))
+    with pytest.raises(shoal.DataError, match=rf"{name}.*lone surrogate"):
+        shoal.load_recoding(folder / name) if name == "recoding.json" else Ledger.load(folder / "recoding.json")
+
+
+def test_an_escaped_surrogate_pair_is_read(owner: Callable[[str], Path]) -> None:
+    file = owner("boxes") / "recoding.json"
+    rewrite(file, set_("written", 1, "values", 0, "\U0001f600"))
+    assert "\\ud83d\\ude00" in file.read_text(encoding="utf-8")
+    assert "\U0001f600" in shoal.load_recoding(file).to_json()
+
+
 # ---- an attacker without a plan
 
 VALUES = st.one_of(

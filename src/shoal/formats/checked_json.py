@@ -9,6 +9,7 @@ import base64
 import binascii
 import json
 import math
+import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -69,7 +70,7 @@ def read_text(path: Path) -> str:
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """Parse a text that must be a JSON object, with a limited number of values and limited arrays."""
+    """Parse a text that must be a JSON object, with a limited number of values and limited arrays, and valid Unicode."""
     _refuse_many(text)
     declared = 0
 
@@ -82,6 +83,11 @@ def read_object(text: str) -> dict[str, Any]:
 
     content = json.loads(text, object_hook=add_declared)
     require(isinstance(content, dict), "the file contains no JSON object")
+    if re.search(r"\\u[dD][89a-fA-F]", text):
+        try:
+            json.dumps(content, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise DataError("a text contains a lone surrogate, which is not valid Unicode") from None
     return dict(content)
 
 

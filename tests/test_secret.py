@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import shoal
+from shoal.secret import load_seed
 from shoal.tables import METHODS
 
 
@@ -212,3 +213,11 @@ def test_the_command_line_reuses_secrets(tmp_path: Path) -> None:
     anonymize("-o", tmp_path / "b", "--secret", tmp_path / "a.owner")
     assert table_in(tmp_path / "b") == table
     assert "guessable; for tests only" in anonymize("-o", tmp_path / "c", "--seed", "5")
+
+
+def test_a_large_ledger_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ledger.json").write_text('{"seed": 1}')
+    assert load_seed(tmp_path) == 1
+    monkeypatch.setattr("shoal.secret.LONGEST", 5)
+    with pytest.raises(shoal.DataError, match=r"ledger\.json.*contains no secret"):
+        load_seed(tmp_path)

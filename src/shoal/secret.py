@@ -17,6 +17,7 @@ from shoal.errors import DataError, PolicyError
 LEDGER = "ledger.json"  # in the owner folder
 BITS = 128
 LARGEST = 2**4096  # larger numbers are not accepted as seeds
+LONGEST = 2**23  # characters of the file; that of a large table has a few thousand
 GUESSABLE = "the seed is below 2^64 and therefore guessable; for tests only"
 ONE_RELEASE = (
     "Publish only one release of these records: an attacker who has two different releases can combine them. To make this "
@@ -46,8 +47,11 @@ def load_seed(path: str | Path) -> int:
     file = Path(path)
     file = file if file.name == LEDGER else file / LEDGER
     try:
-        ledger = json.loads(file.read_text(encoding="utf-8"))
-        return parse_seed(ledger["seed"])
+        with file.open(encoding="utf-8") as content:
+            text = content.read(LONGEST + 1)
+        if len(text) > LONGEST:
+            raise ValueError(f"the file has more than {LONGEST:,} characters")
+        return parse_seed(json.loads(text)["seed"])
     except OSError as error:
         raise DataError(
             f"cannot read the secret in {str(path)!r}: {error.strerror or error}. Pass the owner folder of a saved release, "

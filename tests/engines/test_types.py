@@ -34,6 +34,16 @@ class Unwilling:
         raise RuntimeError("no")
 
 
+class Incomparable:
+    """An object that cannot be compared, not even with itself."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no")
+
+    __ne__ = __eq__
+    __hash__ = object.__hash__
+
+
 Letter = enum.Enum("Letter", "A B")
 OBJECTS: list[Any] = [
     *(DAY, dt.date(1, 1, 1), MOMENT, dt.datetime(1990, 1, 1, tzinfo=dt.UTC), dt.datetime.max, dt.time(1, 2)),
@@ -88,6 +98,7 @@ OBJECTS: list[Any] = [
         Path("a"),
         pd.Series([1]),
         Unwilling(),
+        Incomparable(),
     ),
 ]
 
@@ -132,6 +143,7 @@ ARROW: dict[str, Callable[[], Any]] = {
     "dictionary of days": lambda: dictionary([DAY, None]),
     "dictionary of decimals": lambda: dictionary([Decimal("1.5"), None]),
     "dictionary of views": lambda: dictionary(["a", "b"], pa.string_view()),
+    "dictionary of binary views": lambda: dictionary([b"a", b"\xff"], pa.binary_view()),
     "dictionary of lists": lambda: dictionary([[1], [2]]),
     "runs": lambda: pa.RunEndEncodedArray.from_arrays([4, 6], pa.array(["a", "b"])),
     "union": lambda: pa.UnionArray.from_sparse(
@@ -317,3 +329,33 @@ def assert_read(kind: str, values: list[Any], missing: Any, engine: str) -> None
 def test_a_moment_beside_a_day_keeps_its_time() -> None:
     frame = pd.DataFrame({"x": pd.Series([DAY, MOMENT, MOMENT.replace(hour=4)], dtype=object)})
     assert shoal.check(frame, shoal.Policy(quasi={"x": "date"}, require=K2)).groups == 3
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("role", [role for role in ROLES if role != "dropped"])
+def test_objects_that_cannot_be_compared_are_refused(role: str, engine: str) -> None:
+    frame = build_frame([Incomparable(), "a"], "pandas")
+    with pytest.raises(shoal.DataError, match=r"column 'x' holds objects that cannot be compared or written as text"):
+        shoal.check(frame, policy_of(role), engine=engine)
+
+
+BROKEN = ["\ud800", "a\udfff"]
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("name", BROKEN, ids=ascii)
+def test_a_column_name_with_a_lone_surrogate_is_refused(name: str, engine: str) -> None:
+    """The name is refused where the frame is opened, even if the column would be dropped."""
+    frame = pd.DataFrame([[1, "x"]] * 4, columns=pd.Index(["q", name], dtype=object))
+    policy = shoal.Policy(quasi={"q": "numeric"}, require=K2)
+    release = shoal.anonymize(frame[["q"]], policy)
+    actions: list[Callable[[], Any]] = [
+        lambda: shoal.check(frame, policy, engine=engine),
+        lambda: shoal.anonymize(frame, policy, engine=engine),
+        lambda: shoal.measure(frame, release.frame, policy, engine=engine),
+        lambda: release.recoding.apply(frame),
+    ]
+    for action in actions:
+        with pytest.raises(shoal.DataError, match=r"column names must be valid Unicode") as caught:
+            action()
+        assert ascii(name) in str(caught.value)

@@ -307,6 +307,164 @@ def test_a_damaged_ledger_beside_the_place_of_a_release_is_named(owner: Callable
             later.save(tmp_path / "later", overwrite=True)
 
 
+# ---- files that would take much time or memory
+
+
+def pack(zeros: int, shape: list[int]) -> dict[str, Any]:
+    """A packed array of zero bytes, compressed as far as possible."""
+    return {"shape": shape, "type": "<f8", "packed": base64.b64encode(zlib.compress(bytes(zeros), 9)).decode()}
+
+
+BOMB = pack(2**22, [2**19])
+BOMBS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "one array": ("recoding.json", set_("lo", {**BOMB, "shape": [2**24, 3]})),
+    "an array of the tree": ("recoding.json", set_("tree", "field", {**BOMB, "shape": [2**25]})),
+    "many arrays": ("recoding.json", set_("sets", [{"field": 1, "start": BOMB, "code": BOMB}] * 20)),
+    "the groups of the ledger": ("groups.json", set_("groups", {**BOMB, "shape": [2**24, 3]})),
+    "an unknown key": ("groups.json", set_("more", [{**BOMB, "shape": [2**24, 1]}])),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_arrays_that_are_too_long_for_the_file_are_not_unpacked(
+    name: str, owner: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = owner("boxes")
+    file, change = BOMBS[name]
+    rewrite(folder / file, change)
+
+    def unpack() -> None:
+        raise AssertionError("an array was unpacked")
+
+    monkeypatch.setattr(checked_json.zlib, "decompressobj", unpack)
+    with pytest.raises(shoal.DataError, match=rf"{file}.*too long for the size of the file"):
+        shoal.load_recoding(folder / file) if file == "recoding.json" else Ledger.load(folder / "recoding.json")
+
+
+def test_arrays_with_many_constant_columns_are_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boxes of 50 columns, of which two were cut, are the best compressed arrays that a method makes."""
+    rng = np.random.default_rng(1)
+    low = np.full((30_000, 50), -np.inf)
+    low[:, 3], low[:, 20] = rng.integers(0, 90, 30_000), rng.integers(0, 1000, 30_000)
+    arrays = {"lo": low, "hi": -low, "group": rng.permutation(60_000).astype(np.int32), "weight": np.ones(60_000, int)}
+    monkeypatch.setattr(checked_json, "UNPACKED", 0)
+    text = json.dumps({name: checked_json.array_to_json(values) for name, values in arrays.items()})
+    found = checked_json.read_object(text)
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(checked_json.array(found, name, values.dtype.type, values.shape), values)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2**14, 2**20 + 3])
+def test_packed_bytes_must_end_where_the_shape_ends(size: int) -> None:
+    values = np.random.default_rng(1).integers(0, 2**60, size)
+    packed = zlib.compress(values.tobytes(), 1)
+
+    def unpack(data: bytes, shape: int) -> Any:
+        given = {"shape": [shape], "type": "<i8", "packed": base64.b64encode(data).decode()}
+        return checked_json.array({"a": given}, "a", np.int64, (None,))
+
+    np.testing.assert_array_equal(unpack(packed, size), values)
+    for data, shape in [(packed + b"x", size), (packed + bytes(2**15), size), (packed[:-1], size), (packed, size + 1)]:
+        with pytest.raises(shoal.DataError, match="'a'"):
+            unpack(data, shape)
+    if size:
+        with pytest.raises(shoal.DataError, match="differs from its shape"):
+            unpack(packed, size - 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("[]," * 2_000_001, "lists and objects"),
+        ("{}," * 2_000_001, "lists and objects"),
+        ("0," * 2**24 + "0,", "values"),
+    ],
+    ids=["lists", "objects", "numbers"],
+)
+def test_a_file_of_too_many_values_is_not_parsed(
+    content: str, reason: str, owner: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = owner("boxes")
+    monkeypatch.setattr(checked_json.json, "loads", lambda *_, **__: pytest.fail("the file was parsed"))
+    for name in ("recoding.json", "groups.json"):
+        (folder / name).write_text(f'{{"kind": "boxes", "x": [{content}0]}}')
+        with pytest.raises(shoal.DataError, match=rf"{name}.*more than [\d,]+ {reason}"):
+            shoal.load_recoding(folder / name) if name == "recoding.json" else Ledger.load(folder / "recoding.json")
+
+
+def test_a_large_file_is_refused(owner: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checked_json, "LARGEST", 100)
+    with pytest.raises(shoal.DataError, match=r"recoding\.json.*more than 100 bytes"):
+        shoal.load_recoding(owner("boxes") / "recoding.json")
+
+
+JSON = st.recursive(
+    st.none() | st.integers() | st.text(alphabet='"\\[{,é\n a', max_size=5),
+    lambda below: st.lists(below, max_size=4) | st.dictionaries(st.text(alphabet='"\\,[a', max_size=3), below),
+)
+
+
+def count(content: Any) -> tuple[int, int]:
+    """The lists and objects in JSON content, and the commas between their entries."""
+    if not isinstance(content, (list, dict)):
+        return 0, 0
+    below = [count(entry) for entry in (content.values() if isinstance(content, dict) else content)]
+    return 1 + sum(n for n, _ in below), max(len(content) - 1, 0) + sum(n for _, n in below)
+
+
+@given(content=JSON, ascii_only=st.booleans())
+def test_characters_of_labels_are_not_counted_as_values(content: Any, ascii_only: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checked_json, "STEP", 7)
+        assert checked_json._count_outside_texts(json.dumps(content, ensure_ascii=ascii_only)) == count(content)
+
+
+# ---- content that Shoal never writes
+
+
+@ways
+def test_an_unknown_key_is_refused(way: str, owner: Callable[[str], Path]) -> None:
+    file = owner(way) / "recoding.json"
+    rewrite(file, set_("more", 1))
+    with pytest.raises(shoal.DataError, match=r"recoding\.json.*keys that are unknown.*'more'"):
+        shoal.load_recoding(file)
+
+
+def test_an_unknown_key_in_a_ledger_is_refused(owner: Callable[[str], Path]) -> None:
+    folder = owner("boxes")
+    rewrite(folder / "groups.json", set_("more", 1))
+    with pytest.raises(shoal.DataError, match=r"groups\.json.*keys that are unknown.*'more'"):
+        Ledger.load(folder / "recoding.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("recoding.json", lambda text: set_("written", 1, "values", 0, text)),
+        ("recoding.json", lambda text: set_("missing", ["", text])),
+        ("recoding.json", lambda text: set_("fields", 1, "taxonomy", {"ANY": [text, "b"]})),
+        ("recoding.json", lambda text: set_(text, 1)),
+        ("groups.json", lambda text: set_("columns", 1, "labels", 0, text)),
+        ("groups.json", lambda text: set_("confidential", [{"name": "ill", "labels": [text]}])),
+    ],
+)
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\udc00\ud800"], ids=ascii)
+def test_a_lone_surrogate_is_refused(
+    name: str, change: Callable[[str], Callable[[Any], Any]], text: str, owner: Callable[[str], Path]
+) -> None:
+    folder = owner("boxes")
+    rewrite(folder / name, change(text))
+    with pytest.raises(shoal.DataError, match=rf"{name}.*lone surrogate"):
+        shoal.load_recoding(folder / name) if name == "recoding.json" else Ledger.load(folder / "recoding.json")
+
+
+def test_an_escaped_surrogate_pair_is_read(owner: Callable[[str], Path]) -> None:
+    file = owner("boxes") / "recoding.json"
+    rewrite(file, set_("written", 1, "values", 0, "\U0001f600"))
+    assert "\\ud83d\\ude00" in file.read_text(encoding="utf-8")
+    assert "\U0001f600" in shoal.load_recoding(file).to_json()
+
+
 # ---- an attacker without a plan
 
 VALUES = st.one_of(

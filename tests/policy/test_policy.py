@@ -621,3 +621,27 @@ def test_a_check_requires_only_the_columns_it_needs() -> None:
     assert shoal.check(FRAME[["age", "sex"]], policy).records == 4
     two = FRAME[["sex"]].assign(age_lo=20, age_hi=50)  # a quasi-identifier may be published as two columns
     assert shoal.check(two, policy).smallest == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "given"),
+    [
+        ("identifiers", {"identifiers": ["\ud800"]}),
+        ("quasi", {"quasi": {"\ud800": "numeric"}}),
+        ("sensitive", {"sensitive": "\ud800"}),
+        ("target", {"target": "a\udfff"}),
+        ("keep", {"keep": ("\ud800",)}),
+        ("key", {"key": "\ud800"}),
+        ("missing", {"missing": ["?", "\ud800"]}),
+        ("missing", {"missing": {"\ud800"}}),
+        ("truly_sensitive", {"sensitive": ["ill"], "truly_sensitive": {"ill": ["\ud800"]}}),
+        ("require", {"sensitive": ["ill"], "require": [shoal.ConfidenceBound(0.5, of="ill", values=["\ud800"])]}),
+        ("quasi", {"quasi": {"age": {"taxonomy": {"ANY": {"\ud800": ["a", "b"]}}}}}),
+        ("quasi", {"quasi": {"age": {"taxonomy": ["a", "\ud800"]}}}),
+    ],
+)
+def test_a_lone_surrogate_is_refused(key: str, given: dict[str, Any]) -> None:
+    """No file could contain the policy."""
+    with pytest.raises(PolicyError, match=rf"'{key}.*valid Unicode, without lone surrogates, unlike '.*\\ud") as caught:
+        Policy(**given)
+    assert caught.value.place[0] == key

@@ -377,3 +377,18 @@ def test_a_branch_cannot_be_taken_for_the_root(tree: dict[str, Any]) -> None:
 
 def test_a_root_with_one_branch_of_its_own_name_is_padding() -> None:
     assert Taxonomy.from_nested({"Any": {"Any": ["a", "b"]}}).size == 2
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda text: Taxonomy.from_nested({text: ["a", "b"]}),
+        lambda text: Taxonomy.from_nested({"ANY": {"A": ["a", text]}}),
+        lambda text: Taxonomy.from_paths([["a", text], ["b", text]]),
+        lambda text: Taxonomy.flat(["a", text]),
+        lambda text: Taxonomy.balanced({"a": 1, text: 2}),
+    ],
+)
+def test_a_label_with_a_lone_surrogate_is_refused(build: Any) -> None:
+    with pytest.raises(DataError, match=r"valid Unicode, without lone surrogates, unlike.*\\ud800"):
+        build("\ud800")

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from shoal.engines.protocol import Column
 from shoal.errors import DataError, EngineError, list_choices, list_some
+from shoal.formats.surrogates import find_surrogates
 
 KINDS = ("pandas", "polars", "pyarrow")
 NUMBERS = (int, float, Decimal, np.number)
@@ -127,6 +128,11 @@ def open_frame(data: Any) -> nw.DataFrame[Any]:
         not_text = [n for n in names if not isinstance(n, str)]
         if not_text:
             raise DataError(f"column names must be text, not {list_some(not_text)}. Rename these columns.")
+        broken = find_surrogates(names)
+        if broken:
+            raise DataError(
+                f"column names must be valid Unicode, without lone surrogates, unlike {list_some(broken)}. Rename the columns."
+            )
     try:
         frame = nw.from_native(data)
     except TypeError as error:
@@ -173,7 +179,19 @@ def _convert_or_format(series: nw.Series[Any]) -> pa.Array | pa.ChunkedArray:
         array = None
     if array is None or _is_foreign(array.type):
         return pa.array(_format_objects(series.to_list(), series.name), pa.string())
-    return array
+    is_view = pa.types.is_dictionary(array.type) and pa.types.is_binary_view(array.type.value_type)
+    return _replace_binary_views(array) if is_view else array
+
+
+def _replace_binary_views(array: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a dictionary with the same bytes in a type that Arrow can decode."""
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    kind = pa.dictionary(array.type.index_type, pa.large_binary(), array.type.ordered)
+    encoded = [
+        pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(pa.large_binary()), ordered=kind.ordered)
+        for c in chunks
+    ]
+    return pa.chunked_array(encoded, kind)
 
 
 def _is_foreign(kind: pa.DataType) -> bool:
@@ -189,7 +207,10 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
 
 def _array_of_objects(values: list[Any]) -> pa.Array | None:
     """Convert Python objects to Arrow; None for mixed types that Arrow would convert, such as timestamps to dates."""
-    values = [None if _is_missing(value) else value for value in values]
+    try:
+        values = [None if _is_missing(value) else value for value in values]
+    except Exception:  # objects of a user may raise any exception; `_format_objects` reports it with the column
+        return None
     kinds = {type(value) for value in values if value is not None}
     numbers = all(issubclass(kind, NUMBERS) and kind is not bool for kind in kinds)
     return pa.array(values) if numbers or len(kinds) < 2 else None
@@ -210,6 +231,6 @@ def _format_objects(values: list[Any], column: str) -> list[str | None]:
         return [None if _is_missing(value) else str(value) for value in values]
     except Exception as error:  # objects of a user may raise any exception
         raise DataError(
-            f"column {column!r} holds objects that cannot be written as text ({type(error).__name__}). Convert the column to "
-            "text or numbers."
+            f"column {column!r} holds objects that cannot be compared or written as text ({type(error).__name__}). Convert the "
+            "column to text or numbers."
         ) from None

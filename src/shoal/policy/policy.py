@@ -31,6 +31,7 @@ from shoal.engines import AS_PUBLISHED, Reading, Schema
 from shoal.errors import DataError, PolicyError, escape_invisible, explain_absent_column, list_choices, list_some
 from shoal.formats.column_pairs import pair_names, published_names
 from shoal.formats.normalize import Normalizer
+from shoal.formats.surrogates import find_surrogates
 from shoal.formats.yaml_text import Place, read_file, read_yaml, refuse_deep
 from shoal.policy.columns import KINDS, QuasiIdentifier, parse_taxonomy
 from shoal.requirements import (
@@ -96,6 +97,17 @@ def _split_combined(value: Any) -> Any:
 def _to_plain(requirement: Requirement, *, public: bool = False) -> dict[str, Any]:
     given = collect_parameters(requirement, public=public)
     return {requirement.name: next(iter(given.values())) if len(given) == 1 else given}
+
+
+def _list_texts(value: Any) -> list[str]:
+    """The texts in a validated value of a policy, except the labels of taxonomies."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Requirement):
+        return _list_texts([getattr(value, parameter.name) for parameter in list_parameters(value)])
+    if isinstance(value, Mapping):
+        return [*_list_texts(tuple(value)), *_list_texts(tuple(value.values()))]
+    return [text for entry in value for text in _list_texts(entry)] if isinstance(value, (list, tuple)) else []
 
 
 def _to_list(value: Any) -> Any:
@@ -195,6 +207,18 @@ class Policy(BaseModel):
                 "'quasi' maps each column to its kind, for example 'age: numeric'; " + list_choices("", KINDS)
             )
         return _mark_derived(value) if isinstance(value, dict) and "derived" in value else value
+
+    @model_validator(mode="after")
+    def _check_texts(self) -> Policy:
+        """Raise an error for names and values that no file can contain; taxonomies check their labels themselves."""
+        for name in type(self).model_fields:
+            broken = find_surrogates(_list_texts(getattr(self, name)))
+            if broken:
+                raise PolicyError(
+                    f"texts must be valid Unicode, without lone surrogates, unlike {list_some(broken)}; correct them",
+                    place=(name,),
+                )
+        return self
 
     @model_validator(mode="after")
     def _check_roles(self) -> Policy:

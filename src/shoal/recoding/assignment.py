@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shoal.arrays import FloatArray, Int32Array, Int64Array
-from shoal.formats.checked_json import array, array_to_json, require
+from shoal.formats.checked_json import array, array_to_json, refuse_unknown, require
 from shoal.recoding.field import Field
 from shoal.recoding.nearest_box import (
     PublishedSets,
@@ -21,7 +21,7 @@ from shoal.recoding.nearest_box import (
     sets_to_dict,
 )
 from shoal.recoding.protocol import BaseRecoding, Columns, LaterData, LaterPlacement, Output, apply
-from shoal.recoding.serialization import columns_from_dict, columns_to_dict, head_from_dict, head_to_dict
+from shoal.recoding.serialization import HEAD, columns_from_dict, columns_to_dict, head_from_dict, head_to_dict
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ class Assignment(BaseRecoding):
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Assignment:
         """Read a recoding from the content of its JSON file."""
+        refuse_unknown(found, (*HEAD, "cells", "group", "weight", "lo", "hi", "written", "sets"))
         fields, output = head_from_dict(found)
         group = array(found, "group", np.int32, (None,))
         lo = array(found, "lo", np.float64, (None, len(fields)))

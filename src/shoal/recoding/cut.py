@@ -13,7 +13,16 @@ import numpy as np
 from shoal.arrays import BoolArray, FloatArray, Int32Array
 from shoal.engines import GroupColumn
 from shoal.errors import PolicyError, list_choices, list_some
-from shoal.formats.checked_json import array, array_to_json, member, objects, require, texts, texts_or_null
+from shoal.formats.checked_json import (
+    array,
+    array_to_json,
+    member,
+    objects,
+    refuse_unknown,
+    require,
+    texts,
+    texts_or_null,
+)
 from shoal.formats.column_pairs import pair_names
 from shoal.formats.dates import format_date
 from shoal.formats.labels import ROOT, format_interval, format_range, format_set
@@ -22,7 +31,7 @@ from shoal.kernels.combinations import number_combinations
 from shoal.recoding.field import Field
 from shoal.recoding.group_labels import RangeEnds
 from shoal.recoding.protocol import BaseRecoding, Columns, LaterData, LaterPlacement, Output, apply
-from shoal.recoding.serialization import check_head, head_from_dict, head_to_dict
+from shoal.recoding.serialization import HEAD, check_head, head_from_dict, head_to_dict
 from shoal.taxonomy import Taxonomy
 
 NUMBERS = ("label", "lo-hi", "midpoint")  # styles for intervals of numbers
@@ -306,6 +315,7 @@ class Cut(BaseRecoding):
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Cut:
         """Read a recoding from the content of its JSON file."""
+        refuse_unknown(found, (*HEAD, "cuts", "suppressed", "numbers"))
         cuts = tuple(FieldCut.from_dict(c) for c in objects(found, "cuts"))
         suppressed = [texts_or_null({"suppressed": row}, "suppressed") for row in member(found, "suppressed", list)]
         return cls(*head_from_dict(found), cuts, tuple(suppressed), member(found, "numbers", str))

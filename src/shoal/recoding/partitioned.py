@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from shoal.arrays import FloatArray, Int32Array
 from shoal.engines import GroupColumn, digest_file
 from shoal.errors import DataError, PolicyError, list_choices
-from shoal.formats.checked_json import array_to_json, read_object, report_damage, require, texts
+from shoal.formats.checked_json import (
+    array_to_json,
+    read_object,
+    read_text,
+    refuse_unknown,
+    report_damage,
+    require,
+    texts,
+)
 from shoal.policy import Policy
 from shoal.recoding.assignment import Assignment
 from shoal.recoding.cut import Cut
@@ -31,7 +39,7 @@ from shoal.recoding.protocol import (
     descend_split_tree,
 )
 from shoal.recoding.randomize import Randomize
-from shoal.recoding.serialization import check_head, check_tree, head_from_dict, head_to_dict, tree_from_dict
+from shoal.recoding.serialization import HEAD, check_head, check_tree, head_from_dict, head_to_dict, tree_from_dict
 from shoal.recoding.split_tree import Boxes
 from shoal.recoding.synthesis import Synthesis
 
@@ -126,6 +134,7 @@ class Parts(BaseRecoding):
     @classmethod
     def from_dict(cls, found: Mapping[str, Any], folder: Path) -> Parts:
         """Read the coarse split from the content of its JSON file."""
+        refuse_unknown(found, (*HEAD, "field", "at", "left", "right", "part", "digests"))
         fields, output = head_from_dict(found)
         recoding = cls(fields, output, *tree_from_dict(found, "part"), folder)
         digests = texts(found, "digests")
@@ -176,7 +185,7 @@ def load_recoding(path: str | Path) -> Recoding:
 def read_recoding(path: Path) -> Recoding:
     """Load a recoding from its file, without a policy; see `load_recoding`."""
     with report_damage(path, "recoding"):
-        found = read_object(path.read_text(encoding="utf-8"))
+        found = read_object(read_text(path))
     if "kind" not in found:
         raise DataError(f"{str(path)!r} is not a recoding. Use recoding.json in the owner folder of the release.")
     with report_damage(path, "recoding"):

@@ -12,10 +12,10 @@ import numpy as np
 from shoal import kernels
 from shoal.arrays import FloatArray, Int32Array
 from shoal.errors import DataError
-from shoal.formats.checked_json import array, objects, require
+from shoal.formats.checked_json import array, objects, refuse_unknown, require
 from shoal.recoding.field import Field
 from shoal.recoding.protocol import BaseRecoding, LaterData, Output
-from shoal.recoding.serialization import head_from_dict, head_to_dict
+from shoal.recoding.serialization import HEAD, head_from_dict, head_to_dict
 from shoal.requirements.operator import Operator, Transition
 
 
@@ -84,6 +84,7 @@ class Randomize(BaseRecoding):
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Randomize:
         """Read a recoding from the content of its JSON file."""
+        refuse_unknown(found, (*HEAD, "attributes"))
         fields, output = head_from_dict(found)
         entries = {entry.get("name"): entry for entry in objects(found, "attributes")}
         require([f.name for f in fields] == list(entries), "its attributes differ from its columns")

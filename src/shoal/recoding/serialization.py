@@ -14,6 +14,8 @@ from shoal.formats.column_pairs import pair_names
 from shoal.recoding.field import Field
 from shoal.recoding.protocol import Columns, Output, Recoding
 
+HEAD = ("kind", "fields", "kept", "missing")  # keys of every recoding
+
 
 def head_to_dict(recoding: Recoding) -> dict[str, Any]:
     """The members that every recoding has, for JSON."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from shoal import kernels
 from shoal.arrays import FloatArray, Int32Array
-from shoal.formats.checked_json import array, array_to_json, member
+from shoal.formats.checked_json import array, array_to_json, member, refuse_unknown
 from shoal.recoding.field import Field
 from shoal.recoding.nearest_box import (
     PublishedSets,
@@ -24,6 +24,7 @@ from shoal.recoding.nearest_box import (
 )
 from shoal.recoding.protocol import BaseRecoding, Columns, LaterData, LaterPlacement, Output, apply, descend_split_tree
 from shoal.recoding.serialization import (
+    HEAD,
     check_tree,
     columns_from_dict,
     columns_to_dict,
@@ -111,6 +112,7 @@ class Boxes(BaseRecoding):
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Boxes:
         """Read a recoding from the content of its JSON file."""
+        refuse_unknown(found, (*HEAD, "tree", "lo", "hi", "written", "sets"))
         fields, output = head_from_dict(found)
         tree = tree_from_dict(member(found, "tree", dict), "group")
         lo = array(found, "lo", np.float64, (None, len(fields)))

@@ -18,12 +18,12 @@ from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes
 from shoal.engines import GroupColumn
 from shoal.errors import DataError
-from shoal.formats.checked_json import array, member, objects, require, texts_or_null
+from shoal.formats.checked_json import array, member, objects, refuse_unknown, require, texts_or_null
 from shoal.formats.dates import format_date
 from shoal.recoding.field import Field
 from shoal.recoding.group_labels import PLACES, count_decimal_places
 from shoal.recoding.protocol import BaseRecoding, Columns, LaterData, Output, Placement
-from shoal.recoding.serialization import check_head, head_from_dict, head_to_dict
+from shoal.recoding.serialization import HEAD, check_head, head_from_dict, head_to_dict
 
 DAY = 86400.0
 BATCH = 65_536  # synthetic records per step
@@ -320,6 +320,7 @@ class Synthesis(BaseRecoding):
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Synthesis:
         """Read a recoding from the content of its JSON file."""
+        refuse_unknown(found, (*HEAD, "size", "scales", "mean", "covariance", "absent", "shares"))
         size = array(found, "size", np.int64, (None,))
         scales = tuple(Scale.from_dict(s) for s in objects(found, "scales"))
         groups, fields = len(size), len(scales)

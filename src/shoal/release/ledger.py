@@ -24,6 +24,8 @@ from shoal.formats.checked_json import (
     member,
     objects,
     read_object,
+    read_text,
+    refuse_unknown,
     report_damage,
     require,
     texts,
@@ -36,6 +38,7 @@ from shoal.requirements.groups import Groups, stack_columns
 Labels = tuple[str | None, ...]
 
 FILE = "groups.json"
+KEYS = ("releases", "recoding", "columns", "confidential", "groups", "start", "values", "records")
 MOST_RECORDS = 2**53  # sums of counts are exact up to this number
 
 
@@ -179,6 +182,7 @@ class Ledger:
     def from_json(cls, text: str) -> Ledger:
         """Read a ledger from JSON text; `DataError` if its parts do not fit together, `ValueError` if it is not JSON."""
         found = read_object(text)
+        refuse_unknown(found, KEYS)
         columns, sensitive = _read_labels(found, "columns"), _read_labels(found, "confidential")
         quasi = array(found, "groups", np.int32, (None, len(columns)))
         count = array(found, "records", np.int64, (None,))
@@ -208,8 +212,8 @@ class Ledger:
                 "with the earlier releases. Use the recoding in the owner folder of a saved release."
             )
         with report_damage(path, "ledger"):
-            ledger = cls.from_json(path.read_text(encoding="utf-8"))
-        if ledger.recoding != digest(recoding.read_text(encoding="utf-8")):
+            ledger = cls.from_json(read_text(path))
+        if ledger.recoding != digest(read_text(recoding)):
             raise DataError(
                 f"the ledger {str(path)!r} belongs to another recoding, not to {str(recoding)!r}. Use the ledger and the "
                 "recoding of the same owner folder."

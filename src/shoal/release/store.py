@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet, is_utf8
-from shoal.formats.checked_json import member, read_object, report_damage
+from shoal.formats.checked_json import member, read_object, read_text, report_damage
 from shoal.policy import Policy
 from shoal.release.artifact import SaveOptions
 from shoal.release.ledger import FILE, Ledger, digest
@@ -192,7 +192,7 @@ def _refuse_overwriting_prior(owner: Path, prior: Ledger) -> None:
     if not file.is_file():
         return
     with report_damage(file, "ledger"):
-        fingerprint = member(read_object(file.read_text(encoding="utf-8")), "fingerprint", str)
+        fingerprint = member(read_object(read_text(file)), "fingerprint", str)
     if fingerprint in prior.releases:
         raise EngineError(
             f"{str(owner)!r} belongs to an earlier release. The new release was tested together with that earlier release, so "

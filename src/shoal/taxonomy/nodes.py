@@ -11,6 +11,7 @@ import numpy as np
 
 from shoal.arrays import BoolArray, Int32Array
 from shoal.errors import DataError, list_some
+from shoal.formats.surrogates import find_surrogates
 
 LEAF: Any = object()  # the value of a leaf in nested mappings while a tree is built
 HIGHEST = 100  # levels below the root, enough for the longest masked code; trees are written recursively
@@ -110,6 +111,11 @@ class NodeCollector:
     def finish(self) -> Nodes:
         """Check the labels and return the nodes as arrays."""
         self._refuse_duplicates()
+        broken = find_surrogates(self.label)
+        if broken:
+            raise DataError(
+                f"taxonomy: labels must be valid Unicode, without lone surrogates, unlike {list_some(broken)}. Correct them."
+            )
         return Nodes.from_parents(tuple(self.label), np.array(self.parent, np.int32), np.array(self.is_leaf, bool))
 
     def _refuse_duplicates(self) -> None:

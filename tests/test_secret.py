@@ -77,10 +77,19 @@ def test_a_seed_is_a_whole_number(wrong: Any) -> None:
 def test_a_small_seed_is_called_guessable(tmp_path: Path) -> None:
     release = shoal.anonymize(people(), policy(), seed=2**64 - 1)
     assert any("guessable; for tests only" in note for note in release.notes)
-    assert not shoal.anonymize(people(), policy(), seed=2**64).notes
+    assert not any("guessable" in note for note in shoal.anonymize(people(), policy(), seed=2**64).notes)
     release.save(tmp_path / "out")
     assert "guessable; for tests only" in (tmp_path / "out.owner" / "report.html").read_text()
     assert b"guessable" not in b"".join(f.read_bytes() for f in (tmp_path / "out").iterdir())
+
+
+def test_the_owner_is_warned_to_publish_one_release(tmp_path: Path) -> None:
+    release = shoal.anonymize(people(), policy(), seed=2**64)
+    assert any("Publish only one release of these records" in note for note in release.notes)
+    assert release.notes == release.summary().notes
+    release.save(tmp_path / "out")
+    assert "Publish only one release" in (tmp_path / "out.owner" / "report.html").read_text()
+    assert "Publish only one release" not in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_overwriting_a_release_uses_its_secret_again(tmp_path: Path, fresh: None) -> None:

@@ -392,9 +392,9 @@ def test_a_folder_is_one_table(name: str, tmp_path: Path) -> None:
     assert release.certificate == expected.certificate
     assert opened(path).fingerprint() == open_data(whole).fingerprint()
     assert shoal.check(path, FOLDED) == shoal.check(whole, FOLDED)
-    assert release.format == ("csv" if name.startswith("csv") else "parquet")
+    assert release.artifact.format == ("csv" if name.startswith("csv") else "parquet")
     release.save(tmp_path / "release")
-    assert shoal.check(tmp_path / "release" / f"table.{release.format}", FOLDED) == release.certificate
+    assert shoal.check(tmp_path / "release" / f"table.{release.artifact.format}", FOLDED) == release.certificate
 
 
 FAULTS: dict[str, tuple[dict[str, pa.Table | str | bytes], list[str]]] = {

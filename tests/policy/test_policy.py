@@ -268,7 +268,7 @@ def test_every_form_of_a_tree_can_be_listed_under_derived(tmp_path: Path) -> Non
             "derived: [job, work]\n"
         )
         assert "Alice" not in Policy.parse(text, folder=tmp_path).to_yaml(public=True)
-    with pytest.raises(PolicyError, match=r"line 1: 'quasi.job.taxonomy': cannot read the taxonomy"):
+    with pytest.raises(PolicyError, match=r"line 1: there is no file 'none.yaml' in the folder"):
         Policy.parse("quasi: {job: {taxonomy: none.yaml}}\nderived: job\n", folder=tmp_path)
 
 

@@ -482,8 +482,8 @@ def test_a_table_written_otherwise_is_refused(
     """A disk or a library that loses a row is found out, though the rest holds."""
     write = MemoryEngine.write
 
-    def lossy(self: MemoryEngine, path: Path, format: Any) -> None:
-        write(MemoryEngine(self.data.head(len(self.data) - 1)), path, format)
+    def lossy(self: MemoryEngine, path: Path, format: Any, **options: Any) -> None:
+        write(MemoryEngine(self.data.head(len(self.data) - 1)), path, format, **options)
 
     monkeypatch.setattr(MemoryEngine, "write", lossy)
     with pytest.raises(shoal.RequirementNotMet, match="differ from what was audited"):

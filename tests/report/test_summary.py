@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 import shoal
-from shoal.report.summary import UNITS, format_measures
+from shoal.measures import MEASURES
+from shoal.report.summary import format_measures
 
 FRAME = pd.DataFrame(
     {"age": range(20, 32), "town": list("abc") * 4, "ill": ["flu", "cold"] * 6, "class": ["x", "y", "y"] * 4}
@@ -24,7 +25,7 @@ POLICY = shoal.Policy(
 def test_every_figure_has_a_measure_and_a_unit(method: str) -> None:
     release = shoal.anonymize(FRAME, POLICY, method=method, improve=method == "mondrian", seed=1)
     measures = release.measures
-    assert set(measures) <= set(UNITS)
+    assert set(measures) <= set(MEASURES.names())
     for name, unit, value in format_measures(measures, 0.5):
         assert unit and float(value.replace(",", "")) == pytest.approx(measures[name], rel=1e-5, abs=1e-9)
     summary = release.summary()
@@ -34,7 +35,7 @@ def test_every_figure_has_a_measure_and_a_unit(method: str) -> None:
         value.split(" ", 1)[-1] in ("record", "records", "group", "groups", "of records") or "%" in value
         for _, _, value in summary.risks()
     )
-    assert all(value.endswith(f"({UNITS[name]})") for _, name, value in summary.statistics())
+    assert all(value.endswith(f"({MEASURES.find(name).unit})") for _, name, value in summary.statistics())
     assert summary.information()[0] == ("all attributes", f"{1 - measures['ncp']:.1%}")
 
 

@@ -129,12 +129,27 @@ Names = Annotated[
     BeforeValidator(_to_list),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
+
+
+class _RequirementSchema:
+    """The JSON Schema of a requirement, made when it is asked for: other packages may add requirements."""
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "properties": {name: {"type": ["object", "number"]} for name in REQUIREMENTS.names()},
+            "additionalProperties": False,
+        }
+
+
 Rule = Annotated[
     Requirement,
     SkipValidation,  # requirements on operators have another `test`
     BeforeValidator(_parse_requirement),
     PlainSerializer(_to_plain, return_type=dict[str, Any]),
-    WithJsonSchema({"type": "object", "minProperties": 1, "maxProperties": 1}),  # `schema` lists the requirements
+    _RequirementSchema(),
 ]
 
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, get_args
 
 from shoal.engines import Engine, Format, digest_file
+from shoal.errors import PolicyError, list_choices
 from shoal.policy import Policy
 from shoal.release.audit import AuditedTable
 from shoal.release.ledger import Ledger
 from shoal.requirements import Certificate
+
+FORMATS = get_args(Format)
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class TableArtifact:
     def write(self, folder: Path, options: SaveOptions) -> WrittenArtifact:
         """Write ``table.csv`` or ``table.parquet``."""
         chosen = options.format or self.format
+        if chosen not in FORMATS:
+            raise PolicyError(f"unknown format {chosen!r}; {list_choices(str(chosen), FORMATS)}.")
         path = folder / f"table.{chosen}"
         escaped = self.engine.write(path, chosen, escape_formulas=options.escape_formulas)
         return WrittenArtifact(path.name, _digest_files(path), (_note_escaped(escaped),) if escaped else ())

@@ -76,7 +76,7 @@ def weighted_interval_loss(j, lo, hi, losses):
     return losses.weight[j] * interval_loss(j, lo, hi, losses.ints, losses.floats)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def compute_widths(segment, losses):
     """The weighted loss of the segment's box by attribute."""
     width = np.empty(segment.lo.shape[0])
@@ -86,9 +86,8 @@ def compute_widths(segment, losses):
 
 
 @njit(cache=True, nogil=True)
-def is_allowed(rows, segment, a, at, whole, criteria):
+def is_allowed(codes, records, ref, segment, a, at, whole, cells, limits):
     """Whether both sides of a cut meet every rule; ``whole`` is the histogram of the segment, empty if not needed."""
-    codes, records, ref, cells = rows.codes, rows.records, rows.ref, criteria.cells
     left = np.zeros(whole.shape[0], np.int64)
     start, sensitive, offset = cells.start, cells.sensitive, cells.offset
     size = 0
@@ -100,13 +99,12 @@ def is_allowed(rows, segment, a, at, whole, criteria):
                 for c in range(start[u], start[u + 1]):
                     for s in range(sensitive.shape[1]):
                         left[offset[s] + sensitive[c, s]] += cells.records[c]
-    return both_hold(size, segment.records - size, left, whole - left, criteria.limits)
+    return both_hold(size, segment.records - size, left, whole - left, limits)
 
 
 @njit(cache=True, nogil=True)
-def find_balanced_cut(rows, segment, a, scratch):
+def find_balanced_cut(codes, records, segment, a, tally, keys, spare):
     """The most balanced cut of attribute ``a``, and the number of records on its left. Ties: the smaller code."""
-    codes, records, tally = rows.codes, rows.records, scratch.tally
     begin, end, lo, hi, total = segment.begin, segment.end, segment.lo[a], segment.hi[a], segment.records
     n = end - begin
     size = hi - lo + 1
@@ -122,7 +120,7 @@ def find_balanced_cut(rows, segment, a, scratch):
                 if best < 0 or gap < best:
                     best, at, taken = gap, lo + v, left
         return at, taken
-    order = sort_by_code(codes, begin, end, a, lo, size, scratch.keys, scratch.spare)
+    order = sort_by_code(codes, begin, end, a, lo, size, keys, spare)
     for p in range(n - 1):
         left += records[begin + (order[p] & LOW)]
         v = order[p] >> 32
@@ -136,19 +134,21 @@ def find_balanced_cut(rows, segment, a, scratch):
 @njit(cache=True, nogil=True)
 def find_median_cut(rows, segment, criteria, scratch):
     """The widest attribute whose most balanced cut is allowed, and that cut; -1 if there is none."""
-    whole, total, least = scratch.whole, segment.records, criteria.least
+    codes, records, ref, total = rows.codes, rows.records, rows.ref, segment.records
+    tally, keys, spare, whole = scratch.tally, scratch.keys, scratch.spare, scratch.whole
+    cells, limits, least = criteria.cells, criteria.limits, criteria.least
     width = compute_widths(segment, criteria.losses)
     if whole.shape[0] > 0:
-        count_segment(rows.ref, segment.begin, segment.end, criteria.cells, whole)
+        count_segment(ref, segment.begin, segment.end, cells, whole)
     for _ in range(width.shape[0]):
         a = np.argmax(width)
         if width[a] <= 0.0:
             return -1, NO_CUT
         width[a] = -1.0
-        at, left = find_balanced_cut(rows, segment, a, scratch)
+        at, left = find_balanced_cut(codes, records, segment, a, tally, keys, spare)
         if at == NO_CUT or left < least or total - left < least:
             continue
-        if whole.shape[0] == 0 or is_allowed(rows, segment, a, at, whole, criteria):
+        if whole.shape[0] == 0 or is_allowed(codes, records, ref, segment, a, at, whole, cells, limits):
             return a, at
     return -1, NO_CUT
 
@@ -191,7 +191,7 @@ def gather_boxes(rows, segment, count, used, tally, box_scratch):
             stretch(table, TWO * width * v, width, flat, row, ZERO)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def list_tabulated_codes(tally, first, size, span, box_scratch):
     """List the codes that occur: the position of the code's box, the cumulative number of records, and the code."""
     place, cumulative, code = box_scratch.place, box_scratch.cumulative, box_scratch.code
@@ -203,7 +203,7 @@ def list_tabulated_codes(tally, first, size, span, box_scratch):
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def list_sorted_rows(order, rows, segment, box_scratch):
     """The same for rows sorted by code, where each row is a box."""
     place, cumulative, code = box_scratch.place, box_scratch.cumulative, box_scratch.code

@@ -76,7 +76,10 @@ def cases(draw: st.DrawFn, *, secrets: bool = True, least: int = 1, most: int = 
     if secrets and rows > 1 and draw(st.booleans()):
         columns["illness"][0] = "gout"  # so that it can be asked for
         frame.loc[:, "illness"] = columns["illness"]
-        asked = draw(st.sampled_from([*list_requirements("illness"), *MORE]))
+        possible = [
+            r for r in (*list_requirements("illness"), *MORE) if r.least <= rows
+        ]  # others are errors of the policy
+        asked = draw(st.sampled_from(possible))
         require.append(replace(asked, on=draw(st.none() | some)))
     suppress = draw(st.sampled_from([0.0, 0.0, 0.1, 0.4, 1.0]))
     policy = shoal.Policy(

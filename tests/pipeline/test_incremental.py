@@ -265,7 +265,7 @@ def test_the_same_rows_are_not_released_twice(recoding: Path, tmp_path: Path) ->
     second = saved(shoal.anonymize(new, recoding=recoding), tmp_path / "november")
     with pytest.raises(shoal.DataError, match="these records were released before"):
         shoal.anonymize(new[::-1], recoding=second)
-    assert shoal.anonymize(new[:1], recoding=second).certificate.holds
+    assert len(shoal.anonymize(new[:1], recoding=second).frame) == 1  # some of the records may come again
 
 
 def test_a_ledger_of_another_release_is_refused(recoding: Path, tmp_path: Path) -> None:
@@ -371,7 +371,10 @@ def test_a_recoding_in_parts_serves_later_rows(tmp_path: Path) -> None:
     tables = [pd.read_parquet(tmp_path / "october" / "table.parquet"), pd.read_csv(tmp_path / "november" / "table.csv")]
     union = shoal.check(pd.concat([t.astype(str) for t in tables], ignore_index=True), policy)
     assert union.holds and nameless(union) == list(november.certificate.findings)
-    assert shoal.anonymize(frames[1][:40], recoding=again).certificate.holds
+    december = shoal.anonymize(frames[1][:40], recoding=again)
+    assert december.certificate.records + december.certificate.suppressed == 40
+    tables.append(december.frame)
+    assert shoal.check(pd.concat([t.astype(str) for t in tables], ignore_index=True), policy).holds
 
 
 def nameless(certificate: shoal.Certificate) -> list[Any]:

@@ -409,6 +409,6 @@ def test_a_column_that_would_be_taken_for_the_end_of_another_is_refused() -> Non
     """Else the check would look at the lower end of a where it means the column a_lo."""
     frame = pd.DataFrame({"a": [1, 2, 3, 4], "a_lo": [1, 2, 3, 4]})
     policy = shoal.Policy(quasi={"a": "numeric", "a_lo": "numeric"}, require=[shoal.KAnonymity(2)])
-    assert shoal.anonymize(frame, policy).certificate.holds
+    assert list(shoal.anonymize(frame, policy).frame["a_lo"]) == ["[1, 2]", "[1, 2]", "[3, 4]", "[3, 4]"]
     with pytest.raises(shoal.PolicyError, match="would create 'a_lo', which already exists"):
         shoal.anonymize(frame, policy, write="lo-hi")

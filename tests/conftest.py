@@ -1,4 +1,4 @@
-"""Settings of all tests: hypothesis profiles, and one secret.
+"""Settings of all tests: hypothesis profiles, the check of counted property tests, and one secret.
 
 The profile `quick` tries the same examples in every run, so a failure comes from a change. HYPOTHESIS_PROFILE=thorough searches
 at random and longer.
@@ -7,10 +7,12 @@ at random and longer.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.outcomes import assert_enough_tested, outcomes_of
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
@@ -29,3 +31,15 @@ def secret() -> Iterator[None]:
         patch.setattr("shoal.pipeline.run.new_seed", lambda: SECRET)
         patch.setattr("shoal.pipeline.randomized_run.new_seed", lambda: SECRET)
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """A counted property test fails where too few of its examples were tested; parametrized tests are counted one by one."""
+    outcomes = outcomes_of(getattr(item, "obj", None))
+    if outcomes is None:
+        return (yield)
+    outcomes.clear()
+    result = yield
+    assert_enough_tested(outcomes)
+    return result

@@ -21,6 +21,7 @@ import shoal
 from shoal.engines import Engine, open_data, parse_resources
 from shoal.engines.csv_formulas import escape_formulas, restore_formulas
 from shoal.formats.formulas import escape_formula, restore_formula
+from tests.support.outcomes import Outcome, counted
 
 ENGINES = ("memory", "duckdb")
 SIGNS = "=+-@\t\r"
@@ -216,10 +217,11 @@ def test_many_rows_are_read_in_blocks(tmp_path: Path) -> None:
 @given(
     st.lists(texts.map(lambda text: text.replace("\r", "").strip()).filter(bool), min_size=1, max_size=6, unique=True)
 )
-def test_trees_in_csv_are_escaped_and_read_back(leaves: list[str]) -> None:
+@counted
+def test_trees_in_csv_are_escaped_and_read_back(leaves: list[str]) -> Outcome:
     root = "any of them"
     if root in leaves or any("\0" in leaf for leaf in leaves):
-        return
+        return "no tree"
     tree = shoal.Taxonomy.from_nested({root: leaves})
     text = tree.to_csv()
     cells = [cell for row in csv.reader(text.splitlines(keepends=True), delimiter=";") for cell in row]
@@ -227,3 +229,4 @@ def test_trees_in_csv_are_escaped_and_read_back(leaves: list[str]) -> None:
     with TemporaryDirectory() as temp:
         (Path(temp) / "tree.csv").write_text(text, encoding="utf-8", newline="")
         assert set(shoal.Taxonomy.load(Path(temp) / "tree.csv").code) == set(leaves)
+    return None

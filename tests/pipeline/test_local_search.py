@@ -26,6 +26,7 @@ from shoal.requirements import combine_limits
 from tests.conftest import SECRET
 from tests.reference.requirements import passes
 from tests.support.cases import Case, as_rows, cases, covers, holds, recount, released, stayed, suited
+from tests.support.outcomes import Outcome, counted
 
 Given = dict[str, Any]
 WAYS: list[tuple[str, Given]] = [
@@ -153,21 +154,25 @@ def test_the_loss_falls_and_the_requirement_holds(
 
 @each_of([way for way in WAYS if way not in IN_THE_CONTRACT])
 @given(case=cases(), seed=st.integers(0, 2**32 - 1))
-def test_the_order_of_rows_does_not_matter(case: Case, method: str, parameters: Given, seed: int) -> None:
+@counted
+def test_the_order_of_rows_does_not_matter(case: Case, method: str, parameters: Given, seed: int) -> Outcome:
     case = suited(case, method)
     parameters = {**parameters, "improve": True}
     order = np.random.default_rng(seed).permutation(len(case.frame))
     first = released(case, method, parameters)
     shuffled = released(Case(case.frame.iloc[order], case.policy), method, parameters)
     assert (first is None) == (shuffled is None)
-    if first is not None and shuffled is not None:
-        assert as_rows(first.frame) == as_rows(shuffled.frame)
-        assert first.measures["improved"] == shuffled.measures["improved"]
+    if first is None or shuffled is None:
+        return "not met"
+    assert as_rows(first.frame) == as_rows(shuffled.frame)
+    assert first.measures["improved"] == shuffled.measures["improved"]
+    return None
 
 
 @each_of(WAYS)
 @given(data=st.data(), case=cases(least=6))
-def test_no_group_grows_beyond_the_most(data: st.DataObject, case: Case, method: str, parameters: Given) -> None:
+@counted
+def test_no_group_grows_beyond_the_most(data: st.DataObject, case: Case, method: str, parameters: Given) -> Outcome:
     case = suited(case, method)
     made = shoal.tables.METHODS.find(method)(case.policy, **parameters)
     codes = encode_and_count(open_data(case.frame), case.policy, extra=made.extra_columns(), hash=KeyedHash.of(SECRET))[
@@ -176,14 +181,17 @@ def test_no_group_grows_beyond_the_most(data: st.DataObject, case: Case, method:
     k = combine_limits(case.policy.require, codes.distribution).least
     most = data.draw(st.none() | st.integers(k, 3 * k))
     release = released(case, method, {**parameters, "improve": True, "max_size": most})
-    if release is None or release.measures["improved"] == 0.0:
-        return
+    if release is None:
+        return "not met"
+    if release.measures["improved"] == 0.0:
+        return "not improved"
     assert holds(release.frame, case.policy)
     place = release.recoding
     sizes = np.bincount(place.group[place.group >= 0], place.count[place.group >= 0]).astype(int).tolist()
     before = made.decide(codes, rng=np.random.default_rng(SECRET), progress=lambda *_: None).size().tolist()
     check_sizes(before, sizes, 2 * k - 1 if most is None else most)
     assert min(sizes) >= k
+    return None
 
 
 def check_sizes(before: Sequence[int], after: Sequence[int], most: int) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Iterator, Sequence
+from itertools import product, takewhile
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
@@ -36,13 +37,32 @@ def ground_distance(requirement: shoal.TCloseness, order: Sequence[Value]) -> np
     if requirement.distance == "ordered":
         place = np.arange(count)
         return np.abs(place[:, None] - place) / max(count - 1, 1)
-    tree = requirement.taxonomy.with_missing()
-    leaf = {label: code for code, label in enumerate(tree.leaves)}
+    ways = list(leaf_ways(requirement.taxonomy.to_nested()))
+    root = ways[0][:1]
+    way_to = {way[-1]: way for way in ways} | {None: (*root, None)}  # a missing value is a leaf below the root
     distance = np.zeros((count, count))
     for (i, a), (j, b) in product(enumerate(order), repeat=2):
-        lo, hi = sorted((leaf[a], leaf[b]))
-        distance[i, j] = 0 if i == j else tree.height[tree.cover(lo, hi)] / requirement.taxonomy.height[0]
+        if i != j:
+            common = list(takewhile(lambda pair: pair[0] == pair[1], zip(way_to[a], way_to[b], strict=False)))
+            distance[i, j] = height(ways, [label for label, _ in common]) / height(ways, root)
     return distance
+
+
+def leaf_ways(body: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The labels from the root to every leaf of a nested tree."""
+    if isinstance(body, str):
+        yield (*above, body)
+    elif isinstance(body, dict):
+        for name, part in body.items():
+            yield from leaf_ways(part, (*above, name))
+    else:
+        for part in body:
+            yield from leaf_ways(part, above)
+
+
+def height(ways: Sequence[tuple[str, ...]], node: Sequence[str]) -> int:
+    """The steps from a node, told by the labels from the root to it, to its deepest leaf."""
+    return max(len(way) - len(node) for way in ways if way[: len(node)] == tuple(node))
 
 
 def earth_movers_distance(share: np.ndarray, table_share: np.ndarray, distance: np.ndarray) -> float:

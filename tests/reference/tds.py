@@ -435,7 +435,7 @@ class Search(Table):
         for names, requirements in self.sets.items():
             if attribute in names:
                 after[names] = int(self.sizes(cut, names).min())
-                if after[names] < max(r.least for r in requirements):
+                if after[names] < max(r.k for r in requirements):
                     return None
         return after
 

@@ -380,7 +380,7 @@ def test_an_unreachable_requirement_is_refused_with_the_reachable_value() -> Non
     ):
         policy = shoal.Policy(quasi={"a": "numeric"}, sensitive="s", require=[shoal.KAnonymity(2), requirement])
         if reached is None:
-            assert shoal.anonymize(frame, policy).certificate.holds
+            assert list(shoal.anonymize(frame, policy).frame["a"]) == ["[1, 4]"] * 4
         else:
             with pytest.raises(shoal.RequirementNotMet, match=reached):
                 shoal.anonymize(frame, policy)

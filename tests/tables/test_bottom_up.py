@@ -19,6 +19,7 @@ from shoal.policy import QuasiIdentifier
 from shoal.tables import BottomUpGeneralization
 from tests.reference.bottom_up import generalize
 from tests.support.cases import TREES, Case, cases, holds, recount, suited
+from tests.support.outcomes import Outcome, counted
 from tests.support.steps import assert_same_steps, needs_data, published, reference, released
 
 CATEGORIES = ["workclass", "education", "marital-status", "occupation", "race", "sex", "native-country"]
@@ -70,18 +71,20 @@ def test_gain_is_the_rise_of_the_smallest_group() -> None:
 
 @both
 @given(case=cases(most=50))
-def test_same_steps_as_the_slow_twin(case: Case, anonymity: str) -> None:
+@counted
+def test_same_steps_as_the_slow_twin(case: Case, anonymity: str) -> Outcome:
     case = suited(case, "bottom-up")
     try:
         release, path = generalized(case.frame, case.policy, anonymity=anonymity)
     except shoal.RequirementNotMet:
         assert not holds(case.frame.assign(**dict.fromkeys(case.policy.quasi, "*")), case.policy)
-        return
+        return "not met"
     run = twin(case.frame, case.policy, anonymity=anonymity)
     assert_same_steps(path, run)
     assert published(release) == run.rows
     assert holds(release.frame, case.policy)
     assert path.chosen == len(path)
+    return None
 
 
 @st.composite
@@ -117,18 +120,20 @@ def test_it_ends_as_soon_as_the_requirements_hold(case: Case, anonymity: str) ->
 
 
 @given(case=cases(most=30))
-def test_deciding_does_not_change_the_codes(case: Case) -> None:
+@counted
+def test_deciding_does_not_change_the_codes(case: Case) -> Outcome:
     case = suited(case, "bottom-up")
     codes, _ = encode_and_count(
         open_data(case.frame), case.policy, extra=[case.policy.target] if case.policy.target else []
     )
     before = [array.copy() for array in (codes.quasi, codes.size, codes.counts.sensitive, codes.counts.size)]
     if not holds(case.frame.assign(**dict.fromkeys(case.policy.quasi, "*")), case.policy):
-        return
+        return "not met"
     method = BottomUpGeneralization(case.policy)
     method.decide(codes, rng=np.random.default_rng(0), progress=lambda *_: None)
     after = [codes.quasi, codes.size, codes.counts.sensitive, codes.counts.size]
     assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
+    return None
 
 
 # UCI Adult.

@@ -28,6 +28,7 @@ from shoal.requirements import Term, combine_limits
 from tests.reference.kmember import Clusters, Record, Table, kmember, nearest
 from tests.reference.requirements import passes
 from tests.support.cases import Case, cases, holds
+from tests.support.outcomes import Outcome, counted
 
 Given = dict[str, Any]
 TWINS = {"kmember": kmember, "knn": nearest}
@@ -217,15 +218,17 @@ def with_harm(case: Case) -> Case:
 
 @methods
 @given(data=st.data(), case=cases(least=2, most=40), seed=seeds)
-def test_same_groups_as_the_slow_twin(data: st.DataObject, case: Case, seed: int, method: str) -> None:
+@counted
+def test_same_groups_as_the_slow_twin(data: st.DataObject, case: Case, seed: int, method: str) -> Outcome:
     case = with_harm(case)
     way = data.draw(ways(case, method))
     try:
         shoal.anonymize(case.frame, case.policy, method=method, seed=seed, **way)
     except shoal.RequirementNotMet:
         assert not holds(case.frame.assign(**dict.fromkeys(case.policy.quasi, "*")), case.policy)
-        return
+        return "not met"
     check_against_twin(method, case.frame, case.policy, way, seed)
+    return None
 
 
 @st.composite
@@ -549,18 +552,20 @@ def test_theorem_2(data: st.DataObject, case: Case, seed: int, method: str) -> N
 
 @methods
 @given(data=st.data(), case=cases(most=30), seed=seeds)
-def test_requirements_hold_when_recounted(data: st.DataObject, case: Case, seed: int, method: str) -> None:
+@counted
+def test_requirements_hold_when_recounted(data: st.DataObject, case: Case, seed: int, method: str) -> Outcome:
     case = with_harm(case)
     way = data.draw(ways(case, method))
     try:
         release = shoal.anonymize(case.frame, case.policy, method=method, seed=seed, **way)
     except shoal.RequirementNotMet:  # then even one group for all does not do
         assert not holds(case.frame.assign(**dict.fromkeys(case.policy.quasi, "*")), case.policy)
-        return
+        return "not met"
     assert holds(release.frame, case.policy)
     lost = len(case.frame) - len(release.frame)
     assert lost == release.certificate.suppressed
     assert lost <= int(case.policy.suppress * len(case.frame) + 1e-9)
+    return None
 
 
 @methods

@@ -21,6 +21,7 @@ from shoal.tables import mdav as module
 from shoal.tables.mdav import Space
 from tests.reference.mdav import Point, least_squares, mdav, mean, mode, squares
 from tests.support.cases import Case, averaged, cases, holds, recount
+from tests.support.outcomes import Outcome, counted
 
 JOB = {"ANY": {"Office": ["clerk", "manager"], "Field": {"Land": ["farmer", "miner"], "Sea": ["sailor"]}}}
 
@@ -96,30 +97,37 @@ def slow_groups(codes: Codes, k: int, weights: dict[str, float]) -> list[list[in
 
 
 @given(table=tables(), k=st.integers(2, 6))
-def test_same_groups_as_the_slow_twin(table: tuple[pd.DataFrame, dict[str, object], dict[str, float]], k: int) -> None:
-    frame, quasi, weights = table
-    policy = shoal.Policy(quasi=quasi, sensitive="ill", require=[shoal.KAnonymity(k)])
-    codes = coded(frame, policy)
-    if codes.records >= k:
-        found = groups_of(decided(codes, policy, weights=weights, optimal=False))
-        assert found == slow_groups(codes, k, weights)
-        assert all(k <= len(group) < 2 * k for group in found)
-
-
-@given(table=tables(), k=st.integers(2, 6))
-def test_threads_do_not_change_the_groups(
+@counted
+def test_same_groups_as_the_slow_twin(
     table: tuple[pd.DataFrame, dict[str, object], dict[str, float]], k: int
-) -> None:
+) -> Outcome:
     frame, quasi, weights = table
     policy = shoal.Policy(quasi=quasi, sensitive="ill", require=[shoal.KAnonymity(k)])
     codes = coded(frame, policy)
     if codes.records < k:
-        return
+        return "too few records"
+    found = groups_of(decided(codes, policy, weights=weights, optimal=False))
+    assert found == slow_groups(codes, k, weights)
+    assert all(k <= len(group) < 2 * k for group in found)
+    return None
+
+
+@given(table=tables(), k=st.integers(2, 6))
+@counted
+def test_threads_do_not_change_the_groups(
+    table: tuple[pd.DataFrame, dict[str, object], dict[str, float]], k: int
+) -> Outcome:
+    frame, quasi, weights = table
+    policy = shoal.Policy(quasi=quasi, sensitive="ill", require=[shoal.KAnonymity(k)])
+    codes = coded(frame, policy)
+    if codes.records < k:
+        return "too few records"
     alone = groups_of(decided(codes, policy, weights=weights, optimal=False))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "PART", 1)
         patch.setattr(module.threads, "CORES", 3)
         assert groups_of(decided(codes, policy, weights=weights, optimal=False)) == alone
+    return None
 
 
 def test_many_rows_are_closed_up_with_the_same_result() -> None:
@@ -134,20 +142,22 @@ def test_many_rows_are_closed_up_with_the_same_result() -> None:
     values=st.lists(st.none() | st.sampled_from([0.1, 0.2, 7.0, -3.5, 1e9]), min_size=2, max_size=20),
     weight=st.sampled_from([0.3, 1.0, 5.0]),
 )
-def test_differences_count_by_the_variance_of_the_records(values: list[float | None], weight: float) -> None:
+@counted
+def test_differences_count_by_the_variance_of_the_records(values: list[float | None], weight: float) -> Outcome:
     frame = pd.DataFrame({"age": pd.Series(values, dtype="Float64")})
     codes = coded(frame, policy_of(1))
     space = Space.of(codes, np.array([weight]))
     if len(set(values)) == 1:
         assert len(space.number) == 0  # it tells nobody apart
-        return
+        return "one value"
     known = np.array([v for v in values if v is not None])
     if len(set(known)) == 1:
         assert space.factor.tolist() == [0.0]
-        return
+        return "one number"
     shown = space.number[0][np.isfinite(space.number[0])]
     unit = (shown.max() - shown.min()) / (known.max() - known.min())  # a power of two
     assert space.factor[0] / space.missing_distance[0] == pytest.approx(1 / (unit * known.std()) ** 2, rel=1e-9)
+    return None
 
 
 # ---- what a reader can follow by hand
@@ -203,15 +213,17 @@ def test_missing_numbers_are_near_one_another() -> None:
 
 
 @given(values=st.lists(st.integers(0, 30), min_size=1, max_size=14), k=st.integers(1, 5))
-def test_optimal_groups_have_the_least_squares_there_are(values: list[int], k: int) -> None:
+@counted
+def test_optimal_groups_have_the_least_squares_there_are(values: list[int], k: int) -> Outcome:
     if len(values) < k:
-        return
+        return "too few records"
     policy = policy_of(k)
     codes = coded(build_frame(*values), policy)
     found = groups_of(decided(codes, policy))
     position = codes.attributes[0].position.astype(int).tolist()
     assert all(len(group) >= k for group in found)
     assert sum(squares([position[c] for c in group]) for group in found) == least_squares(values, k)
+    return None
 
 
 @given(values=st.lists(st.integers(0, 6), min_size=4, max_size=9), k=st.integers(2, 3))
@@ -376,36 +388,43 @@ def anonymized(case: Case, **parameters: object) -> shoal.Release | None:
 
 
 @given(case=cases(), write=st.sampled_from(["mean", "median", "label", "midpoint", "set"]))
-def test_the_release_holds_when_recounted(case: Case, write: str) -> None:
+@counted
+def test_the_release_holds_when_recounted(case: Case, write: str) -> Outcome:
     case = averaged(case) if write in ("mean", "median") else case
     release = anonymized(case, write=write)
     if release is None:  # then even one group for all does not do
         assert not holds(case.frame.assign(**dict.fromkeys(case.policy.quasi, "*")), case.policy)
-        return
+        return "not met"
     assert holds(release.frame, case.policy)
     assert release.certificate.smallest == recount(release.frame, list(case.policy.quasi)).min()
     stayed = case.frame["note"].isin(release.frame["note"])
     assert list(release.frame["note"]) == list(case.frame["note"][stayed])
     assert (~stayed).sum() == release.certificate.suppressed <= case.policy.suppress * len(stayed) + 1e-9
+    return None
 
 
 @given(case=cases(), seed=st.integers(0, 2**32 - 1))
-def test_row_order_does_not_matter(case: Case, seed: int) -> None:
+@counted
+def test_row_order_does_not_matter(case: Case, seed: int) -> Outcome:
     order = np.random.default_rng(seed).permutation(len(case.frame))
     first, second = anonymized(case), anonymized(Case(case.frame.iloc[order], case.policy))
     assert (first is None) == (second is None)
-    if first is not None and second is not None:
-        assert first.certificate.fingerprint == second.certificate.fingerprint
+    if first is None or second is None:
+        return "not met"
+    assert first.certificate.fingerprint == second.certificate.fingerprint
+    return None
 
 
 @given(table=tables(), k=st.integers(3, 5))
-def test_means_keep_the_mean(table: tuple[pd.DataFrame, dict[str, object], dict[str, float]], k: int) -> None:
+@counted
+def test_means_keep_the_mean(table: tuple[pd.DataFrame, dict[str, object], dict[str, float]], k: int) -> Outcome:
     frame, quasi, _ = table
     numbers = {c: q for c, q in quasi.items() if q == "numeric" and frame[c].notna().all()}
     if not numbers or len(frame) < k:
-        return
+        return "no column of numbers"
     release = shoal.anonymize(frame, shoal.Policy(quasi=numbers, require=[shoal.KAnonymity(k)]), method="mdav")
     for name in numbers:
         values = frame[name].astype(float)
         half = next((0.5 / 10**p for p in range(7) if (values.round(p) == values).all()), 0.0)  # means are rounded
         assert release.frame[name].mean() == pytest.approx(values.mean(), abs=half + 1e-9)
+    return None

@@ -21,6 +21,7 @@ from shoal.engines import open_data
 from shoal.tables import TopDownSpecialization
 from tests.reference.tds import Cut, Search, candidates, entropy, specialize
 from tests.support.cases import Case, cases, holds, recount
+from tests.support.outcomes import Outcome, counted
 from tests.support.steps import assert_same_steps, needs_data, published, reference, released
 
 TOP = [
@@ -157,17 +158,19 @@ def test_same_steps_as_the_slow_twin_on_the_papers(table: str, by: str) -> None:
 
 @pytest.mark.parametrize("by", ["score", "gain"])
 @given(case=cases(most=60))
-def test_same_steps_as_the_slow_twin(case: Case, by: str) -> None:
+@counted
+def test_same_steps_as_the_slow_twin(case: Case, by: str) -> Outcome:
     try:
         release, path = specialized(case.frame, case.policy, by=by)
     except shoal.RequirementNotMet:
         assert not holds(case.frame.assign(**dict.fromkeys(case.policy.quasi, "*")), case.policy)
-        return
+        return "not met"
     run = twin(case.frame, case.policy, by=by)
     assert_same_steps(path, run)
     assert published(release) == run.rows
     assert holds(release.frame, case.policy)
     assert path.chosen == len(path)
+    return None
 
 
 @st.composite
@@ -206,15 +209,17 @@ def test_same_splits_of_many_numbers(case: Case, by: str) -> None:
 
 
 @given(case=cases(most=50))
-def test_same_steps_with_valid_splits(case: Case) -> None:
+@counted
+def test_same_steps_with_valid_splits(case: Case) -> Outcome:
     policy = case.policy.model_copy(update={"suppress": 0.0})
     try:
         release, path = specialized(case.frame, policy, split="valid")
     except shoal.RequirementNotMet:
-        return
+        return "not met"
     run = twin(case.frame, policy, split="valid")
     assert_same_steps(path, run)
     assert published(release) == run.rows
+    return None
 
 
 def test_an_invalid_split_is_replaced_by_a_valid_one() -> None:
@@ -250,13 +255,15 @@ def overlapping(draw: st.DrawFn) -> Case:
 
 
 @given(case=overlapping())
-def test_same_steps_with_several_attribute_sets_and_suppression(case: Case) -> None:
+@counted
+def test_same_steps_with_several_attribute_sets_and_suppression(case: Case) -> Outcome:
     if not holds(case.frame.assign(a="*", b="*", c="*"), case.policy):
-        return
+        return "not met"
     release, path = specialized(case.frame, case.policy)
     run = twin(case.frame, case.policy)
     assert_same_steps(path, run)
     assert published(release) == run.rows
+    return None
 
 
 def test_a_suppression_for_one_attribute_set_counts_for_the_others() -> None:
@@ -287,30 +294,34 @@ def test_a_suppression_for_one_requirement_may_meet_another() -> None:
 
 
 @given(case=cases(most=30), n=st.integers(0, 4))
-def test_a_limited_path_is_the_beginning_of_the_whole(case: Case, n: int) -> None:
+@counted
+def test_a_limited_path_is_the_beginning_of_the_whole(case: Case, n: int) -> Outcome:
     try:
         release, path = specialized(case.frame, case.policy, max_steps=n)
     except shoal.RequirementNotMet:
-        return
+        return "not met"
     run = twin(case.frame, case.policy, limit=n)
     assert_same_steps(path, run)
     assert published(release) == run.rows
     stopped, whole = specialized(case.frame, case.policy, stop_at=min(n, len(path)))
     assert published(stopped) == run.rows
     assert whole[:n] == path[:] and whole.chosen == len(path)
+    return None
 
 
 @given(case=cases(most=30), n=st.integers(0, 9))
-def test_a_step_is_measured_as_its_table_would_be(case: Case, n: int) -> None:
+@counted
+def test_a_step_is_measured_as_its_table_would_be(case: Case, n: int) -> Outcome:
     try:
         release, path = specialized(case.frame, case.policy, max_steps=n)
     except shoal.RequirementNotMet:
-        return
+        return "not met"
     measures = path[-1].measures if path else path.measures
     assert measures["suppressed"] == release.certificate.suppressed
     if not release.certificate.suppressed:  # the path's is of the cut, a release's counts who is left out as lost
         assert measures["ncp"] == pytest.approx(release.measures["ncp"])
     assert ("information" in measures) == (case.policy.target is not None)
+    return None
 
 
 def test_the_information_of_a_step_is_the_summed_information_gain() -> None:
@@ -330,17 +341,19 @@ def test_the_information_of_a_step_is_the_summed_information_gain() -> None:
 
 
 @given(case=cases(most=30))
-def test_deciding_does_not_change_the_codes(case: Case) -> None:
+@counted
+def test_deciding_does_not_change_the_codes(case: Case) -> Outcome:
     codes, _ = encode_and_count(
         open_data(case.frame), case.policy, extra=[case.policy.target] if case.policy.target else []
     )
     before = [array.copy() for array in (codes.quasi, codes.size, codes.counts.sensitive, codes.counts.size)]
     if not holds(case.frame.assign(**dict.fromkeys(case.policy.quasi, "*")), case.policy):
-        return
+        return "not met"
     method = TopDownSpecialization(case.policy)
     method.decide(codes, rng=np.random.default_rng(0), progress=lambda *_: None)
     after = [codes.quasi, codes.size, codes.counts.sensitive, codes.counts.size]
     assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
+    return None
 
 
 # UCI Adult.

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
+from tests.support.errors import everything
 
 pytest.importorskip("duckdb")
 
@@ -56,15 +57,6 @@ def policy_of(k: int = 5) -> shoal.Policy:
 
 def hidden(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir() if p.name.startswith("."))
-
-
-def everything(error: BaseException | None) -> str:
-    """All that a log with the traceback would show of an error."""
-    found = []
-    while error is not None:
-        found.append(str(error))
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return "\n".join(found)
 
 
 # Processes that end before their time

@@ -5,24 +5,19 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
 from tests.support.cases import Case, as_rows, cases, covers, holds, recount, released, stayed, suited
 from tests.support.outcomes import Outcome, counted
-from tests.support.ways import evidence, list_ways
+from tests.support.ways import each_of, evidence, list_ways
 
 WAYS = [
     (m, p | ({"write": "label"} if m == "mdav" else {})) for m, p in list_ways(searches=True) if evidence(m) == "table"
 ]
 HIDDEN = [way for way in list_ways() if evidence(way[0]) != "table"]  # the table does not show the groups
 LATER = [way for way in WAYS if way[0] in ("mondrian", "tds", "bottom-up")]  # these can recode later data as they did
-
-
-def each_of(listed: list[tuple[str, dict[str, object]]]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(("method", "parameters"), listed, ids=str)
 
 
 ways, all_ways, later_ways = each_of(WAYS), each_of([*WAYS, *HIDDEN]), each_of(LATER)

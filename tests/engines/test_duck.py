@@ -30,7 +30,7 @@ import shoal
 from shoal.engines import Engine, Reading, open_data, parse_resources
 from shoal.engines.duckdb.session import Session, explain_error
 from shoal.recoding import load_recoding
-from tests.test_faults import everything
+from tests.support.errors import everything
 
 duckdb = pytest.importorskip("duckdb")
 

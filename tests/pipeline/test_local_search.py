@@ -27,6 +27,7 @@ from tests.conftest import SECRET
 from tests.reference.requirements import passes
 from tests.support.cases import Case, as_rows, cases, covers, holds, recount, released, stayed, suited
 from tests.support.outcomes import Outcome, counted
+from tests.support.ways import each_of
 
 Given = dict[str, Any]
 WAYS: list[tuple[str, Given]] = [
@@ -41,10 +42,6 @@ WAYS: list[tuple[str, Given]] = [
 ]
 UNWEIGHTED = ("tds", "bottom-up")
 IN_THE_CONTRACT = [("mondrian", {"cut": "gain"}), ("kmember", {}), ("tds", {})]
-
-
-def each_of(listed: list[tuple[str, Given]]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(("method", "parameters"), listed, ids=str)
 
 
 # The loss, worked out slowly.

@@ -23,18 +23,14 @@ from shoal.recoding.grouping import Grouping
 from shoal.requirements import select_passing_groups
 from shoal.tables import Mondrian
 from tests.reference.each import Each
+from tests.support.cases import list_rows
 from tests.support.outcomes import Outcome, counted
 
 NAMES = ("a", "b", "c")
 
 
-def rows(frame: pd.DataFrame) -> list[tuple[object, ...]]:
-    plain = frame.astype(object).where(frame.notna(), None)
-    return list(plain.itertuples(index=False, name=None))
-
-
 def as_multiset(frame: pd.DataFrame) -> Counter[tuple[object, ...]]:
-    return Counter(rows(frame))
+    return Counter(list_rows(frame))
 
 
 # ---- suppression
@@ -97,7 +93,7 @@ def test_settle_is_the_plain_loop(frame: pd.DataFrame, require: list[object]) ->
     groups, labels = read_published_groups(open_data(frame), policy)
     kept = select_passing_groups(groups, policy.require)
     found = {tuple(labels[n][c] for n, c in zip(NAMES, codes, strict=True)) for codes in groups.quasi[kept]}
-    assert found == set(rows(left_over(frame, policy)[list(NAMES)]))
+    assert found == set(list_rows(left_over(frame, policy)[list(NAMES)]))
 
 
 @given(frame=tables(), require=requirements())
@@ -113,7 +109,7 @@ def test_suppression_ends_where_everything_holds(frame: pd.DataFrame, require: l
     except shoal.RequirementNotMet:
         assert expected.empty
         return "not met"
-    assert rows(release.frame) == rows(expected)  # in the order they came
+    assert list_rows(release.frame) == list_rows(expected)  # in the order they came
     assert release.certificate.holds and release.certificate.suppressed == len(frame) - len(expected)
     assert shoal.check(release.frame, policy).holds
     assert release.measures["suppressed"] == len(frame) - len(expected)
@@ -126,7 +122,7 @@ def test_suppression_goes_on_where_one_set_takes_from_another() -> None:
     alone = policy_of([shoal.KAnonymity(2, on=["a"])])
     assert len(Each(alone).release(frame).frame) == 4
     chain = policy_of([shoal.KAnonymity(2, on=["c"]), shoal.KAnonymity(2, on=["a"])])
-    assert rows(Each(chain).release(frame).frame) == [("1", "p", "x", "flu")] * 2
+    assert list_rows(Each(chain).release(frame).frame) == [("1", "p", "x", "flu")] * 2
     assert Each(chain).release(frame).certificate.suppressed == 3
 
 
@@ -205,7 +201,7 @@ def test_groups_that_are_published_alike_are_one_group() -> None:
     """Groups with equal published values are merged, so no record has to be suppressed."""
     frame = pd.DataFrame({"a": list("pqrs"), "b": list("xyxy"), "c": list("xxyy"), "ill": "flu"})
     release = Veil(policy_of([shoal.KAnonymity(4)], suppress=0.0)).release(frame)
-    assert rows(release.frame) == [("*", "*", "*", "flu")] * 4
+    assert list_rows(release.frame) == [("*", "*", "*", "flu")] * 4
     assert release.certificate.groups == 1
 
 
@@ -263,7 +259,7 @@ def test_parameters_are_known_by_name_and_kept() -> None:
     assert release.method == "mondrian"
     common = {"write": "set", "ends": None, "improve": False, "max_size": None}
     assert dict(release.parameters) == {**common, "cut": "median", "relaxed": False, "weights": None}
-    assert rows(release.frame) == rows(Mondrian(POLICY, cut="median", write="set").release(FRAME).frame)
+    assert list_rows(release.frame) == list_rows(Mondrian(POLICY, cut="median", write="set").release(FRAME).frame)
 
 
 def test_progress_is_reported_to_the_end() -> None:
@@ -371,7 +367,7 @@ def test_a_target_that_is_sensitive_can_be_required_of() -> None:
 def test_a_target_that_is_quasi_is_generalized() -> None:
     policy = target_policy(quasi={"age": "numeric", "class": "categorical"}, require=[shoal.KAnonymity(8)])
     release = shoal.anonymize(TARGET, policy)
-    assert rows(release.frame) == [("[1, 9]", "*")] * 8
+    assert list_rows(release.frame) == [("[1, 9]", "*")] * 8
     assert "cm" not in release.measures
 
 

@@ -17,6 +17,7 @@ from hypothesis import given
 import shoal
 from shoal import DataError, KAnonymity, LDiversity, Policy, PolicyError, TCloseness
 from shoal.engines import Schema
+from tests.support.json_schema import fits
 from tests.support.strategies import policies
 
 EXAMPLE = """\
@@ -279,47 +280,6 @@ def test_a_policy_cannot_be_changed() -> None:
 
 
 # JSON Schema
-
-
-def fits(value: Any, schema: dict[str, Any], root: dict[str, Any]) -> bool:
-    """Whether a value matches a JSON Schema; only the keywords of our schema are supported."""
-    if "$ref" in schema:
-        return fits(value, root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root)
-    for word in ("anyOf", "oneOf"):
-        if word in schema and not any(fits(value, part, root) for part in schema[word]):
-            return False
-    kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "null": type(None)}
-    if "type" in schema:
-        named = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        if not any(isinstance(value, kinds[k]) for k in named):
-            return False
-    if value not in schema.get("enum", [value]) or value != schema.get("const", value):
-        return False
-    if isinstance(value, dict):
-        known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
-        return (
-            schema.get("minProperties", 0) <= len(value) <= schema.get("maxProperties", len(value))
-            and all(name in value for name in schema.get("required", ()))
-            and all(
-                fits(part, known[name], root)
-                if name in known
-                else others is not False and fits(part, _open(others), root)
-                for name, part in value.items()
-            )
-        )
-    if isinstance(value, list):
-        items = [*schema.get("prefixItems", [])]
-        items += [schema.get("items", {})] * (len(value) - len(items))
-        return schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)) and all(
-            fits(part, item, root) for part, item in zip(value, items, strict=False)
-        )
-    if isinstance(value, (int, float)):
-        return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
-    return True
-
-
-def _open(schema: Any) -> dict[str, Any]:
-    return schema if isinstance(schema, dict) else {}
 
 
 def test_the_schema_accepts_what_the_loader_accepts() -> None:

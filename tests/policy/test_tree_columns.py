@@ -15,7 +15,7 @@ from shoal import KAnonymity, Policy, PolicyError
 from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
 from shoal.taxonomy import Balanced, Boundaries, Taxonomy, Widths
-from tests.policy.test_policy import fits
+from tests.support.json_schema import fits
 
 TREE = {
     "ANY": {"School": {"Low": ["1st"], "High": ["12th"]}, "University": {"Grad": ["Master"], "Under": ["Bachelor"]}}

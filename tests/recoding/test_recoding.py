@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import shoal
 from shoal.recoding import STYLES, Cut, Field, Output, Recoding
 from tests.reference.each import Each
-from tests.support.cases import Case, cases
+from tests.support.cases import Case, cases, list_rows
 from tests.support.outcomes import Outcome, counted
 
 JOBS = {"ANY": {"Office": ["clerk", "manager"], "Field": {"Land": ["farmer", "miner"], "Sea": ["sailor"]}}}
@@ -88,11 +88,6 @@ def reloaded(recoding: Recoding) -> Recoding:
         return shoal.load_recoding(file)
 
 
-def rows(frame: pd.DataFrame) -> list[tuple[object, ...]]:
-    plain = frame.astype(object).where(frame.notna(), None)
-    return list(plain.itertuples(index=False, name=None))
-
-
 def later(**columns: object) -> pd.DataFrame:
     """Later records, with an illness to keep."""
     frame = pd.DataFrame(columns)
@@ -123,7 +118,7 @@ def test_json_keeps_the_effect_on_any_table(case: Case, kind: str) -> Outcome:
         release = learn(case.frame, case.policy, kind)
     except shoal.RequirementNotMet:
         return "not met"
-    assert rows(reloaded(release.recoding).apply(case.frame)) == rows(release.recoding.apply(case.frame))
+    assert list_rows(reloaded(release.recoding).apply(case.frame)) == list_rows(release.recoding.apply(case.frame))
     return None
 
 
@@ -164,8 +159,8 @@ def test_assignment_places_its_own_data_in_boxes_that_hold_them(missing: bool) -
     frame = people(missing)
     release = learn(frame, policy_of("age", "job"), "assignment")
     again = release.recoding.apply(frame)
-    assert set(rows(again[["age", "job"]])) <= set(rows(release.frame[["age", "job"]]))
-    for raw, label in zip(rows(frame[["age", "job"]]), rows(again[["age", "job"]]), strict=True):
+    assert set(list_rows(again[["age", "job"]])) <= set(list_rows(release.frame[["age", "job"]]))
+    for raw, label in zip(list_rows(frame[["age", "job"]]), list_rows(again[["age", "job"]]), strict=True):
         assert covers(QUASI["age"], raw[0], label[0]) and covers(QUASI["job"], raw[1], label[1])
 
 
@@ -174,10 +169,10 @@ def test_later_frames_come_back_as_the_kind_they_are(kind: str) -> None:
     frame = people()
     recoding = learn(frame, policy_of(), kind).recoding
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
-    expected = rows(recoding.apply(frame))
-    assert isinstance(recoding.apply(arrow), pa.Table) and rows(recoding.apply(arrow).to_pandas()) == expected
+    expected = list_rows(recoding.apply(frame))
+    assert isinstance(recoding.apply(arrow), pa.Table) and list_rows(recoding.apply(arrow).to_pandas()) == expected
     polars = recoding.apply(pl.from_arrow(arrow))
-    assert isinstance(polars, pl.DataFrame) and rows(polars.to_pandas()) == expected
+    assert isinstance(polars, pl.DataFrame) and list_rows(polars.to_pandas()) == expected
 
 
 @kinds
@@ -242,8 +237,8 @@ def test_the_nearest_box_is_nearest(kind: str, data: st.DataObject) -> None:
     far = st.tuples(st.one_of(st.integers(-9, 30).map(float), st.none()), number, st.sampled_from(["f", "new", None]))
     new = pd.DataFrame(data.draw(st.lists(far, min_size=1, max_size=6)), columns=["a", "b", "c"])
     new = new.astype({"a": float, "b": float})
-    boxes = list(dict.fromkeys(rows(release.frame)))
-    for raw, label in zip(rows(new), rows(release.recoding.apply(new, nearest=True)), strict=True):
+    boxes = list(dict.fromkeys(list_rows(release.frame)))
+    for raw, label in zip(list_rows(new), list_rows(release.recoding.apply(new, nearest=True)), strict=True):
         distances = {box: distance(raw, box) for box in boxes}
         assert distances[label] == pytest.approx(min(distances.values())), (raw, label, distances)
 
@@ -420,7 +415,7 @@ def test_suppressed_groups_stay_out(tree: bool, nearest: bool) -> None:
 def test_suppressed_combinations_of_a_cut_stay_out() -> None:
     recoding = replace(cut_of({"age": [0, 30, 100]}, "age", "sex"), suppressed=(("[0, 30)", "f"), ("[30, 100)", None)))
     frame = later(age=[10, 10, 50, 50], sex=["f", "m", None, "f"])
-    assert rows(recoding.apply(frame)) == [("[0, 30)", "m", "flu"), ("[30, 100)", "f", "flu")]
+    assert list_rows(recoding.apply(frame)) == [("[0, 30)", "m", "flu"), ("[30, 100)", "f", "flu")]
 
 
 # ---- cuts
@@ -456,9 +451,9 @@ def test_a_cut_takes_nodes_of_any_level() -> None:
 def test_a_cut_at_the_root_holds_missing_values_and_others_keep_them_missing() -> None:
     frame = later(age=[5, None], job=["clerk", None], sex=["f", None])
     whole = cut_of({"age": ["*"], "job": ["*"], "sex": ["*"]}, "age", "job", "sex")
-    assert rows(whole.apply(frame)) == [("*", "*", "*", "flu")] * 2
+    assert list_rows(whole.apply(frame)) == [("*", "*", "*", "flu")] * 2
     fine = cut_of({"age": [0, 9], "job": ["Office", "Field"]}, "age", "job", "sex")
-    assert rows(fine.apply(frame)) == [("[0, 9)", "Office", "f", "flu"), (None, None, None, "flu")]
+    assert list_rows(fine.apply(frame)) == [("[0, 9)", "Office", "f", "flu"), (None, None, None, "flu")]
 
 
 def test_a_cut_places_a_new_code_under_the_node_that_holds_it() -> None:
@@ -525,10 +520,10 @@ def test_ways_of_writing(kind: str, write: str) -> None:
     policy = shoal.Policy(quasi=quasi, require=[shoal.KAnonymity(3)])
     release = Each(policy, by="ward", tree=kind == "boxes", write=write).release(frame)
     expected = [(ward, *WRITTEN[write][int(ward) - 1]) for ward in "111222333444"]
-    assert rows(release.frame) == expected
+    assert list_rows(release.frame) == expected
     assert release.recoding.kind == kind
     if kind == "boxes":  # an assignment sends a record to the first box that holds it, here ``*`` for all
-        assert rows(reloaded(release.recoding).apply(frame)) == expected
+        assert list_rows(reloaded(release.recoding).apply(frame)) == expected
 
 
 @given(case=cases(), write=st.sampled_from(["lo-hi", "midpoint", "set"]), kind=st.sampled_from(list(LEARNED)))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import shoal
 from shoal.recoding import Assignment
 from tests.reference.each import Each
-from tests.support.cases import Case, averaged, cases, recount
+from tests.support.cases import Case, averaged, cases, list_rows, recount
 from tests.support.outcomes import Outcome, counted
 
 JOB = {"ANY": {"Office": ["clerk", "manager"], "Field": {"Land": ["farmer", "miner"], "Sea": ["sailor"]}}}
@@ -29,10 +29,6 @@ ways = pytest.mark.parametrize(
     ("method", "parameters"),
     [("mondrian", {}), ("mondrian", {"cut": "median", "relaxed": True}), ("mdav", {}), ("kmember", {}), ("knn", {})],
 )
-
-
-def rows(frame: pd.DataFrame) -> list[tuple[object, ...]]:
-    return [tuple(None if pd.isna(v) else v for v in row) for row in frame.itertuples(index=False)]
 
 
 @styles
@@ -50,7 +46,7 @@ def test_groups_are_written_as_one_value(write: str, tree: bool) -> None:
     quasi = {"ward": "categorical", "age": "numeric", "sex": "categorical", "job": {"taxonomy": JOB}}
     policy = shoal.Policy(quasi=quasi, require=[shoal.KAnonymity(3)])
     release = Each(policy, by="ward", tree=tree, write=write).release(frame)
-    assert rows(release.frame) == [(ward, *WRITTEN[write][int(ward) - 1]) for ward in frame["ward"]]
+    assert list_rows(release.frame) == [(ward, *WRITTEN[write][int(ward) - 1]) for ward in frame["ward"]]
 
 
 @styles

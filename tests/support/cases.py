@@ -149,6 +149,12 @@ def as_rows(frame: pd.DataFrame) -> list[tuple[str, ...]]:
     return sorted(tuple("" if pd.isna(v) else str(v) for v in row) for row in frame.itertuples(index=False))
 
 
+def list_rows(frame: pd.DataFrame) -> list[tuple[object, ...]]:
+    """The rows of a table in their order, with None for missing values."""
+    plain = frame.astype(object).where(frame.notna(), None)
+    return list(plain.itertuples(index=False, name=None))
+
+
 def covers(label: object, raw: object, quasi: object) -> bool:
     """Whether a label may stand for a value."""
     if label == "*":

@@ -84,3 +84,44 @@ def _find_object_errors(value: dict[str, Any], schema: dict[str, Any], place: st
     for name, body in value.items():
         below = schema.get("properties", {}).get(name, schema.get("additionalProperties", True))
         yield from find_errors(body, below, f"{place}.{name}")
+
+
+def fits(value: Any, schema: dict[str, Any], root: dict[str, Any]) -> bool:
+    """Whether a value matches a JSON Schema; only the keywords of our schema are supported."""
+    if "$ref" in schema:
+        return fits(value, root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root)
+    for word in ("anyOf", "oneOf"):
+        if word in schema and not any(fits(value, part, root) for part in schema[word]):
+            return False
+    kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "null": type(None)}
+    if "type" in schema:
+        named = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        if not any(isinstance(value, kinds[k]) for k in named):
+            return False
+    if value not in schema.get("enum", [value]) or value != schema.get("const", value):
+        return False
+    if isinstance(value, dict):
+        known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+        return (
+            schema.get("minProperties", 0) <= len(value) <= schema.get("maxProperties", len(value))
+            and all(name in value for name in schema.get("required", ()))
+            and all(
+                fits(part, known[name], root)
+                if name in known
+                else others is not False and fits(part, _open(others), root)
+                for name, part in value.items()
+            )
+        )
+    if isinstance(value, list):
+        items = [*schema.get("prefixItems", [])]
+        items += [schema.get("items", {})] * (len(value) - len(items))
+        return schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)) and all(
+            fits(part, item, root) for part, item in zip(value, items, strict=False)
+        )
+    if isinstance(value, (int, float)):
+        return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
+    return True
+
+
+def _open(schema: Any) -> dict[str, Any]:
+    return schema if isinstance(schema, dict) else {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -52,3 +53,9 @@ def assert_same_steps(path: shoal.recoding.search_path.SearchPath, run: Run) -> 
         assert (fast.gain, fast.loss, fast.score) == pytest.approx(figures, rel=1e-9, abs=1e-9)
         assert dict(fast.smallest) == slow.smallest
     assert len(path) == len(run.steps)
+
+
+@cache
+def adult() -> pd.DataFrame:
+    """UCI Adult without incomplete records, read once."""
+    return shoal.datasets.adult("all", drop_missing=True, kind="pandas")

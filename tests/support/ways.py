@@ -5,8 +5,11 @@ A method of another package runs with its defaults, and with the requirements' o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
+
+import pytest
 
 import shoal
 from shoal.engines import ENGINES
@@ -85,3 +88,8 @@ def list_engines() -> list[str]:
 def list_randomizing() -> list[str]:
     """The randomizing methods."""
     return list_methods(RandomizingMethod)
+
+
+def each_of(ways: Sequence[Way]) -> pytest.MarkDecorator:
+    """Run a test with every one of these ways."""
+    return pytest.mark.parametrize(("method", "parameters"), ways, ids=str)

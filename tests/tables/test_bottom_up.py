@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from shoal.tables import BottomUpGeneralization
 from tests.reference.bottom_up import generalize
 from tests.support.cases import TREES, Case, cases, holds, recount, suited
 from tests.support.outcomes import Outcome, counted
-from tests.support.steps import assert_same_steps, needs_data, published, reference, released
+from tests.support.steps import adult, assert_same_steps, needs_data, published, reference, released
 
 CATEGORIES = ["workclass", "education", "marital-status", "occupation", "race", "sex", "native-country"]
 both = pytest.mark.parametrize("anonymity", ["records", "smallest"])
@@ -137,11 +137,6 @@ def test_deciding_does_not_change_the_codes(case: Case) -> Outcome:
 
 
 # UCI Adult.
-
-
-@cache
-def adult() -> pd.DataFrame:
-    return shoal.datasets.adult("all", drop_missing=True, kind="pandas")
 
 
 def adult_policy(*require: object, **more: object) -> shoal.Policy:

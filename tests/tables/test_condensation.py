@@ -21,7 +21,7 @@ from shoal.pipeline.publication import Publication, RecodedTable
 from shoal.requirements import PersonalizedK, TableDistribution, combine_limits
 from shoal.requirements.groups import Groups
 from shoal.tables import Condensation
-from tests.support.cases import Case, cases, holds
+from tests.support.cases import Case, as_rows, cases, holds
 from tests.support.outcomes import Outcome, counted
 
 SIGMAS = 5.0
@@ -51,10 +51,6 @@ def condensed(frame: pd.DataFrame, policy: shoal.Policy, **more: Any) -> tuple[s
     method = Watched(policy, **more)
     release = method.release(frame, seed=seed)
     return release, method.counted[next(iter(policy.quasi))]
-
-
-def as_rows(frame: pd.DataFrame) -> list[tuple[str, ...]]:
-    return sorted(tuple("" if pd.isna(v) else str(v) for v in row) for row in frame.itertuples(index=False))
 
 
 def people(rows: int = 200, seed: int = 0) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import cache, partial
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -22,7 +22,7 @@ from shoal.tables import TopDownSpecialization
 from tests.reference.tds import Cut, Search, candidates, entropy, specialize
 from tests.support.cases import Case, cases, holds, recount
 from tests.support.outcomes import Outcome, counted
-from tests.support.steps import assert_same_steps, needs_data, published, reference, released
+from tests.support.steps import adult, assert_same_steps, needs_data, published, reference, released
 
 TOP = [
     *("capital-gain", "age", "marital-status", "education-num", "relationship"),
@@ -357,11 +357,6 @@ def test_deciding_does_not_change_the_codes(case: Case) -> Outcome:
 
 
 # UCI Adult.
-
-
-@cache
-def adult() -> pd.DataFrame:
-    return shoal.datasets.adult("all", drop_missing=True, kind="pandas")
 
 
 def adult_policy(columns: list[str], *require: object, **more: object) -> shoal.Policy:

@@ -220,27 +220,6 @@ class ClusterOutput(NamedTuple):
     failed: NDArray[Any]
 
 
-class PointRows(NamedTuple):
-    """The rows for `microaggregate`: numbers and codes by column, and the records left in every row."""
-
-    number: NDArray[Any]
-    code: NDArray[Any]
-    records: NDArray[Any]
-
-
-class PointSums(NamedTuple):
-    """The records left, for the centroid of `microaggregate`.
-
-    By number: the sum, an integer multiple of 1 / ``grid``, so that it is exact in any order, and the records that have a
-    value. By place in the table of code distances: the records that have the code.
-    """
-
-    total: NDArray[Any]
-    present: NDArray[Any]
-    tally: NDArray[Any]
-    grid: float
-
-
 class DistanceScale(NamedTuple):
     """The scale of distances for `microaggregate`.
 

@@ -2,8 +2,6 @@
 
 Rows are distinct records with the number of records left. Numbers are stored by column, so that a scan reads contiguous memory;
 for categories the distance of every code from the point is tabulated. A point is a row or a centroid.
-
-``rows`` are `interface.PointRows`, ``sums`` `interface.PointSums`; category j has the places ``first[j]`` to ``first[j + 1]``.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ def compute_distances(rows, scale, point, code_distance, begin, end, distance):
     The squared difference of numbers is multiplied by ``factor``; a missing number (infinity) is ``missing_distance`` away from
     all numbers. Numbers are summed in their order, then categories. Ties: the earlier row.
     """
-    number, code, count = rows.number, rows.code, rows.records
+    number, code, count = rows
     factor, missing_distance, has_missing, first = scale.factor, scale.missing_distance, scale.has_missing, scale.first
     best, furthest = -1.0, -1
     for low in range(begin, end, BLOCK):
@@ -70,11 +68,10 @@ def fill_code_distances(code, trees, first, code_distance):
 
 
 @njit(cache=True, nogil=True)
-def compute_centroid(sums, first, missing, point, code):
-    """Write the mean of every number and the mode of every category; missing only if all values are missing."""
-    total, present, tally = sums.total, sums.present, sums.tally
-    for j in range(total.shape[0]):
-        point[j] = np.inf if present[j] == 0 else total[j] / present[j] / sums.grid
+def compute_centroid(sums, present, grid, tally, first, missing, point, code):
+    """The mean of every number and the mode of every category; missing only if all values are missing."""
+    for j in range(sums.shape[0]):
+        point[j] = np.inf if present[j] == 0 else sums[j] / present[j] / grid
     for j in range(code.shape[0]):
         best, most = missing[j], 0
         for c in range(first[j + 1] - first[j]):
@@ -141,10 +138,12 @@ def sift_down(distance, place, size):
 
 
 @njit(cache=True, nogil=True)
-def remove_records(rows, place, taken, size, sums, first):
-    """Remove ``taken[p]`` records of row ``place[p]`` from the rows and the sums; return how many rows became empty."""
-    total, present, tally = sums.total, sums.present, sums.tally
-    number, code, count = rows.number, rows.code, rows.records
+def remove_records(rows, place, taken, size, sums, present, grid, tally, first):
+    """Remove records from the rows, the sums and the tallies; return the number of rows that became empty.
+
+    Sums are integer multiples of 1 / ``grid``, so that they are exact in any order.
+    """
+    number, code, count = rows
     emptied = 0
     for p in range(size):
         i, q = place[p], taken[p]
@@ -152,7 +151,7 @@ def remove_records(rows, place, taken, size, sums, first):
         emptied += count[i] == 0
         for j in range(number.shape[0]):
             if number[j, i] != np.inf:
-                total[j] -= q * np.int64(np.rint(number[j, i] * sums.grid))
+                sums[j] -= q * np.int64(np.rint(number[j, i] * grid))
                 present[j] -= q
         for j in range(code.shape[0]):
             tally[first[j] + code[j, i]] -= q
@@ -162,7 +161,7 @@ def remove_records(rows, place, taken, size, sums, first):
 @njit(cache=True, nogil=True)
 def compact_rows(rows, ref):
     """Move the rows with records left to the front, in their order; return their number."""
-    number, code, count = rows.number, rows.code, rows.records
+    number, code, count = rows
     size = count.shape[0]
     kept = 0
     for j in range(number.shape[0]):

@@ -8,7 +8,7 @@ entry at its top. Sums follow the order of the attributes, which is monotone in 
 
 A forest has one tree per label. Ties go to the cell with the smaller rank. An entry of a queue is (D, tag). The high half of
 the tag is the rank of a record's cell, or the smallest rank below a node. The low half is the node, or the number of nodes
-plus the record's place.
+plus the record's place. The functions of a queue take its arrays one by one: unpacking a tuple for every entry is slower.
 """
 
 from __future__ import annotations
@@ -403,23 +403,21 @@ def find_furthest(forest, cells, cluster, scratch):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def precedes(queues, i, j):
+def precedes(key, tag, i, j):
     """Whether entry ``i`` of a queue precedes entry ``j``."""
-    key, tag = queues.key, queues.tag
     return key[i] < key[j] or (key[i] == key[j] and tag[i] < tag[j])
 
 
 @njit(cache=True, nogil=True)
-def sift_down(queues, base, size):
+def sift_down(key, tag, stamp, base, size):
     """Move the top of the queue at ``base`` down to its position."""
-    key, tag, stamp = queues.key, queues.tag, queues.stamp
     d, t, s = key[base], tag[base], stamp[base]
     at = 0
     while True:
         child = 2 * at + 1
         if child >= size:
             break
-        if child + 1 < size and precedes(queues, base + child + 1, base + child):
+        if child + 1 < size and precedes(key, tag, base + child + 1, base + child):
             child += 1
         i = base + child
         if not (key[i] < d or (key[i] == d and tag[i] < t)):
@@ -430,9 +428,8 @@ def sift_down(queues, base, size):
 
 
 @njit(cache=True, nogil=True)
-def push(queues, base, size, d, t, s):
+def push(key, tag, stamp, base, size, d, t, s):
     """Insert an entry into the queue at ``base``, which has ``size`` entries."""
-    key, tag, stamp = queues.key, queues.tag, queues.stamp
     at = size
     while at > 0:
         above = (at - 1) // 2
@@ -467,14 +464,14 @@ def find_nearest(i, version, forest, queues, cells, cluster):
             stamp[base] = version
             if d > key[base]:
                 key[base] = d
-                sift_down(queues, base, size)
+                sift_down(key, tag, stamp, base, size)
                 continue
         if not gone and ref >= nodes:
             sizes[i] = size
             return True
         size -= 1
         key[base], tag[base], stamp[base] = key[base + size], tag[base + size], stamp[base + size]
-        sift_down(queues, base, size)
+        sift_down(key, tag, stamp, base, size)
         if gone:
             continue
         if child[ref] < 0:
@@ -482,13 +479,13 @@ def find_nearest(i, version, forest, queues, cells, cluster):
                 cell = order[p]
                 if count[cell] > 0:
                     d = extended_loss(cell, rows, cluster)
-                    push(queues, base, size, d, (np.int64(rank[cell]) << 32) | (p + nodes), version)
+                    push(key, tag, stamp, base, size, d, (np.int64(rank[cell]) << 32) | (p + nodes), version)
                     size += 1
         else:
             for node in range(child[ref], child[ref] + 2):
                 if remaining[node] > 0:
                     d = lower_bound(node, box, cluster)
-                    push(queues, base, size, d, (np.int64(first_rank[node]) << 32) | np.int64(node), version)
+                    push(key, tag, stamp, base, size, d, (np.int64(first_rank[node]) << 32) | np.int64(node), version)
                     size += 1
     sizes[i] = 0
     return False

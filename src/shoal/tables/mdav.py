@@ -19,7 +19,7 @@ from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError
-from shoal.kernels.interface import DistanceScale, PointRows, PointSums, TaxonomyArrays
+from shoal.kernels.interface import DistanceScale, TaxonomyArrays
 from shoal.pipeline.clustering import meet_requirements
 from shoal.pipeline.method import LEAST_AVERAGED, GroupingMethod
 from shoal.policy import Policy
@@ -221,41 +221,47 @@ def _stack_trees(weighted: list[tuple[Attribute, float]]) -> TaxonomyArrays:
 
 
 class _Remaining:
-    """The records that are not yet assigned. A row is a combination; empty rows are removed from time to time."""
+    """The records that are not yet assigned. A row is a combination; empty rows are removed from time to time.
+
+    Sums of numbers are integer multiples of 1 / ``grid``, so that they are exact in any order.
+    """
 
     def __init__(self, space: Space, count: Int64Array, k: int, workers: threads.Workers) -> None:
         self.space, self.workers = space, workers
         self.left = int(count.sum())
-        self.rows = PointRows(space.number.copy(), space.code.copy(), count.copy())
+        self.rows = (space.number.copy(), space.code.copy(), count.copy())
         self.nonempty = len(count)
         self.ref = np.arange(len(count), dtype=np.int32)
-        grid = 2.0 ** (62 - self.left.bit_length())
+        self.grid = 2.0 ** (62 - self.left.bit_length())
         known = np.isfinite(space.number)
-        whole = np.rint(np.where(known, space.number, 0.0) * grid).astype(np.int64)
-        tally = np.zeros(space.first[-1], np.int64)
-        for first, column in zip(space.first, space.code, strict=False):
-            np.add.at(tally, first + column, count)
-        self.sums = PointSums((whole * count).sum(axis=1), (known * count).sum(axis=1), tally, grid)
+        whole = np.rint(np.where(known, space.number, 0.0) * self.grid).astype(np.int64)
+        self.sums, self.present = (whole * count).sum(axis=1), (known * count).sum(axis=1)
         self.distance_scale = DistanceScale(
             space.factor, space.missing_distance, np.asarray(~known.all(axis=1)), space.first
         )
-        self.distance, self.code_distance = np.empty(len(count)), np.empty(len(tally))
+        self.tally = np.zeros(space.first[-1], np.int64)
+        for first, column in zip(space.first, space.code, strict=False):
+            np.add.at(self.tally, first + column, count)
+        self.distance, self.code_distance = np.empty(len(count)), np.empty(len(self.tally))
         self.chosen, self.taken = np.empty(k + 1, np.int64), np.empty(k + 1, np.int64)
         self.order, self.group = np.empty(self.left, np.int32), np.empty(self.left, np.int32)  # of the assigned records
 
     def find_furthest_from_centroid(self) -> int:
         """The row furthest from the centroid."""
-        point, code = np.empty(len(self.sums.total)), np.empty(len(self.space.code), np.int32)
-        kernels.microaggregate.compute_centroid(self.sums, self.space.first, self.space.missing, point, code)
+        point, code = np.empty(len(self.sums)), np.empty(len(self.space.code), np.int32)
+        first, missing = self.space.first, self.space.missing
+        kernels.microaggregate.compute_centroid(
+            self.sums, self.present, self.grid, self.tally, first, missing, point, code
+        )
         return self._compute_distances(point, code)
 
     def find_furthest_from_row(self, row: int) -> int:
         """The row furthest from another row; the distances of all rows from it are kept."""
-        return self._compute_distances(self.rows.number[:, row].copy(), self.rows.code[:, row].copy())
+        return self._compute_distances(self.rows[0][:, row].copy(), self.rows[1][:, row].copy())
 
     def _compute_distances(self, point: FloatArray, code: Int32Array) -> int:
         kernels.microaggregate.fill_code_distances(code, self.space.trees, self.space.first, self.code_distance)
-        size = len(self.rows.records)
+        size = len(self.rows[2])
         parts = threads.CORES if size >= PART else 1
         ends = [size * p // parts for p in range(parts + 1)]
         found = self.workers.each(
@@ -273,7 +279,7 @@ class _Remaining:
 
     def assign_nearest(self, need: int, group: int) -> None:
         """Assign the ``need`` records with the least distances to a group."""
-        size = kernels.microaggregate.find_nearest(self.distance, self.rows.records, need, self.chosen, self.taken)
+        size = kernels.microaggregate.find_nearest(self.distance, self.rows[2], need, self.chosen, self.taken)
         self._remove(size, group)
 
     def _remove(self, size: int, group: int) -> None:
@@ -282,18 +288,27 @@ class _Remaining:
         placed = slice(done, len(self.order) - self.left)
         self.order[placed], self.group[placed] = np.repeat(self.ref[self.chosen[:size]], self.taken[:size]), group
         self.nonempty -= kernels.microaggregate.remove_records(
-            self.rows, self.chosen, self.taken, size, self.sums, self.space.first
+            self.rows,
+            self.chosen,
+            self.taken,
+            size,
+            self.sums,
+            self.present,
+            self.grid,
+            self.tally,
+            self.space.first,
         )
 
     def compact(self) -> None:
         """Move the rows together if many are empty."""
-        if self.nonempty < 0.9 * len(self.rows.records):
+        number, code, count = self.rows
+        if self.nonempty < 0.9 * len(count):
             kernels.microaggregate.compact_rows(self.rows, self.ref)
-            self.rows = self.rows._replace(records=self.rows.records[: self.nonempty])
+            self.rows = (number, code, count[: self.nonempty])
 
     def finish(self, group: int) -> Int32Array:
         """Assign all remaining records to one group; return the group of every record in the order of the combinations."""
-        count = self.rows.records
+        count = self.rows[2]
         done = len(self.order) - self.left
         self.order[done:], self.group[done:] = np.repeat(self.ref[: len(count)], count), group
         return self.group[np.argsort(self.order, kind="stable")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from unittest import mock
@@ -131,3 +132,30 @@ def test_schema_overwrites_only_when_forced(run: Run, tmp_path: Path) -> None:
     assert json.loads(file.read_text()) == policy_schema()
     ran = run("schema", "-o", "none/policy.schema.json")
     assert ran.code == 2 and "cannot write 'none/policy.schema.json'" in ran.err
+
+
+STOPPED = """
+import importlib, os, signal, sys
+from shoal import EngineError
+
+program = importlib.import_module("shoal.cli.app")
+
+
+def run(**_):
+    try:
+        os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+    except KeyboardInterrupt:
+        raise EngineError("a library is not installed") from None
+
+
+program.app = run
+program.main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_an_interrupt_that_a_library_turns_into_an_error_is_a_stop(name: str, status: int) -> None:
+    """An extension module that is interrupted while it is imported raises an ImportError."""
+    ran = subprocess.run([sys.executable, "-c", STOPPED, name], capture_output=True, text=True)
+    assert ran.returncode == status and ran.stderr.strip() == "stopped"

@@ -125,7 +125,7 @@ def main() -> None:
     signals: list[int] = []
     _stop_on_signals(signals)
     try:
-        _run()
+        _run(signals)
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):  # rich and typer end the program with status 1
             _discard_output()
@@ -141,10 +141,10 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _run() -> None:
-    """Run the command; every error becomes an exit status."""
+def _run(signals: list[int]) -> None:
+    """Run the command; every error becomes an exit status. ``signals`` are those that asked the program to end."""
     try:
-        app(prog_name="shoal")
+        _run_until_stopped(signals)
     except RequirementNotMet as error:
         print_error("the requirement does not hold:", error)
         raise SystemExit(ExitStatus.FAILS) from None
@@ -161,6 +161,16 @@ def _run() -> None:
         raise SystemExit(ExitStatus.FAULT) from None
 
 
+def _run_until_stopped(signals: list[int]) -> None:
+    """Run the command; any error after a signal counts as a stop: a library may turn the interrupt into another error."""
+    try:
+        app(prog_name="shoal")
+    except Exception:
+        if signals:
+            raise KeyboardInterrupt from None
+        raise
+
+
 def _describe_fault(error: Exception) -> str:
     """The type and the place of an unexpected error, without its text, which may quote raw values."""
     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -172,14 +182,15 @@ def _describe_fault(error: Exception) -> str:
 
 
 def _stop_on_signals(received: list[int]) -> None:
-    """Let SIGTERM and SIGHUP end the program like Ctrl-C, so that temporary files are removed; note their numbers."""
+    """Let SIGTERM and SIGHUP end the program like Ctrl-C, so that temporary files are removed; note the signals."""
 
     def interrupt(number: int, frame: object) -> None:
         received.append(number)
         raise KeyboardInterrupt
 
-    for name in ("SIGTERM", "SIGHUP"):
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has no SIGHUP
-        ignored = name == "SIGHUP" and number is not None and signal.getsignal(number) is signal.SIG_IGN  # nohup
-        if number is not None and not ignored:
+        if number is None:
+            continue
+        if name == "SIGTERM" or signal.getsignal(number) is not signal.SIG_IGN:  # nohup, jobs in the background
             signal.signal(number, interrupt)

@@ -6,6 +6,7 @@ the probabilities by which values change, and not on groups of the released tabl
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -69,7 +70,7 @@ class Operator(Protocol):
         ...
 
 
-class OperatorRequirement(BaseRequirement):
+class OperatorRequirement(BaseRequirement, ABC):
     """Base class of requirements on a randomizing operator. A subclass defines ``name`` and ``test``."""
 
     monotone: ClassVar[bool] = True
@@ -79,9 +80,9 @@ class OperatorRequirement(BaseRequirement):
     of: ClassVar[str | None] = None
     least: ClassVar[int] = 1
 
+    @abstractmethod
     def test(self, operator: Operator, distributions: Distributions) -> Verdict:
         """Test the operator: one entry of the verdict for each of its attributes."""
-        raise NotImplementedError
 
     def format_worst(self, value: float) -> str:
         """A clause that states the value of the worst attribute."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields
@@ -297,7 +298,7 @@ class BaseRequirement:
         return alone.__and__(other)
 
 
-class SizeRequirement(BaseRequirement):
+class SizeRequirement(BaseRequirement, ABC):
     """Base class of requirements on the number of records alone: every group has at least ``least`` records.
 
     A subclass defines ``name``, ``least`` and ``on``.
@@ -309,9 +310,9 @@ class SizeRequirement(BaseRequirement):
     of: ClassVar[str | None] = None
 
     @property
+    @abstractmethod
     def least(self) -> int:
         """The least number of records of a group."""
-        raise NotImplementedError
 
     def limits(self, distribution: TableDistribution) -> tuple[Term, ...]:
         """At least ``least`` records."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import unicodedata
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -69,19 +68,6 @@ def escape_invisible(text: str, *, keep: str = "") -> str:
     b
     """
     return "".join(char if char in keep or _is_visible(char) else _escape(char) for char in text)
-
-
-def is_utf8(path: Path) -> bool:
-    r"""Whether an absolute path is valid UTF-8. Arrow and DuckDB cannot open other paths, which Python writes with surrogates.
-
-    >>> is_utf8(Path("a.csv")), is_utf8(Path("\udcff.csv"))
-    (True, False)
-    """
-    try:
-        str(path.absolute()).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _is_visible(char: str) -> bool:

@@ -26,7 +26,8 @@ from shoal.engines.protocol import (
     digest_file,
 )
 from shoal.engines.resources import ENGINES, Resources, parse_resources, read_machine_memory
-from shoal.errors import DataError, PolicyError, is_utf8
+from shoal.errors import DataError, PolicyError
+from shoal.formats.surrogates import is_utf8
 
 __all__ = [
     "AS_PUBLISHED",

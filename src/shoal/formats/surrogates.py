@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 
 def find_surrogates(texts: Iterable[str]) -> list[str]:
@@ -13,6 +14,15 @@ def find_surrogates(texts: Iterable[str]) -> list[str]:
     """
     listed = list(texts)
     return [] if _is_valid("".join(listed)) else [text for text in listed if not _is_valid(text)]
+
+
+def is_utf8(path: Path) -> bool:
+    r"""Whether an absolute path is valid UTF-8. Arrow and DuckDB cannot open other paths, which Python writes with surrogates.
+
+    >>> is_utf8(Path("a.csv")), is_utf8(Path("\udcff.csv"))
+    (True, False)
+    """
+    return _is_valid(str(path.absolute()))
 
 
 def _is_valid(text: str) -> bool:

@@ -13,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet, is_utf8
+from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet
 from shoal.formats.checked_json import member, read_object, read_text, report_damage
+from shoal.formats.surrogates import is_utf8
 from shoal.policy import Policy
 from shoal.release.artifact import SaveOptions
 from shoal.release.ledger import FILE, Ledger, digest

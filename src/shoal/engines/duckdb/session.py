@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.arrays import UInt64Array
 from shoal.engines.resources import Resources
-from shoal.errors import EngineError, is_utf8
+from shoal.errors import EngineError
+from shoal.formats.surrogates import is_utf8
 from shoal.threads import CORES
 from shoal.work_folder import WorkFolder
 

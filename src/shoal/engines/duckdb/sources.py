@@ -18,8 +18,9 @@ from shoal.engines.duckdb.session import OFFLINE, Session, explain_error
 from shoal.engines.protocol import Format, detect_format
 from shoal.engines.resources import DATABASES
 from shoal.engines.sql import quote_name, quote_text
-from shoal.errors import DataError, EngineError, is_utf8, list_some
+from shoal.errors import DataError, EngineError, list_some
 from shoal.formats.numbers import EXACT
+from shoal.formats.surrogates import is_utf8
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".gz", ".parquet", ".pq")  # of the files in a folder
 BATCH = 1 << 18  # records per batch

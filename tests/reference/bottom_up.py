@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from shoal.encoding.codes import Codes
 from shoal.policy import Policy
-from shoal.requirements.groups import Groups
 from tests.reference.tds import EQUAL, Candidate, Cut, Names, Run, Step, Table, Value, exchange
 
 
@@ -37,21 +36,18 @@ class Search(Table):
         nodes = sorted(set(tree.parent[1:].tolist()), key=lambda n: (tree.lo[n], n))
         return [Value(j, int(tree.lo[n]), int(tree.hi[n]), n, top=n == 0) for n in nodes]
 
-    def measure(self, groups: Groups) -> Figures:
+    def measure(self, cut: Cut) -> Figures:
         """Return the figures of every set."""
-        checks = {names: self.check(groups, names) for names in self.sets}
+        checks = self.check(cut)
         smallest = {names: int(size.min()) for names, (size, _) in checks.items()}
         return Figures(smallest, {names: int(size[~ok].sum()) for names, (size, ok) in checks.items()})
-
-    def holds(self, groups: Groups) -> bool:
-        return self.allowed(groups) if self.policy.suppress > 0 else not any(self.measure(groups).failing.values())
 
     def candidate(self, cut: Cut, value: Value, now: Figures) -> Candidate | None:
         """Return the candidate of a value; None if some child is not in the cut."""
         children = self.nodes(value.j, value.node)
         if not all(child in cut[value.j] for child in children):
             return None
-        then = self.measure(self.groups(exchange(cut, children, [value])))
+        then = self.measure(exchange(cut, children, [value]))
         sets = [names for names in self.sets if self.names[value.j] in names]
         if self.anonymity == "records":
             gain = sum(now.failing[names] - then.failing[names] for names in sets) / len(sets)
@@ -72,9 +68,9 @@ def generalize(codes: Codes, policy: Policy, *, anonymity: str = "records") -> R
     """Generalize value after value, until the requirements hold."""
     search = Search(codes, policy, anonymity)
     cut: Cut = tuple(search.leaves(j) for j in range(len(search.names)))
-    start, steps = search.measure(search.groups(cut)).smallest, list[Step]()
-    while not search.holds(groups := search.groups(cut)):
-        now = search.measure(groups)
+    start, steps = search.measure(cut).smallest, list[Step]()
+    while not search.holds(cut):
+        now = search.measure(cut)
         best: Candidate | None = None
         for j in sorted(search.used):
             for value in search.inner(j):

@@ -1,15 +1,17 @@
 """Top-down specialization, slow and obvious: every step tries every candidate and counts all groups.
 
 After B. C. M. Fung, K. Wang, P. S. Yu, "Top-down specialization for information and privacy preservation" (ICDE 2005),
-sections 4 and 5.1. Without a target the normalized certainty penalty (NCP) replaces the entropy.
+sections 4 and 5.1. Without a target the normalized certainty penalty (NCP) replaces the entropy. The codes and the attributes
+are input; groups, requirements, suppression and labels are computed here, from lists of cells.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache, cached_property
 from math import inf
 
 import numpy as np
@@ -17,13 +19,13 @@ import numpy as np
 import shoal
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
-from shoal.formats.dates import format_date
-from shoal.formats.numbers import format_number
 from shoal.policy import Policy
-from shoal.requirements import Requirement, select_passing_groups
-from shoal.requirements.groups import Groups
+from shoal.requirements import Requirement
+from tests.reference.requirements import passes
 
 Names = tuple[str, ...]
+Places = tuple[int, ...]  # the places of published values in the cuts of all attributes
+Histogram = frozenset[tuple[str | None, int]]  # sensitive values with their records
 
 TINY = 1e-12  # smaller gains count as 0
 EQUAL = 1e-9  # scores that differ by less are equal
@@ -111,6 +113,24 @@ class Table:
         """The attributes of all attribute sets."""
         return {self.names.index(n) for names in self.sets for n in names}
 
+    # Cells: records with the same codes and sensitive values.
+
+    @cached_property
+    def rows(self) -> Int32Array:
+        """The codes of every cell."""
+        return np.repeat(self.codes.counts.quasi, np.diff(self.codes.counts.start), axis=0)
+
+    @cached_property
+    def records_of_cell(self) -> list[int]:
+        return self.codes.counts.size.tolist()
+
+    @cached_property
+    def texts(self) -> dict[str | None, list[str | None]]:
+        """The value of every cell in every sensitive column; None for requirements on the number of records."""
+        columns = enumerate(self.codes.sensitive)
+        texts = {c.name: [c.labels[code] for code in self.codes.counts.sensitive[:, i]] for i, c in columns}
+        return {None: [None] * len(self.rows), **texts}
+
     @cached_property
     def classes(self) -> Int64Array | None:
         """The class of every cell, or None without a target."""
@@ -118,18 +138,18 @@ class Table:
         if target is None:
             return None
         if target in self.names:
-            return self.codes.quasi[self.codes.combination, self.names.index(target)].astype(np.int64)
+            return self.rows[:, self.names.index(target)].astype(np.int64)
         place = [s.name for s in self.codes.sensitive].index(target)
         return self.codes.counts.sensitive[:, place].astype(np.int64)
 
     @cached_property
     def frequencies(self) -> list[Int64Array]:
         """The records of every attribute by code and class."""
-        kind = self.classes if self.classes is not None else np.zeros(len(self.codes.counts.size), np.int64)
+        kind = self.classes if self.classes is not None else np.zeros(len(self.rows), np.int64)
         found = []
         for j, attribute in enumerate(self.codes.attributes):
             table = np.zeros((attribute.size, int(kind.max()) + 1), np.int64)
-            np.add.at(table, (self.codes.quasi[self.codes.combination, j], kind), self.codes.counts.size)
+            np.add.at(table, (self.rows[:, j], kind), self.records_of_cell)
             found.append(table)
         return found
 
@@ -171,21 +191,20 @@ class Table:
             return attribute.taxonomy.label[value.node]
         if value.lo == attribute.missing:
             return None
-        text = format_date if attribute.kind == "date" else format_number
         low, high = self.ends(value)
+        first, last = format_value(attribute.kind, low), format_value(attribute.kind, high)
         if low == high:
-            return text(low)
-        return f"[{text(low)}, {text(high)}" + ("]" if value.hi == self.numbers(value.j) - 1 else ")")
+            return first
+        return f"[{first}, {last}" + ("]" if value.hi == self.numbers(value.j) - 1 else ")")
 
-    def final_label(self, value: Value, kept: Int32Array, is_complete: bool) -> str | None:
-        """Return the published label of a value: after suppression an interval is tight around the remaining records."""
+    def final_label(self, value: Value, kept: Sequence[int]) -> str | None:
+        """Return the published label of a value: after suppression an interval is tight around the remaining cells."""
         attribute = self.codes.attributes[value.j]
-        codes = kept[(kept >= value.lo) & (kept <= value.hi)]
-        plain = is_complete or value.top or attribute.taxonomy is not None or value.lo == attribute.missing
-        if plain or not len(codes):
+        codes = [code for code in self.rows[kept, value.j].tolist() if value.lo <= code <= value.hi]
+        is_interval = not value.top and attribute.taxonomy is None and value.lo != attribute.missing
+        if not is_interval or not codes or len(kept) == len(self.rows):
             return self.label(value)
-        text = format_date if attribute.kind == "date" else format_number
-        low, high = (text(float(attribute.position[c])) for c in (codes.min(), codes.max()))
+        low, high = (format_value(attribute.kind, float(attribute.position[c])) for c in (min(codes), max(codes)))
         return low if low == high else f"[{low}, {high}]"
 
     # Information.
@@ -262,45 +281,119 @@ class Table:
 
     # Anonymity.
 
-    def groups(self, cut: Cut) -> Groups:
-        """Return the groups by all quasi-identifiers."""
-        return self.assign(cut)[0]
+    def places(self, values: Sequence[Value]) -> Int64Array:
+        """Return the place of every code of an attribute among the values of a cut."""
+        return np.repeat(np.arange(len(values)), [v.hi - v.lo + 1 for v in values])
 
-    def assign(self, cut: Cut) -> tuple[Groups, Int32Array]:
-        """Return the groups by all quasi-identifiers, and the group of every combination."""
-        columns = []
-        for j, attribute in enumerate(self.codes.attributes):
-            place = np.zeros(attribute.size, np.int32)
-            for number, value in enumerate(cut[j]):
-                place[value.lo : value.hi + 1] = number
-            columns.append(place[self.codes.quasi[:, j]])
-        return replace(self.codes.raw_groups, quasi=np.stack(columns, axis=1)).merge_equal()
+    def group(self, cut: Cut, names: Sequence[str], cells: Sequence[int]) -> dict[Places, list[int]]:
+        """Return the cells of every group: the same published values of some attributes, as places in the cut."""
+        columns = [self.places(cut[j])[self.rows[cells, j]].tolist() for j in map(self.names.index, names)]
+        groups: dict[Places, list[int]] = {}
+        for places, cell in zip(zip(*columns, strict=True), cells, strict=True):
+            groups.setdefault(places, []).append(cell)
+        return groups
 
-    def check(self, groups: Groups, names: Names) -> tuple[Int64Array, BoolArray]:
-        """Return the sizes of the groups of one set, and which of them meet the requirements of the set."""
-        merged, _ = groups.project(names)
-        ok = np.ones(len(merged.size), bool)
-        for requirement in self.sets[names]:
-            ok &= requirement.test(merged).ok
-        return merged.size, ok
+    def size(self, cells: Iterable[int]) -> int:
+        return sum(self.records_of_cell[cell] for cell in cells)
 
-    def kept(self, groups: Groups) -> BoolArray:
-        return select_passing_groups(groups, self.policy.require)
+    def count(self, of: str | None, cells: Iterable[int]) -> Histogram:
+        """Return the sensitive values of some cells, with their records."""
+        counts: Counter[str | None] = Counter()
+        for cell in cells:
+            counts[self.texts[of][cell]] += self.records_of_cell[cell]
+        return frozenset(counts.items())
 
-    def allowed(self, groups: Groups) -> bool:
-        """Whether the policy allows to suppress the failing records."""
-        kept = self.kept(groups)
-        suppressed = self.codes.records - int(groups.size[kept].sum())
-        return bool(kept.any()) and suppressed <= int(self.policy.suppress * self.codes.records + 1e-9)
+    def check(self, cut: Cut) -> dict[Names, tuple[Int64Array, BoolArray]]:
+        """Return for every set the sizes of its groups, and which of them meet the requirements of the set."""
+        return {names: self.check_set(cut, names) for names in self.sets}
+
+    def check_set(self, cut: Cut, names: Names) -> tuple[Int64Array, BoolArray]:
+        part = names, tuple(values for name, values in zip(self.names, cut, strict=True) if name in names)
+        if part in self.checked:  # cuts of other attributes do not change the groups of this set
+            return self.checked[part]
+        if all(isinstance(r, shoal.KAnonymity) for r in self.sets[names]):
+            size = self.count_sizes(cut, names)
+            ok = size >= max(r.k for r in self.sets[names])
+        else:
+            groups = [tuple(cells) for cells in self.group(cut, names, range(len(self.rows))).values()]
+            size = np.array([self.size(cells) for cells in groups])
+            ok = np.array([self.judge(names, cells) for cells in groups])
+        self.checked[part] = size, ok
+        return size, ok
+
+    def judge(self, names: Names, cells: tuple[int, ...]) -> bool:
+        """Whether a group of all records meets the requirements of a set; a group that stays is judged once."""
+        if (names, cells) not in self.judged:
+            requirements = self.sets[names]
+            self.judged[names, cells] = all(
+                meets(r, self.count(r.of, cells), self.everyone[r.of]) for r in requirements
+            )
+        return self.judged[names, cells]
+
+    @cached_property
+    def everyone(self) -> dict[str | None, Histogram]:
+        """The sensitive values of the whole table."""
+        return {of: self.count(of, range(len(self.rows))) for of in self.texts}
+
+    @cached_property
+    def checked(self) -> dict[tuple[Names, Cut], tuple[Int64Array, BoolArray]]:
+        """A cache of the results of `check_set`."""
+        return {}
+
+    @cached_property
+    def judged(self) -> dict[tuple[Names, tuple[int, ...]], bool]:
+        """A cache of the results of `judge`."""
+        return {}
+
+    def kept(self, cut: Cut) -> list[int]:
+        """Return the cells that remain: failing groups are suppressed until the groups of the other records all pass."""
+        kept, before = list(range(len(self.rows))), -1
+        while len(kept) != before:
+            before = len(kept)
+            for requirement in self.policy.require:
+                everyone = self.count(requirement.of, kept)
+                groups = self.group(cut, requirement.on or self.names, kept).values()
+                passing = [g for g in groups if meets(requirement, self.count(requirement.of, g), everyone)]
+                kept = [cell for cells in passing for cell in cells]
+        return kept
+
+    def holds(self, cut: Cut) -> bool:
+        """Whether all groups pass, or the policy allows to suppress the failing records."""
+        if self.policy.suppress == 0:
+            return all(ok.all() for _, ok in self.check(cut).values())
+        kept, records = self.size(self.kept(cut)), sum(self.records_of_cell)
+        return kept > 0 and records - kept <= int(self.policy.suppress * records + 1e-9)
+
+    # The sizes of groups on arrays: large tables are tested with k-anonymity alone.
+
+    @cached_property
+    def distinct(self) -> dict[Names, tuple[Int32Array, Int64Array]]:
+        """The distinct combinations of codes of every set, and their records."""
+        found = {}
+        for names in self.sets:
+            columns = [self.names.index(n) for n in names]
+            rows, place = np.unique(self.rows[:, columns], axis=0, return_inverse=True)
+            found[names] = rows, np.bincount(place.reshape(-1), self.records_of_cell).astype(np.int64)
+        return found
+
+    def count_sizes(self, cut: Cut, names: Names) -> Int64Array:
+        rows, records = self.distinct[names]
+        key = np.zeros(len(rows), np.int64)
+        for column, name in enumerate(names):
+            values = cut[self.names.index(name)]
+            if len(values) > 1:
+                key = key * len(values) + self.places(values)[rows[:, column]]
+                if key.max() > 4 * len(rows):
+                    key = np.unique(key, return_inverse=True)[1]
+        size = np.bincount(key, records)
+        return size[size > 0].astype(np.int64)
 
     def result(self, cut: Cut, steps: list[Step], smallest: dict[Names, int]) -> Run:
-        groups, group = self.assign(cut)
-        kept = self.kept(groups)
-        groups, rest = groups.keep(kept), self.codes.quasi[kept[group]]
-        labels = [[self.final_label(v, rest[:, j], all(kept)) for v in values] for j, values in enumerate(cut)]
+        kept = self.kept(cut)
+        labels = [[self.final_label(value, kept) for value in values] for values in cut]
         rows: Counter[tuple[str | None, ...]] = Counter()
-        for places, size in zip(groups.quasi.tolist(), groups.size.tolist(), strict=True):
-            rows[tuple(labels[j][place] for j, place in enumerate(places))] += size
+        for places, cells in self.group(cut, self.names, kept).items():
+            rows[tuple(labels[j][place] for j, place in enumerate(places))] += self.size(cells)
         values = {n: [(v.lo, v.hi, v.node) for v in cut[j]] for j, n in enumerate(self.names)}
         return Run(steps, values, smallest, rows)
 
@@ -318,6 +411,24 @@ class Table:
             self.label(value),
             tuple(self.label(child) for child in children),
         )
+
+
+@cache
+def meets(requirement: Requirement, group: Histogram, everyone: Histogram) -> bool:
+    """Whether a group meets a requirement; groups with the same sensitive values are tested once."""
+    return passes(requirement, list_values(group), list_values(everyone))
+
+
+def list_values(histogram: Histogram) -> list[str | None]:
+    """Return the value of every record."""
+    return [value for value, records in histogram for _ in range(records)]
+
+
+def format_value(kind: str, value: float) -> str:
+    """Return the text of a number, or of a date in seconds since 1970-01-01."""
+    if kind == "date":
+        return (datetime(1970, 1, 1) + timedelta(seconds=value)).isoformat().removesuffix("T00:00:00")
+    return str(int(value)) if value == int(value) else repr(value)
 
 
 def entropy(counts: Int64Array) -> FloatArray:
@@ -362,23 +473,22 @@ class Search(Table):
         present = [child for child in children if self.records(child).sum() > 0]
         return self.classes is None and len(present) == 1 and self.penalty(value) > 0
 
-    def smallest(self, groups: Groups, names: Names) -> int:
-        """Return A of a set: the records of the smallest group that meets the requirements."""
-        size, ok = self.check(groups, names)
-        return int(size[ok].min(initial=np.iinfo(np.int64).max)) if ok.any() else 0
+    def smallest(self, cut: Cut) -> dict[Names, int]:
+        """Return A of every set: the records of the smallest group that meets the requirements."""
+        return {names: int(size[ok].min()) if ok.any() else 0 for names, (size, ok) in self.check(cut).items()}
 
     def candidate(self, cut: Cut, value: Value, now: dict[Names, int]) -> Candidate | None:
         """Return the candidate of a value; None if it cannot be specialized."""
         children, gain = self.specialization(value)
         if not children or not self.beneficial(value, gain):
             return None
-        after = self.after(exchange(cut, [value], children), now, self.names[value.j])
+        after = self.after(exchange(cut, [value], children))
         if after is None and self.where == "valid" and value.node < 0:
-            children = self.split_validly(cut, value, now)
+            children = self.split_validly(cut, value)
             gain = self.gain(value, children) if children else 0.0
             if not children or not self.beneficial(value, gain):
                 return None
-            after = self.after(exchange(cut, [value], children), now, self.names[value.j])
+            after = self.after(exchange(cut, [value], children))
         if after is None:
             return None
         sets = [names for names in self.sets if self.names[value.j] in names]
@@ -386,7 +496,7 @@ class Search(Table):
         score = gain / loss if loss > 0 and self.by == "score" else gain
         return Candidate(value, children, gain, loss, score, after)
 
-    def split_validly(self, cut: Cut, value: Value, now: dict[Names, int]) -> tuple[Value, ...]:
+    def split_validly(self, cut: Cut, value: Value) -> tuple[Value, ...]:
         """Return the children by the best valid split; none if no split is valid."""
         count = self.numbers(value.j)
         last = min(value.hi, count - 1)
@@ -395,64 +505,13 @@ class Search(Table):
         for place, gain in enumerate(self.gains(value, last) if value.lo < last else ()):
             at = value.lo + place
             children = (Value(value.j, value.lo, at), Value(value.j, at + 1, last), *rest)
-            if (
-                gain > best + TINY
-                and self.after(exchange(cut, [value], children), now, self.names[value.j]) is not None
-            ):
+            if gain > best + TINY and self.after(exchange(cut, [value], children)) is not None:
                 best, found = gain, children
         return found
 
-    def after(self, cut: Cut, now: dict[Names, int], attribute: str) -> dict[Names, int] | None:
-        """Return A of every set after a step on an attribute, or None if the step is not valid."""
-        if self.quick:
-            return self.count(cut, now, attribute)
-        groups = self.groups(cut)
-        if self.policy.suppress > 0:
-            if not self.allowed(groups):
-                return None
-        elif not all(self.check(groups, names)[1].all() for names in self.sets):
-            return None
-        return {names: self.smallest(groups, names) for names in self.sets}
-
-    # The same for k-anonymity alone without suppression, which depends on the sizes of the groups only.
-
-    @cached_property
-    def quick(self) -> bool:
-        return self.policy.suppress == 0 and all(isinstance(r, shoal.KAnonymity) for r in self.policy.require)
-
-    @cached_property
-    def distinct(self) -> dict[Names, tuple[Int32Array, Int64Array]]:
-        """The distinct combinations of codes of every set, and their records."""
-        found = {}
-        for names in self.sets:
-            columns = [self.names.index(n) for n in names]
-            rows, place = np.unique(self.codes.quasi[:, columns], axis=0, return_inverse=True)
-            found[names] = rows, np.bincount(place.reshape(-1), self.codes.size).astype(np.int64)
-        return found
-
-    def count(self, cut: Cut, now: dict[Names, int], attribute: str) -> dict[Names, int] | None:
-        after = dict(now)
-        for names, requirements in self.sets.items():
-            if attribute in names:
-                after[names] = int(self.sizes(cut, names).min())
-                if after[names] < max(r.k for r in requirements):
-                    return None
-        return after
-
-    def sizes(self, cut: Cut, names: Names) -> Int64Array:
-        rows, records = self.distinct[names]
-        key = np.zeros(len(rows), np.int64)
-        for column, name in enumerate(names):
-            j = self.names.index(name)
-            place = np.zeros(self.codes.attributes[j].size, np.int64)
-            for number, value in enumerate(cut[j]):
-                place[value.lo : value.hi + 1] = number
-            if len(cut[j]) > 1:
-                key = key * len(cut[j]) + place[rows[:, column]]
-                if key.max() > 4 * len(rows):
-                    key = np.unique(key, return_inverse=True)[1]
-        size = np.bincount(key, records)
-        return size[size > 0].astype(np.int64)
+    def after(self, cut: Cut) -> dict[Names, int] | None:
+        """Return A of every set with this cut, or None if the cut is not valid."""
+        return self.smallest(cut) if self.holds(cut) else None
 
 
 def candidates(search: Search, cut: Cut, now: dict[Names, int]) -> list[Candidate]:
@@ -467,7 +526,7 @@ def specialize(
     """Specialize value after value, while some value is valid and beneficial and there are fewer than ``limit`` steps."""
     search = Search(codes, policy, by, split)
     cut: Cut = tuple((search.top(j),) for j in range(len(search.names)))
-    start = {names: search.smallest(search.groups(cut), names) for names in search.sets}
+    start = search.smallest(cut)
     now, steps = start, []
     while limit is None or len(steps) < limit:
         best: Candidate | None = None

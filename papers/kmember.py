@@ -50,23 +50,24 @@ SHOWN = {"il": "Total-IL", "dm": "discernibility", "cm_sum": "CM", "ed": "ED", "
 
 BOUND = shoal.ConfidenceBound(0.999, of=adult.CLASS, values=[adult.RICH])  # one record of another class, up to k = 1000
 DIVERSE = shoal.LDiversity(2, of=adult.CLASS)
-KMEMBER = Setting("kmember")
+LOSS = {"objective": "il"}  # the paper's information loss
+KMEMBER = Setting("kmember", LOSS)
 SETTINGS = {
     "median": Setting("mondrian", {"cut": "median"}),
     "reversed": Setting("mondrian", {"cut": "median"}, order=QUASI[::-1]),
     "gain": Setting("mondrian"),
-    "knn": Setting("knn"),
+    "knn": Setting("knn", LOSS),
     "k-member": KMEMBER,
     "class": KMEMBER.replace(target_penalty=CLASS_PENALTY),
     "equal": KMEMBER.replace(diversity="equal", diversity_penalty=EQUAL_PENALTY),
     "sensitive": KMEMBER.replace(diversity="sensitive", diversity_penalty=SENSITIVE_PENALTY),
-    "bound": Setting("kmember", more=(BOUND,)),
+    "bound": Setting("kmember", LOSS, more=(BOUND,)),
     "target": Setting("mondrian", {"cut": "target"}),
 }
 OTHERS = ("median", "reversed", "gain", "knn")
 PLAIN = (*OTHERS, "k-member")
-IMPROVED = {name: SETTINGS[name] for name in PLAIN if name != "reversed"}
-IMPROVED |= {"mdav": Setting("mdav", {"write": "label"}), "tds": Setting("tds")}
+IMPROVED = {name: SETTINGS[name].replace(**LOSS) for name in PLAIN if name != "reversed"}
+IMPROVED |= {"mdav": Setting("mdav", {"write": "label", **LOSS}), "tds": Setting("tds", LOSS)}
 COLUMNS = {
     "il": (*PLAIN, "class", "equal", "sensitive", "bound"),
     "dm": (*PLAIN, "class"),

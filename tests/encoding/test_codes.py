@@ -15,13 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.encoding.attributes import Attribute
+from shoal.encoding.attributes import OBJECTIVES, Attribute, LossTables
 from shoal.encoding.codes import Codes, encode_and_count
 from shoal.encoding.published_table import read_published_groups
 from shoal.engines import open_data
 from shoal.engines.memory import list_record_cells
 from shoal.errors import DataError
 from shoal.kernels.boxes import interval_loss
+from tests.reference import losses
 from tests.support.strategies import Tree, trees
 
 JOBS = {"ANY": [{"Office": ["clerk", "manager"]}, {"Field": {"Sea": ["sailor"]}}, "none"]}
@@ -293,20 +294,24 @@ def test_the_loss_of_a_tree_is_the_part_of_its_leaves(made: Tree, holes: bool) -
     assert attribute.loss(lo, hi).tolist() == pytest.approx(expected)
 
 
-def test_the_kernels_compute_the_same_losses() -> None:
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("count_values", [False, True])
+def test_the_kernels_compute_the_same_losses(objective: str, count_values: bool) -> None:
     codes = encode_columns(
         {"age": [30, 20, None, 25], "job": ["clerk", "sailor", "none", None], "sex": ["F", "M", None, "X"]},
         {"age": "numeric", "job": {"taxonomy": JOBS}, "sex": "categorical"},
     )
-    ints, floats = codes.loss_tables.ints, codes.loss_tables.floats
+    tables = LossTables.of(codes.attributes, objective, count_values=count_values)
     for place, attribute in enumerate(codes.attributes):
         for hi in range(attribute.size):
             for lo in range(hi + 1):
-                loss = interval_loss.py_func(place, lo, hi, ints, floats)
-                if attribute.flat:  # a search may use the number of values of an interval
+                loss = interval_loss.py_func(place, lo, hi, tables.ints, tables.floats)
+                if attribute.flat and count_values and objective != "il":
                     assert loss == (0 if lo == hi else (hi - lo + 1) / attribute.size)
                 else:
-                    assert loss == attribute.loss(np.array([lo]), np.array([hi]))[0]
+                    assert loss == pytest.approx(losses.interval_loss(attribute, lo, hi, objective))
+                    if objective == "ncp":
+                        assert loss == attribute.loss(np.array([lo]), np.array([hi]))[0]
 
 
 # Tables

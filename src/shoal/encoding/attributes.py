@@ -19,10 +19,11 @@ from shoal.engines import Dictionary, Distinct, Reading
 from shoal.errors import DataError, PolicyError, list_some
 from shoal.formats.dates import parse_date
 from shoal.formats.numbers import format_number, parse_number
-from shoal.kernels.interface import FLAT, HEAD, NUMBER, TREE
+from shoal.kernels.interface import FLAT, HEAD, NODES, NUMBER, TREE
 from shoal.policy import QuasiIdentifier
 from shoal.taxonomy import Taxonomy
 
+OBJECTIVES = ("ncp", "loss_mean", "il")  # the measures that methods can minimize, by their names in `release.measures`
 LARGEST = 1e150  # sums of squares of larger numbers overflow
 
 
@@ -90,6 +91,24 @@ class Attribute:
         return np.asarray(height[self.taxonomy.covers(lo, hi)] / max(int(height[0]), 1), np.float64)
 
 
+def rate_leaves(count: NDArray[Any] | int, size: int, objective: str) -> FloatArray:
+    """The loss of labels that are no leaves and cover ``count`` of ``size`` leaves, by number.
+
+    ``ncp`` is the share of leaves. ``loss_mean`` is the same share, scaled from 0 for one leaf to 1 for all leaves.
+    """
+    leaves = np.asarray(count, np.float64)
+    return np.asarray((leaves - 1) / max(size - 1, 1) if objective == "loss_mean" else leaves / size, np.float64)
+
+
+def rate_nodes(tree: Taxonomy, objective: str) -> FloatArray:
+    """The loss of every node of a taxonomy: its leaves (`rate_leaves`), or for ``il`` its height over that of the root."""
+    if objective == "il":
+        return np.asarray(tree.height / max(int(tree.height[0]), 1), np.float64)
+    if objective == "ncp":
+        return tree.share
+    return np.where(tree.height == 0, 0.0, rate_leaves(tree.hi - tree.lo + 1, tree.size, objective))
+
+
 @dataclass(frozen=True)
 class LossTables:
     """All attributes as two arrays, for `kernels.boxes.interval_loss`.
@@ -103,8 +122,12 @@ class LossTables:
     floats: FloatArray
 
     @classmethod
-    def of(cls, attributes: Sequence[Attribute], *, heights: bool = False) -> LossTables:
-        """Convert attributes to arrays; with ``heights`` the loss of a node is its height, as in `Attribute.distance`."""
+    def of(cls, attributes: Sequence[Attribute], objective: str, *, count_values: bool = False) -> LossTables:
+        """Convert attributes to arrays, with the losses of an objective (`OBJECTIVES`).
+
+        An attribute without a taxonomy is published as one value or as ``*``. With ``count_values`` the loss of its intervals
+        is the share of values instead, because a search that cuts them further may still separate them.
+        """
         head = np.zeros((len(attributes), HEAD), np.int32)
         ints: list[NDArray[Any]] = [head.ravel()]
         floats: list[NDArray[Any]] = [np.array([a.span for a in attributes], np.float64)]
@@ -119,12 +142,21 @@ class LossTables:
             if tree is None:
                 head[j] = NUMBER, attribute.size, attribute.missing, 0, 0, append(floats, attribute.position)
             else:
-                kind = FLAT if attribute.flat and not heights else TREE
+                kind = FLAT if attribute.flat and count_values and objective != "il" else TREE
                 leaves = append(ints, tree.leaf)
                 nodes = append(ints, np.stack([tree.hi, tree.parent], axis=1).ravel())
-                cost = tree.height / max(int(tree.height[0]), 1) if heights else tree.share
-                head[j] = kind, attribute.size, attribute.missing, leaves, nodes, append(floats, cost)
+                losses = append(floats, rate_nodes(tree, objective))
+                head[j] = kind, attribute.size, attribute.missing, leaves, nodes, losses
         return cls(np.concatenate(ints).astype(np.int32), np.concatenate(floats).astype(np.float64))
+
+    def first_codes(self, attributes: Sequence[Attribute]) -> Int32Array:
+        """The first code under each node, at the index where ``ints`` has the last code."""
+        first = np.zeros(len(self.ints), np.int32)
+        for j, attribute in enumerate(attributes):
+            if attribute.taxonomy is not None:
+                nodes = self.ints[HEAD * j + NODES]
+                first[nodes : nodes + 2 * len(attribute.taxonomy.lo) : 2] = attribute.taxonomy.lo
+        return first
 
 
 def encode_attribute(

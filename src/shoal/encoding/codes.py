@@ -120,15 +120,9 @@ class Codes:
         """The number of records."""
         return int(self.counts.size.sum())
 
-    @cached_property
-    def loss_tables(self) -> LossTables:
-        """The loss of intervals of codes, as arrays."""
-        return LossTables.of(self.attributes)
-
-    @cached_property
-    def height_tables(self) -> LossTables:
-        """The same by the heights of nodes: the loss of Byun, Kamra, Bertino and Li, Definition 7."""
-        return LossTables.of(self.attributes, heights=True)
+    def loss_tables(self, objective: str) -> LossTables:
+        """The loss of published intervals of codes by an objective, as arrays."""
+        return LossTables.of(self.attributes, objective)
 
     def distance(self, one: int, other: int) -> float:
         """The distance of two combinations: the sum over the attributes (Definition 6 of the k-member paper)."""

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shoal.kernels import boxes as boxes
     from shoal.kernels import cluster_merging as cluster_merging
+    from shoal.kernels import downcoding as downcoding
     from shoal.kernels import generalize as generalize
     from shoal.kernels import hashing as hashing
     from shoal.kernels import kmember as kmember
+    from shoal.kernels import lattice as lattice
     from shoal.kernels import limits as limits
     from shoal.kernels import local_search as local_search
     from shoal.kernels import microaggregate as microaggregate
@@ -27,9 +29,11 @@ _MODULES = frozenset(
     {
         "boxes",
         "cluster_merging",
+        "downcoding",
         "generalize",
         "hashing",
         "kmember",
+        "lattice",
         "limits",
         "microaggregate",
         "mondrian",

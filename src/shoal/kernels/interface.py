@@ -246,3 +246,33 @@ class TaxonomyArrays(NamedTuple):
     parent: NDArray[Any]
     cost: NDArray[Any]
     root: NDArray[Any]
+
+
+class LatticeLevels(NamedTuple):
+    """The levels of all attributes for `lattice`: level l of attribute j has the number ``first[j] + l``.
+
+    ``begin`` has the start of every level in ``word`` and ``loss``, which hold the word and the weighted loss of every code.
+    """
+
+    first: NDArray[Any]
+    begin: NDArray[Any]
+    word: NDArray[Any]
+    loss: NDArray[Any]
+
+
+class LatticeTable(NamedTuple):
+    """The rows for `lattice`: their codes, records and cells, the limits, and the least records of a group."""
+
+    codes: NDArray[Any]
+    records: NDArray[Any]
+    cells: CombinationCells
+    limits: RuleArrays
+    least: int
+
+
+class PublishedBoxes(NamedTuple):
+    """The boxes that `lattice` must not overlap: by node, one row of each box, rows ``start[v]`` to ``start[v + 1]``."""
+
+    node: NDArray[Any]
+    start: NDArray[Any]
+    row: NDArray[Any]

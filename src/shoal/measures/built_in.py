@@ -243,11 +243,22 @@ LOSSES = (
 )
 IMPROVED = Measure(
     "improved",
-    "share of the information loss il",
+    "share of the information loss",
     "the effect of `improve=True`",
-    "the share of Total-IL that the local search removed, computed for the boxes around the groups, with the `weights` of the "
-    "method",
+    "the share of the information loss that the local search removed: of the measure that `objective` names, computed for the "
+    "boxes around the groups, with the `weights` of the method",
     "higher",
+)
+DOWNCODED = Measure(
+    "downcoded",
+    "share of records",
+    "the share of records whose label can be sharpened: without the boxes of groups that were published in earlier rounds, the "
+    "label has a single value of an attribute that it generalizes",
+    "for methods that publish in rounds, such as `peel`. After `improve=True` a group with less loss counts as earlier. "
+    "`shoal.measure` does not know the rounds and does not compute the measure. The measure is not published",
+    "lower",
+    frozenset({"groups"}),
+    title="records whose labels can be sharpened",
 )
 ENDS = (
     Measure(
@@ -305,4 +316,4 @@ STATISTICS = (
         title="shares of categories",
     ),
 )
-BUILT_IN = (*SIZES, DISCERNIBILITY, *RISKS, *TARGET, *SENSITIVE, *LOSSES, IMPROVED, *ENDS, *STATISTICS)
+BUILT_IN = (*SIZES, DISCERNIBILITY, *RISKS, *TARGET, *SENSITIVE, *LOSSES, IMPROVED, DOWNCODED, *ENDS, *STATISTICS)

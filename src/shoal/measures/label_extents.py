@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from shoal.arrays import Int64Array
-from shoal.encoding.attributes import Attribute
+from shoal.encoding.attributes import Attribute, rate_leaves
 from shoal.errors import DataError, list_some
 from shoal.formats.dates import parse_date
 from shoal.formats.labels import ROOT, is_half_open, match_mask, read_branch, read_range, read_ranges, read_set
@@ -21,14 +21,14 @@ class Extent:
     """The part of an attribute that one label covers; each figure is between 0 (one value) and 1 (all values).
 
     ``ncp``: the width of a range, the leaves below a node, or the values of a set, as a share of all. ``height``: the height of
-    the lowest node that covers the label, over the height of the taxonomy; for numbers the width. ``share``: the covered share
-    of leaves, 1/m for one leaf of m. ``entropy``: the entropy of the original value given the label, over its entropy without
-    the label.
+    the lowest node that covers the label, over the height of the taxonomy; for numbers the width. ``loss``: the share of
+    leaves, scaled from 0 for one leaf to 1 for all. ``entropy``: the entropy of the original value given the label, over its
+    entropy without the label.
     """
 
     ncp: float
     height: float
-    share: float
+    loss: float
     entropy: float
 
 
@@ -92,10 +92,11 @@ class _CategoryReader:
     def read(self, label: str | None) -> Extent | None:
         tree = self.tree
         if label in self.leaf or label is None:  # a missing value is a value of its own
-            return Extent(0.0, 0.0, 1 / tree.size, 0.0)
+            return Extent(0.0, 0.0, 0.0, 0.0)
         if label in self.node:
             node = self.node[label]
-            codes, share = np.arange(tree.lo[node], tree.hi[node] + 1), float(tree.share[node])
+            codes = np.arange(tree.lo[node], tree.hi[node] + 1)
+            is_leaf = bool(tree.height[node] == 0)
         else:
             values = read_set(label, tree.leaves)
             leaves = match_mask(label, tree.leaves) if values is None else [self.leaf[v] for v in values]
@@ -104,10 +105,12 @@ class _CategoryReader:
                 return None
             codes = np.unique(leaves)
             node = tree.cover(int(codes[0]), int(codes[-1]))
-            share = 0.0 if len(codes) == 1 else len(codes) / tree.size
-        height = float(tree.height[node] / tree.height[0]) if share else 0.0
-        entropy = _compute_entropy_share(self.count[codes], self.total_entropy)
-        return Extent(share, height, max(share, 1 / tree.size), entropy)
+            is_leaf = len(codes) == 1
+        if is_leaf:
+            return Extent(0.0, 0.0, 0.0, 0.0)
+        ncp, loss = (float(rate_leaves(len(codes), tree.size, objective)) for objective in ("ncp", "loss_mean"))
+        height = float(tree.height[node] / tree.height[0])
+        return Extent(ncp, height, loss, _compute_entropy_share(self.count[codes], self.total_entropy))
 
     def _read_branch(self, label: str) -> list[int]:
         """The leaves of a branch such as ``{clerk … nurse}``: from the first to the last, in the order of the taxonomy."""

@@ -126,8 +126,7 @@ def _measure_column(published: PublishedColumn, suppressed: int) -> dict[str, fl
         return (float((value * records).sum()) + suppressed) / total
 
     tree = published.attribute.taxonomy
-    least = 0.0 if tree is None else 1 / tree.size
-    loss = 0.0 if least == 1.0 else max(0.0, (mean("share") - least) / (1 - least))
+    loss = 0.0 if tree is not None and tree.size == 1 else mean("loss")
     return {
         "ncp": mean("ncp"),
         "height": mean("height"),

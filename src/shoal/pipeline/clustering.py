@@ -20,7 +20,7 @@ class ClusteringInput:
 
     ``label[c]`` is the row of ``sensitive`` with the sensitive codes of cell c. The columns of ``sensitive`` are those that the
     requirements name; column s begins at ``offset[s]`` in a histogram. ``keyed_rank`` is the place of every cell in keyed
-    order, which breaks ties. ``loss_tables`` holds the attribute weights and the arrays of `codes.Codes.height_tables`.
+    order, which breaks ties. ``loss_tables`` holds the attribute weights and the losses of the objective.
     """
 
     rows: Int32Array
@@ -39,16 +39,18 @@ class ClusteringInput:
         codes: Codes,
         policy: Policy,
         weights: FloatArray,
+        objective: str = "ncp",
         *,
         extra_column: Int32Array | None = None,
         distribution: TableDistribution | None = None,
     ) -> ClusteringInput:
-        """The cells of a table.
+        """The cells of a table, with the losses of an objective.
 
         ``extra_column`` holds the codes of one more column, by cell, appended to the sensitive columns; ``distribution`` is the
         distribution that groups are compared with (default: the whole table's).
         """
         limits = combine_limits(policy.require, distribution or codes.distribution)
+        tables = codes.loss_tables(objective)
         cells = len(codes.counts.size)
         domains = [len(s.labels) for s in codes.sensitive]
         columns = codes.counts.sensitive.reshape(cells, len(domains))
@@ -66,7 +68,7 @@ class ClusteringInput:
             np.ascontiguousarray(sensitive, np.int32),
             np.concatenate(([0], np.cumsum(domains))).astype(np.int64),
             limits.arrays(),
-            LossArrays(weights, codes.height_tables.ints, codes.height_tables.floats),
+            LossArrays(weights, tables.ints, tables.floats),
             limits.least,
             codes.keyed_rank,
         )
@@ -131,7 +133,7 @@ def suppress_or_merge(records: ClusteringInput, policy: Policy, cell: Int32Array
 
 
 def meet_requirements(
-    codes: Codes, policy: Policy, cell: Int32Array, group: Int32Array, weights: FloatArray
+    codes: Codes, policy: Policy, cell: Int32Array, group: Int32Array, weights: FloatArray, objective: str = "ncp"
 ) -> Int32Array:
     """`suppress_or_merge` for the groups of any method, given record by record."""
-    return suppress_or_merge(ClusteringInput.of(codes, policy, weights), policy, cell, group)
+    return suppress_or_merge(ClusteringInput.of(codes, policy, weights, objective), policy, cell, group)

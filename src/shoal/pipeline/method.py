@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypedDict
 import numpy as np
 
 from shoal.arrays import FloatArray
+from shoal.encoding.attributes import OBJECTIVES
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
 from shoal.pipeline.publication import LabelPublication, Publication
@@ -32,6 +33,7 @@ class CommonParameters(TypedDict, total=False):
 
     write: str
     ends: str | None
+    objective: str
     improve: bool
     max_size: int | None
 
@@ -102,6 +104,8 @@ class GroupingMethod(Method):
     ends : ends of published ranges: ``tight`` (smallest and largest released value), or ``cut`` (the boundaries of the
         search, as in ``[20, 40)``; for mondrian, tds and bottom-up). Default: ``tight``; tds and bottom-up publish the cut
         if they suppress no record
+    objective : the information loss that the search and ``improve`` minimize, by its name in ``release.measures``: ``ncp``,
+        ``loss_mean`` or ``il`` (the heights of tree nodes)
     improve : move and swap records between groups, dissolve and split groups, while the information loss falls
     max_size : with ``improve``, the largest number of records in a group (default: 2k - 1)
     """
@@ -118,12 +122,14 @@ class GroupingMethod(Method):
         *,
         write: str = "label",
         ends: str | None = None,
+        objective: str = "ncp",
         improve: bool = False,
         max_size: int | None = None,
     ) -> None:
         super().__init__(policy)
         self.write = write
         self.ends = ends
+        self.objective = objective
         self.improve = improve
         self.max_size = max_size
 
@@ -140,6 +146,9 @@ class GroupingMethod(Method):
         super().check_parameters()
         self.style()
         self._refuse_ends()
+        if self.objective not in OBJECTIVES:
+            choices = list_choices(str(self.objective), OBJECTIVES)
+            raise PolicyError(f"unknown value {self.objective!r} for 'objective'; {choices}")
         if not isinstance(self.improve, bool):
             raise PolicyError(f"improve must be true or false, not {self.improve!r}.")
         if self.max_size is not None and not self.improve:

@@ -7,7 +7,7 @@ in partitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoal.arrays import Int32Array
 from shoal.encoding.codes import Codes, EncodedTable, encode_table
 from shoal.engines import Engine, Plan, open_data
 from shoal.engines.keyed_hash import KeyedHash
@@ -22,6 +23,7 @@ from shoal.errors import PolicyError, RequirementNotMet
 from shoal.formats.column_pairs import pair_names
 from shoal.measures import Measures, PublishedColumn, compute_measures, merge_columns
 from shoal.measures.comparison import count_labels
+from shoal.measures.downcoding import count_downcoded
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.local_search import improve_groups
 from shoal.pipeline.publication import LabelledGroups, Publication, RecodedTable
@@ -129,7 +131,8 @@ class Run:
         labels = count_labels(codes, labelled.grouping, publication.label_boxes(codes, labelled))
         figures = {
             **labelled.grouping.figures,
-            **_share_isolated(publication.count_isolated_ends(codes, labelled), recoded),
+            **_share_records("isolated_ends", publication.count_isolated_ends(codes, labelled), recoded),
+            **_share_records("downcoded", _count_downcoded(codes, labelled.grouping), recoded),
             **publication.compare_statistics(codes, recoded.released_table),
         }
         self.report("writing", 1, 1)
@@ -146,6 +149,7 @@ class Run:
         recoding = create_partitions(table.attributes, partitioning, self.policy, publication.output)
         labels: list[list[PublishedColumn]] = []
         isolated_ends: list[int | None] = []
+        downcoded: list[int | None] = []
 
         def plans() -> Iterator[Plan]:
             for number, rng in enumerate(np.random.default_rng(self.secret).spawn(partitioning.partitions)):
@@ -159,6 +163,7 @@ class Run:
                 recoding.put(number, publication.build_recoding(codes, labelled))
                 labels.append(count_labels(codes, labelled.grouping, publication.label_boxes(codes, labelled)))
                 isolated_ends.append(publication.count_isolated_ends(codes, labelled))
+                downcoded.append(_count_downcoded(codes, labelled.grouping))
                 yield publication.plan(codes, names, labelled)
             self.report("parts", partitioning.partitions, partitioning.partitions)
 
@@ -166,8 +171,9 @@ class Run:
         recoded = RecodedTable(recoding, released, released)
         self.report("writing", 1, 1)
         merged = [merge_columns(of_column) for of_column in zip(*labels, strict=True)]
-        isolated = None if None in isolated_ends else sum(filter(None, isolated_ends))
-        return Result(recoded, merged, _share_isolated(isolated, recoded))
+        figures = _share_records("isolated_ends", _sum_known(isolated_ends), recoded)
+        figures |= _share_records("downcoded", _sum_known(downcoded), recoded)
+        return Result(recoded, merged, figures)
 
     def _refuse_partitions(self) -> None:
         if not self.publication.supports_partitions:
@@ -217,7 +223,11 @@ class Run:
         placement, number, weights = grouping.placement, codes.records, self.method.attribute_weights(codes)
         distribution = compute_distribution(build_published_groups(codes, grouping, labelled.columns, self.policy))
         records = ClusteringInput.of(
-            codes, self.method.full_policy(), weights / (weights.max(initial=0.0) or 1.0), distribution=distribution
+            codes,
+            self.method.full_policy(),
+            weights / (weights.max(initial=0.0) or 1.0),
+            self.method.objective,
+            distribution=distribution,
         )
         max_size = self.method.max_size
         most = min(
@@ -233,7 +243,9 @@ class Run:
         grouping = replace(grouping, figures={**grouping.figures, "improved": better.relative_gain})
         if not better.all_groups_pass or (better.relative_gain <= 0.0 and not grouping.attribute_cuts):
             return replace(labelled, grouping=grouping)
-        return self._label(codes, replace(Grouping.from_records(codes, cell, better.group), figures=grouping.figures))
+        improved = Grouping.from_records(codes, cell, better.group)
+        rank = None if grouping.rank is None else _rank_by_loss(codes, improved)
+        return self._label(codes, replace(improved, figures=grouping.figures, rank=rank))
 
     def audit(self, recoded: RecodedTable, suppressed: int, partitions: int) -> tuple[AuditedTable, Certificate]:
         """Count the groups of the table and test every requirement; `RequirementNotMet` if one fails."""
@@ -261,11 +273,28 @@ class Run:
         return measures
 
 
-def _share_isolated(isolated_ends: int | None, recoded: RecodedTable) -> dict[str, float]:
-    """The measure of records that the end of a range isolates; empty if no ranges are published."""
-    if isolated_ends is None:
-        return {}
-    return {"isolated_ends": isolated_ends / max(recoded.released_table.schema().rows, 1)}
+def _rank_by_loss(codes: Codes, grouping: Grouping) -> Int32Array:
+    """The rank of every group by the loss of its box."""
+    losses = [a.loss(grouping.lo[:, j], grouping.hi[:, j]) for j, a in enumerate(codes.attributes)]
+    total = np.sum(losses, axis=0).round(9)
+    return np.unique(total, return_inverse=True)[1].reshape(-1).astype(np.int32)
+
+
+def _share_records(name: str, records: int | None, recoded: RecodedTable) -> dict[str, float]:
+    """A measure that is a share of the released records; empty if the measure does not apply."""
+    return {} if records is None else {name: records / max(recoded.released_table.schema().rows, 1)}
+
+
+def _sum_known(records: Sequence[int | None]) -> int | None:
+    """The sum over the partitions; None if the measure does not apply."""
+    return None if None in records else sum(filter(None, records))
+
+
+def _count_downcoded(codes: Codes, grouping: Grouping) -> int | None:
+    """The records whose labels can be sharpened; None for methods that do not publish in rounds."""
+    if grouping.rank is None:
+        return None
+    return count_downcoded(codes, grouping.lo, grouping.hi, grouping.size(), grouping.rank)
 
 
 def _refuse_duplicate_names(names: list[str], policy: Policy) -> None:

@@ -74,7 +74,7 @@ class Grouping:
     A split tree has the groups at its leaves (``split_tree``). A global recoding has one cut per attribute
     (``attribute_cuts``): its groups are the combinations of intervals, and ``suppressed_boxes`` has the first codes of the
     suppressed groups. Otherwise cells are assigned one by one. ``regions`` are the cuts if these are published instead of
-    tight boxes.
+    tight boxes. ``rank`` is the round in which each group was formed, for methods that work in rounds.
     """
 
     placement: Placement
@@ -86,6 +86,7 @@ class Grouping:
     suppressed_boxes: Int32Array | None = None
     path: SearchPath | None = None
     regions: Regions | None = None
+    rank: Int32Array | None = None
 
     @classmethod
     def from_cuts(
@@ -113,11 +114,17 @@ class Grouping:
 
     @classmethod
     def from_records(
-        cls, codes: Codes, cell: NDArray[np.integer], group: Int32Array, regions: Regions | None = None
+        cls,
+        codes: Codes,
+        cell: NDArray[np.integer],
+        group: Int32Array,
+        regions: Regions | None = None,
+        rank: Int32Array | None = None,
     ) -> Grouping:
         """Groups of single records: entry i places one record of ``cell[i]`` in ``group[i]`` (-1: suppressed).
 
-        Groups are numbered by their first cell, so the numbers do not reveal the order of the search.
+        Groups are numbered by their first cell, so the numbers do not reveal the order of the search. ``regions`` and ``rank``
+        are given by the old numbers.
         """
         released = group >= 0
         first = np.full(int(group.max(initial=-1)) + 1, len(codes.counts.size), np.int64)
@@ -130,7 +137,8 @@ class Grouping:
         cells, group = key // (groups + 1), (key % (groups + 1) - 1).astype(np.int32)
         lo, hi = kernels.boxes.bound_groups(codes.quasi, codes.combination[cells], group, groups)
         ordered = None if regions is None else regions.of(by_first[:groups])
-        return cls(Placement(cells, group, count.astype(np.int64)), lo, hi, regions=ordered)
+        ranks = None if rank is None else rank[by_first[:groups]]
+        return cls(Placement(cells, group, count.astype(np.int64)), lo, hi, regions=ordered, rank=ranks)
 
     def keep_groups(self, kept: BoolArray) -> Grouping:
         """Suppress all groups but the kept ones."""
@@ -149,6 +157,7 @@ class Grouping:
             else replace(self.split_tree, group=renumber(self.split_tree.group)),
             suppressed_boxes=self.lo[~kept],
             regions=None if self.regions is None else self.regions.of(kept),
+            rank=None if self.rank is None else self.rank[kept],
         )
 
     @cached_property

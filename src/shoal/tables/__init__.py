@@ -10,9 +10,10 @@ from shoal.tables.kmember import KMember
 from shoal.tables.knn import KNearest
 from shoal.tables.mdav import MDAV
 from shoal.tables.mondrian import Mondrian
+from shoal.tables.peel import Peel
 from shoal.tables.top_down import TopDownSpecialization
 
-BUILT_IN = (Mondrian, TopDownSpecialization, BottomUpGeneralization, KMember, KNearest, Condensation, MDAV)
+BUILT_IN = (Mondrian, TopDownSpecialization, BottomUpGeneralization, Peel, KMember, KNearest, Condensation, MDAV)
 METHODS: Registry[type[Method]] = Registry(
     "shoal.methods", "method", {method.name: method for method in BUILT_IN}, base=Method
 )
@@ -26,5 +27,6 @@ __all__ = [
     "KMember",
     "KNearest",
     "Mondrian",
+    "Peel",
     "TopDownSpecialization",
 ]

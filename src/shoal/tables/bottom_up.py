@@ -32,10 +32,11 @@ class BottomUpGeneralization(GroupingMethod):
     Parameters
     ----------
     policy : the policy; every quasi-identifier needs a taxonomy, or for numbers ``widths``, ``boundaries`` or ``balanced``.
-        With a target the loss of a value is its information gain about the target, without one the increase of NCP
+        With a target the loss of a value is its information gain about the target, without one the increase of the objective
     anonymity : the anonymity gain of a value: ``records`` counts the records that leave failing groups, ``smallest`` is the
-        increase of the smallest group, as in the paper; the latter is 0 as long as some record is unique
-    common : ``write``, ``improve`` and ``max_size``, as for every method; see `GroupingMethod`
+        increase of the smallest group, as in the paper; the latter is 0 as long as some record is unique. Default:
+        ``records`` with a target, ``smallest`` without one
+    common : ``write``, ``objective``, ``improve`` and others, as for every method; see `GroupingMethod`
 
     Among the values with an anonymity gain the search takes the one with the lowest loss per gain; if no value has a gain, the
     one with the lowest loss. A quasi-identifier that no requirement covers is published as ``*``. Ties: the earlier attribute
@@ -59,7 +60,7 @@ class BottomUpGeneralization(GroupingMethod):
 
     path_: SearchPath
 
-    def __init__(self, policy: Policy, *, anonymity: str = "records", **common: Unpack[CommonParameters]) -> None:
+    def __init__(self, policy: Policy, *, anonymity: str | None = None, **common: Unpack[CommonParameters]) -> None:
         super().__init__(policy, **common)
         self.anonymity = anonymity
 
@@ -69,9 +70,11 @@ class BottomUpGeneralization(GroupingMethod):
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """Return the cut of the table; ``rng`` is not used."""
-        if self.anonymity not in ANONYMITY:
-            choices = list_choices(self.anonymity, ANONYMITY)
-            raise PolicyError(f"Parameter 'anonymity' cannot be {self.anonymity!r}; {choices}.")
+        anonymity = (
+            ("smallest" if self.policy.target is None else "records") if self.anonymity is None else self.anonymity
+        )
+        if anonymity not in ANONYMITY:
+            raise PolicyError(f"Parameter 'anonymity' cannot be {anonymity!r}; {list_choices(anonymity, ANONYMITY)}.")
         for attribute in codes.attributes:
             if attribute.taxonomy is None:
                 is_numeric = attribute.kind == "numeric"
@@ -80,7 +83,7 @@ class BottomUpGeneralization(GroupingMethod):
                     f"Method 'bottom-up' needs a taxonomy for {attribute.name!r}. Declare {remedy} for this column, or use "
                     "method 'tds'."
                 )
-        search = _Search.start(codes, self.policy, self.anonymity)
+        search = _Search.start(codes, self.policy, anonymity, self.objective)
         records = codes.records
         while not search.holds():
             search.generalize(search.select_next())
@@ -217,12 +220,13 @@ class _Search:
     origin: tuple[dict[tuple[str, ...], int], dict[str, float]] = field(default_factory=lambda: ({}, {}))
 
     @classmethod
-    def start(cls, codes: Codes, policy: Policy, anonymity: str) -> _Search:
+    def start(cls, codes: Codes, policy: Policy, anonymity: str, objective: str) -> _Search:
         """Return the search before the first step: every attribute at its leaves, or at its root if no requirement covers it.
 
         The root of attribute j has number j.
         """
-        values = SpecializationTrees(codes.attributes, count_classes(codes, policy.target), policy.target is not None)
+        has_target = policy.target is not None
+        values = SpecializationTrees(codes.attributes, count_classes(codes, policy.target), has_target, objective)
         parent = _expand_all(values)
         sets = list_attribute_sets(policy)
         covered = {j for s in sets for j in s.columns}
@@ -311,7 +315,7 @@ class _Search:
             if self.missing[self.parent[v]] == 0:
                 self.ready.add(int(self.parent[v]))
         share = values.records[v] / self.codes.records
-        self.ncp += share * values.ncp_reduction(v) / len(self.codes.attributes)
+        self.ncp += share * values.loss_reduction(v, "ncp") / len(self.codes.attributes)
         self.information -= share * values.gain[v]
         loss = values.gain[v]
         score = loss / gain if gain > 0 else loss

@@ -31,8 +31,8 @@ class Condensation(KNearest):
         the group of the record has at least so many records. The column is released only if the policy keeps it
     weights : the weight of each attribute in the grouping, by column name (default: 1)
     part : first cut the table into partitions of at least this many records and group each on its own, on all cores
-    common : ``improve`` and ``max_size``; see `GroupingMethod`. ``write`` must be ``label``: the release has plain
-        values
+    common : ``objective``, ``improve`` and ``max_size``; see `GroupingMethod`. ``write`` must be ``label``: the release has
+        plain values
 
     Groups are those of `KNearest`; with ``own_k`` a group takes the nearest records, among those that do not require a still
     larger group, until it is as large as each of its records requires. Only quasi-identifiers are synthetic: all

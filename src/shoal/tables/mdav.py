@@ -52,7 +52,7 @@ class MDAV(GroupingMethod):
     optimal : group a single number or date optimally: the least sum of squares within groups of k or more (default: if the
         policy has exactly one quasi-identifier, and it is a number or a date without a taxonomy)
     write : see `GroupingMethod`; by default ``mean``, and ``label`` if groups may have fewer than 3 records
-    ends, improve, max_size : as for every method; see `GroupingMethod`
+    ends, objective, improve, max_size : as for every method; see `GroupingMethod`
 
     The squared distance of two records is the sum of weight x d² over the attributes. For numbers and dates d is the
     difference over the standard deviation of all records (0 if all are equal); for categories and attributes with a taxonomy
@@ -90,10 +90,11 @@ class MDAV(GroupingMethod):
         optimal: bool | None = None,
         write: str | None = None,
         ends: str | None = None,
+        objective: str = "ncp",
         improve: bool = False,
         max_size: int | None = None,
     ) -> None:
-        super().__init__(policy, ends=ends, improve=improve, max_size=max_size)
+        super().__init__(policy, ends=ends, objective=objective, improve=improve, max_size=max_size)
         self.weights = weights
         self.optimal = optimal
         self.write = write
@@ -124,7 +125,8 @@ class MDAV(GroupingMethod):
             group = _group_optimally(keyed, k, progress)
         else:
             group = _group_by_mdav(Space.of(keyed, weights), keyed.size, k, progress)
-        return Grouping.from_records(codes, number[cell], meet_requirements(keyed, self.policy, cell, group, weights))
+        passing = meet_requirements(keyed, self.policy, cell, group, weights, self.objective)
+        return Grouping.from_records(codes, number[cell], passing)
 
     def _is_optimal(self, codes: Codes) -> bool:
         if not (self.optimal is None or isinstance(self.optimal, bool)):

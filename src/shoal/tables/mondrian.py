@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 
 from shoal import kernels, threads
 from shoal.arrays import FloatArray, Int32Array, Int64Array
+from shoal.encoding.attributes import LossTables
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
 from shoal.kernels.interface import (
     GAIN,
-    HEAD,
     MEDIAN,
-    NODES,
     RELAXED,
     STEP_BYTES,
     TARGET,
@@ -60,7 +59,7 @@ class Mondrian(GroupingMethod):
     weights : the weight of each attribute, by column (default: 1). It multiplies the attribute's loss in ``gain``, also if
         ``target`` falls back on ``gain``, and its width in ``median``. Only proportions count. An attribute of weight 0 is not
         cut for its own sake, but still published as tightly as its group allows. On a command line: ``age=2,zip=0.5``
-    common : ``write``, ``improve`` and ``max_size``, as for every method; see `GroupingMethod`
+    common : ``write``, ``objective``, ``improve`` and others, as for every method; see `GroupingMethod`
 
     The loss of an interval is its width over the attribute's whole width for numbers, the leaves under the lowest node that
     covers it for taxonomies, and the number of values in it for categories without a taxonomy. Ties: the earlier attribute in
@@ -121,7 +120,7 @@ class Mondrian(GroupingMethod):
             )
         mode = RELAXED if self.relaxed else {"gain": GAIN, "median": MEDIAN, "target": TARGET}[self.cut]
         ordered, number = codes.sort_by_key() if self.relaxed else (codes, np.zeros(0, np.int64))
-        search = _CutSearch.of(ordered, self.policy, mode, self.attribute_weights(codes))
+        search = _CutSearch.of(ordered, self.policy, mode, self.attribute_weights(codes), self.objective)
         tree, ref = _join_trees(search.cut_all(progress), len(search.rows.ref)), search.rows.ref
         regions = _bound_regions(codes, tree, search) if self.ends == "cut" else None
         if self.relaxed:
@@ -164,7 +163,7 @@ class _CutSearch:
     records: int
 
     @classmethod
-    def of(cls, codes: Codes, policy: Policy, mode: int, weights: FloatArray) -> _CutSearch:
+    def of(cls, codes: Codes, policy: Policy, mode: int, weights: FloatArray, objective: str) -> _CutSearch:
         counts = codes.counts
         distribution = codes.distribution
         limits = combine_limits(policy.require, distribution)
@@ -185,8 +184,9 @@ class _CutSearch:
             cell = np.arange(len(codes.quasi), dtype=np.int32)
             rows = SplitRows(_pad_rows(codes.quasi, most), codes.size.astype(np.int32), cell)
             cells = SplitCells(counts.start, counts.sensitive, counts.size, offset, classes, class_count)
-        tables, relative_weights = codes.loss_tables, weights / (weights.max(initial=0.0) or 1.0)
-        losses = SplitLosses(tables.ints, tables.floats, relative_weights, _first_codes(codes))
+        tables = LossTables.of(codes.attributes, objective, count_values=True)
+        relative_weights = weights / (weights.max(initial=0.0) or 1.0)
+        losses = SplitLosses(tables.ints, tables.floats, relative_weights, tables.first_codes(codes.attributes))
         criteria = SplitCriteria(losses, cells, limits.arrays(), limits.least)
         return cls(rows, len(codes.attributes), mode, criteria, codes.records)
 
@@ -224,17 +224,6 @@ class _CutSearch:
 
 def _bounds(segment: Int64Array) -> tuple[int, int]:
     return int(segment[0]), int(segment[1])
-
-
-def _first_codes(codes: Codes) -> Int32Array:
-    """The first code under each node, at the index where the loss tables have the last code."""
-    ints = codes.loss_tables.ints
-    first = np.zeros(len(ints), np.int32)
-    for j, attribute in enumerate(codes.attributes):
-        if attribute.taxonomy is not None:
-            nodes = ints[HEAD * j + NODES]
-            first[nodes : nodes + 2 * len(attribute.taxonomy.lo) : 2] = attribute.taxonomy.lo
-    return first
 
 
 def _pad_rows(quasi: Int32Array, most: int) -> NDArray[Any]:

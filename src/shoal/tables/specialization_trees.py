@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -15,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal import kernels, threads
-from shoal.arrays import BoolArray, Int32Array, Int64Array
-from shoal.encoding.attributes import Attribute
+from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
+from shoal.encoding.attributes import Attribute, rate_nodes
 from shoal.encoding.codes import Codes
 from shoal.formats.dates import format_date
 from shoal.formats.labels import ROOT, format_interval, format_range
@@ -97,13 +98,14 @@ class SpecializationTrees:
 
     A value has the codes ``lo`` to ``hi``, its taxonomy ``node`` (-1 for an interval) and the ``first`` of its ``fan_out``
     children (-1 before they are created). ``gain`` is the information gain with a target (``has_target``), else the reduction
-    of NCP. A value ``is_useful`` if its specialization can gain information, and ``is_free`` if all its records have the same
-    child, so that its specialization costs no anonymity.
+    of the ``objective``. A value ``is_useful`` if its specialization can gain information, and ``is_free`` if all its records
+    have the same child, so that its specialization costs no anonymity.
     """
 
     attributes: Sequence[Attribute]
     counts: Sequence[ClassCounts]
     has_target: bool
+    objective: str
     attribute: list[int] = field(default_factory=list)
     lo: list[int] = field(default_factory=list)
     hi: list[int] = field(default_factory=list)
@@ -151,15 +153,17 @@ class SpecializationTrees:
         length = [hi - lo + 1 for lo, hi, _ in self._children[x]] or [self.hi[x] - self.lo[x] + 1]
         return np.repeat(np.arange(len(length), dtype=np.int32), length)
 
-    def ncp(self, x: int) -> float:
-        """Return the NCP of a value."""
-        return self._ncp(self.attribute[x], self.lo[x], self.hi[x], self.node[x])
+    def loss(self, x: int, objective: str) -> float:
+        """Return the loss of a value by an objective."""
+        return self._loss(self.attribute[x], self.lo[x], self.hi[x], self.node[x], objective)
 
-    def ncp_reduction(self, x: int) -> float:
-        """Return the reduction of the attribute's NCP by a value's specialization, as the mean over the value's records."""
+    def loss_reduction(self, x: int, objective: str) -> float:
+        """Return the reduction of the attribute's loss by a value's specialization, as the mean over the value's records."""
         j = self.attribute[x]
-        children = [(self._ncp(j, *child), self._count_records(j, child[0], child[1])) for child in self._children[x]]
-        return self.ncp(x) - sum(ncp * records for ncp, records in children) / max(self.records[x], 1)
+        below = sum(
+            self._loss(j, *child, objective) * self._count_records(j, *child[:2]) for child in self._children[x]
+        )
+        return self.loss(x, objective) - below / max(self.records[x], 1)
 
     def label(self, x: int) -> str | None:
         """Return the published label of a value."""
@@ -197,7 +201,7 @@ class SpecializationTrees:
         self.gain.append(gain)
         classes = np.bincount(self.counts[j].select(lo, hi)[1]) if children and self.has_target else np.zeros(0)
         has_one_child = sum(self._count_records(j, a, b) > 0 for a, b, _ in children) == 1
-        is_free = not self.has_target and has_one_child and self.ncp(x) > 0
+        is_free = not self.has_target and has_one_child and self.loss(x, "ncp") > 0
         self.is_free.append(is_free)
         self.is_useful.append(bool(np.count_nonzero(classes) > 1) if self.has_target else gain > 0 or is_free)
         return x
@@ -237,9 +241,9 @@ class SpecializationTrees:
         return lo + int(np.argmax(gains >= gains.max() - GAIN_TOLERANCE))
 
     def _compute_gain(self, x: int) -> float:
-        """Return the information gain or the reduction of NCP, as the mean over a value's records."""
+        """Return the information gain or the reduction of the objective, as the mean over a value's records."""
         if not self.has_target:
-            gain = self.ncp_reduction(x)
+            gain = self.loss_reduction(x, self.objective)
         else:
             counts = self.counts[self.attribute[x]]
             code, classes, records = counts.select(self.lo[x], self.hi[x])
@@ -255,10 +259,17 @@ class SpecializationTrees:
         begin = attribute.low if lo == 0 else float(attribute.position[lo])
         return begin, attribute.high if hi >= numbers - 1 else float(attribute.position[hi + 1])
 
-    def _ncp(self, j: int, lo: int, hi: int, node: int) -> float:
-        attribute = self.attributes[j]
-        if attribute.taxonomy is not None:
-            return float(attribute.taxonomy.share[node])
+    @cached_property
+    def _node_loss(self) -> dict[str, list[FloatArray | None]]:
+        """The loss of every taxonomy node, by objective and attribute."""
+        trees = [a.taxonomy for a in self.attributes]
+        names = dict.fromkeys(("ncp", self.objective))
+        return {name: [None if tree is None else rate_nodes(tree, name) for tree in trees] for name in names}
+
+    def _loss(self, j: int, lo: int, hi: int, node: int, objective: str) -> float:
+        attribute, nodes = self.attributes[j], self._node_loss[objective][j]
+        if nodes is not None:
+            return float(nodes[node])
         if lo == 0 and hi == attribute.size - 1:
             return 1.0
         begin, end = self._interval_ends(j, lo, hi)

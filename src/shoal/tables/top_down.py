@@ -39,7 +39,8 @@ class TopDownSpecialization(GroupingMethod):
 
     Parameters
     ----------
-    policy : the policy; with a target the gain of a value is its information gain in bits, without one the reduction of NCP
+    policy : the policy; with a target the gain of a value is its information gain in bits, without one the reduction of the
+        objective
     by : ``score`` divides the gain by the anonymity loss (the reduction of the smallest group, as the mean over the attribute
         sets that contain the attribute); ``gain`` uses the gain alone
     split : ``best`` splits an interval where the gain is highest, as in the paper, and keeps the interval if a requirement
@@ -47,7 +48,7 @@ class TopDownSpecialization(GroupingMethod):
     stop_at : release the table after this many steps; the search still follows the path to its end
     max_steps : end the search after this many steps
     seconds : start no step after this many seconds; the release then depends on the speed of the machine
-    common : ``write``, ``improve`` and ``max_size``, as for every method; see `GroupingMethod`
+    common : ``write``, ``objective``, ``improve`` and others, as for every method; see `GroupingMethod`
 
     Categories follow their taxonomy; numbers grow a tree of intervals, each split where the gain is highest. Requirements on
     different attribute sets are tested separately. A quasi-identifier that no requirement covers is published as ``*``. The
@@ -113,7 +114,7 @@ class TopDownSpecialization(GroupingMethod):
             raise PolicyError(f"Parameter 'seconds' must be at least 0, not {seconds:g}.")
         deadline = None if seconds is None else time.monotonic() + seconds
         with threads.workers() as workers:
-            search = Search.start(codes, self.policy, self.by, self.split, workers)
+            search = Search.start(codes, self.policy, self.by, self.split, self.objective, workers)
             return self._run(search, stop_at, max_steps, deadline, progress)
 
     def _run(
@@ -174,10 +175,13 @@ class Search:
     origin: tuple[dict[tuple[str, ...], int], dict[str, float]] = field(default_factory=lambda: ({}, {}))
 
     @classmethod
-    def start(cls, codes: Codes, policy: Policy, by: str, split: str, workers: threads.Workers) -> Search:
+    def start(
+        cls, codes: Codes, policy: Policy, by: str, split: str, objective: str, workers: threads.Workers
+    ) -> Search:
         """Return the search before the first step: every attribute at its root."""
         sets = list_attribute_sets(policy)
-        values = SpecializationTrees(codes.attributes, count_classes(codes, policy.target), policy.target is not None)
+        has_target = policy.target is not None
+        values = SpecializationTrees(codes.attributes, count_classes(codes, policy.target), has_target, objective)
         roots = [values.add_root(j) for j in range(len(codes.attributes))]
         search = cls(
             codes,
@@ -233,7 +237,7 @@ class Search:
         self.workers.each(lambda task: task(), tasks)
         self._update()
         share = values.records[x] / self.codes.records
-        self.ncp -= share * values.ncp_reduction(x) / len(self.codes.attributes)
+        self.ncp -= share * values.loss_reduction(x, "ncp") / len(self.codes.attributes)
         self.information += share * gain
         score = float(_compute_scores(np.array([gain]), np.array([loss]), self.by)[0])
         name, label = self.codes.attributes[j].name, values.label(x)
@@ -272,7 +276,7 @@ class Search:
         reason = (
             "all records with this value are of one class"
             if values.has_target
-            else "specializing it would not reduce NCP"
+            else f"specializing it would not reduce {values.objective}"
         )
         self.reasons |= {x: reason for x in created if values.fan_out[x] and not values.is_useful[x]}
 

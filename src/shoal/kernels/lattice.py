@@ -1,0 +1,279 @@
+"""Group rows by one node of a lattice of levels, and test the groups.
+
+A node has one level per attribute. The words of a level are one number per code; equal values of the level have equal words.
+The key of a row is the sum of its words. Where the words are places of a number, equal keys mean equal values. Otherwise two
+different values can get one key by chance. Then their rows are one group, which is still tested as a whole.
+
+``levels`` are `interface.LatticeLevels`, ``table`` is `interface.LatticeTable`, ``scratch`` are the arrays of `allocate`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from shoal.kernels.boxes import weighted_loss
+from shoal.kernels.downcoding import widen_to_label
+from shoal.kernels.limits import holds
+
+SPREAD = np.uint64(0x9E3779B97F4A7C15)  # the odd number next to 2^64 / golden ratio: spreads keys over the slots
+LEAST_SLOTS = 16
+
+
+class Scratch(NamedTuple):
+    """Working memory of one thread: hash slots with their time stamps, the groups, and the group of every row."""
+
+    slot: NDArray[Any]
+    stamp: NDArray[Any]
+    key: NDArray[Any]
+    size: NDArray[Any]
+    loss: NDArray[Any]
+    group: NDArray[Any]
+    passes: NDArray[Any]
+    row: NDArray[Any]
+    clock: NDArray[Any]
+
+
+def allocate(rows: int) -> Scratch:
+    """Working memory for a number of rows."""
+    slots = LEAST_SLOTS
+    while slots < 2 * rows:
+        slots *= 2
+    return Scratch(
+        np.zeros(slots, np.int32),
+        np.zeros(slots, np.int32),
+        np.zeros(rows, np.uint64),
+        np.zeros(rows, np.int64),
+        np.zeros(rows),
+        np.zeros(rows, np.int32),
+        np.zeros(rows, np.bool_),
+        np.zeros(rows, np.int32),
+        np.zeros(1, np.int32),
+    )
+
+
+@njit(cache=True, nogil=True)
+def group_rows(node, rows, levels, table, scratch):
+    """Number the groups of the given rows, in the order of their first rows; return the number of groups."""
+    m = node.shape[0]
+    begin = np.empty(m, np.int64)
+    for j in range(m):
+        begin[j] = levels.begin[levels.first[j] + node[j]]
+    slot, stamp, key, size, loss, group, first_row = (
+        scratch.slot,
+        scratch.stamp,
+        scratch.key,
+        scratch.size,
+        scratch.loss,
+        scratch.group,
+        scratch.row,
+    )
+    scratch.clock[0] += 1
+    now = scratch.clock[0]
+    used = LEAST_SLOTS
+    shift = 60
+    while used < 2 * rows.shape[0]:
+        used *= 2
+        shift -= 1
+    mask, right = used - 1, np.uint64(shift)
+    groups = 0
+    for i in range(rows.shape[0]):
+        u = rows[i]
+        word = np.uint64(0)
+        for j in range(m):
+            word += levels.word[begin[j] + table.codes[u, j]]
+        at = np.int64((word * SPREAD) >> right) & mask
+        while stamp[at] == now and key[slot[at]] != word:
+            at = (at + 1) & mask
+        if stamp[at] != now:
+            stamp[at], slot[at] = now, groups
+            key[groups], size[groups], first_row[groups] = word, 0, u
+            lost = 0.0
+            for j in range(m):
+                lost += levels.loss[begin[j] + table.codes[u, j]]
+            loss[groups] = lost
+            groups += 1
+        g = slot[at]
+        group[i] = g
+        size[g] += table.records[u]
+    return groups
+
+
+@njit(cache=True, nogil=True)
+def test_groups(groups, rows, table, scratch):
+    """Test every group against the requirements."""
+    size, passes, cells = scratch.size, scratch.passes, table.cells
+    enough = 0
+    for g in range(groups):
+        passes[g] = size[g] >= table.least
+        enough += passes[g]
+    if cells.width == 0:
+        return
+    number = np.full(groups, -1, np.int64)
+    enough = 0
+    for g in range(groups):
+        if passes[g]:
+            number[g] = enough
+            enough += 1
+    histogram = np.zeros((enough, cells.width), np.int64)
+    for i in range(rows.shape[0]):
+        g = number[scratch.group[i]]
+        if g >= 0:
+            for c in range(cells.start[rows[i]], cells.start[rows[i] + 1]):
+                for s in range(cells.offset.shape[0]):
+                    histogram[g, cells.offset[s] + cells.sensitive[c, s]] += cells.records[c]
+    for g in range(groups):
+        if passes[g]:
+            passes[g] = holds(size[g], histogram[number[g]], table.limits)
+
+
+@njit(cache=True, nogil=True)
+def evaluate_nodes(nodes, rows, levels, table, blocked, scratch, found):
+    """For every node: the records of groups that pass, their loss summed over the records, and the least loss of a group.
+
+    Groups that `is_blocked` do not count.
+    """
+    for p in range(nodes.shape[0]):
+        groups = group_rows(nodes[p], rows, levels, table, scratch)
+        test_groups(groups, rows, table, scratch)
+        if blocked.node.shape[0] > 0:
+            block_groups(nodes[p], groups, levels, table, blocked, scratch)
+        records, total, least = 0, 0.0, np.inf
+        for g in range(groups):
+            if scratch.passes[g]:
+                records += scratch.size[g]
+                total += scratch.size[g] * scratch.loss[g]
+                least = min(least, scratch.loss[g])
+        found[p, 0], found[p, 1], found[p, 2] = records, total, least
+
+
+@njit(cache=True, nogil=True)
+def block_groups(node, groups, levels, table, blocked, scratch):
+    """Refuse the passing groups whose boxes overlap a box that was published at another node.
+
+    Two boxes overlap if their values are equal at the higher of their two levels, in every attribute: the values of all levels
+    are nested. ``blocked.node[v]`` is a node that published the boxes of the rows ``blocked.row[start[v] : start[v + 1]]``.
+    """
+    m = node.shape[0]
+    passes, row = scratch.passes, scratch.row
+    join = np.empty(m, np.int64)
+    for v in range(blocked.node.shape[0]):
+        for j in range(m):
+            join[j] = levels.begin[levels.first[j] + max(node[j], blocked.node[v, j])]
+        first, last = blocked.start[v], blocked.start[v + 1]
+        keys = np.empty(last - first, np.uint64)
+        for p in range(first, last):
+            word = np.uint64(0)
+            for j in range(m):
+                word += levels.word[join[j] + table.codes[blocked.row[p], j]]
+            keys[p - first] = word
+        keys = np.sort(keys)
+        for g in range(groups):
+            if passes[g]:
+                word = np.uint64(0)
+                for j in range(m):
+                    word += levels.word[join[j] + table.codes[row[g], j]]
+                at = np.searchsorted(keys, word)
+                passes[g] = at == keys.shape[0] or keys[at] != word
+
+
+@njit(cache=True, nogil=True)
+def publish_node(node, rows, levels, table, blocked, scratch, number, out):
+    """Assign the rows of passing groups to groups from ``number`` on; return the number of groups, and the other rows."""
+    groups = group_rows(node, rows, levels, table, scratch)
+    test_groups(groups, rows, table, scratch)
+    if blocked.node.shape[0] > 0:
+        block_groups(node, groups, levels, table, blocked, scratch)
+    named = np.empty(groups, np.int32)
+    published = 0
+    for g in range(groups):
+        named[g] = number + published if scratch.passes[g] else -1
+        published += scratch.passes[g]
+    rest = np.empty_like(rows)
+    left = 0
+    for i in range(rows.shape[0]):
+        out[rows[i]] = named[scratch.group[i]]
+        if out[rows[i]] < 0:
+            rest[left] = rows[i]
+            left += 1
+    return published, rest[:left].copy()
+
+
+@njit(cache=True, nogil=True)
+def widen_group(g, lo, hi, label_lo, label_hi, loss_tables, first_code):
+    """Set the codes that the label of a group covers."""
+    for j in range(lo.shape[1]):
+        label_lo[g, j], label_hi[g, j] = widen_to_label(j, lo[g, j], hi[g, j], loss_tables.ints, first_code)
+
+
+@njit(cache=True, nogil=True)
+def find_overlapping(g, label_lo, label_hi, size):
+    """The first other group whose label overlaps the label of a group, or -1."""
+    for other in range(size.shape[0]):
+        if other == g or size[other] == 0:
+            continue
+        overlaps = True
+        for j in range(label_lo.shape[1]):
+            if label_lo[other, j] > label_hi[g, j] or label_hi[other, j] < label_lo[g, j]:
+                overlaps = False
+                break
+        if overlaps:
+            return other
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def join_groups(g, other, lo, hi, size, histogram, parent):
+    """Add a group to group ``g``."""
+    for j in range(lo.shape[1]):
+        lo[g, j], hi[g, j] = min(lo[g, j], lo[other, j]), max(hi[g, j], hi[other, j])
+    histogram[g] += histogram[other]
+    size[g] += size[other]
+    size[other] = 0
+    parent[other] = g
+
+
+@njit(cache=True, nogil=True)
+def merge_overlapping(lo, hi, size, histogram, limits, loss_tables, first_code):
+    """Merge failing groups at the least loss, and with them all groups whose labels would overlap.
+
+    Return for every group the group that it was merged into, itself if none. The arrays of the groups are changed.
+    """
+    groups, m = lo.shape
+    label_lo, label_hi = np.empty_like(lo), np.empty_like(hi)
+    loss = np.zeros(groups)
+    parent = np.arange(groups)
+    for g in range(groups):
+        widen_group(g, lo, hi, label_lo, label_hi, loss_tables, first_code)
+        for j in range(m):
+            loss[g] += weighted_loss(j, lo[g, j], hi[g, j], loss_tables)
+    for g in range(groups):
+        while size[g] > 0 and not holds(size[g], histogram[g], limits):
+            best, partner = np.inf, -1
+            for other in range(groups):
+                if other == g or size[other] == 0:
+                    continue
+                union = 0.0
+                for j in range(m):
+                    union += weighted_loss(j, min(lo[g, j], lo[other, j]), max(hi[g, j], hi[other, j]), loss_tables)
+                increase = (size[g] + size[other]) * union - size[g] * loss[g] - size[other] * loss[other]
+                if increase < best:
+                    best, partner = increase, other
+            if partner < 0:
+                break
+            while partner >= 0:
+                join_groups(g, partner, lo, hi, size, histogram, parent)
+                widen_group(g, lo, hi, label_lo, label_hi, loss_tables, first_code)
+                partner = find_overlapping(g, label_lo, label_hi, size)
+            loss[g] = 0.0
+            for j in range(m):
+                loss[g] += weighted_loss(j, lo[g, j], hi[g, j], loss_tables)
+    for g in range(groups):
+        root = g
+        while parent[root] != root:
+            root = parent[root]
+        parent[g] = root
+    return parent

@@ -1,0 +1,246 @@
+"""The lattice of levels: every node has one level of generalization per attribute.
+
+Level 0 of an attribute has its values, the last level its root. The values of a level are unions of values of the level below.
+The nodes of a lattice are numbered, and `Lattice.evaluate` counts the groups of some nodes on all cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from shoal import kernels, threads
+from shoal.arrays import FloatArray, Int32Array, Int64Array, UInt64Array
+from shoal.encoding.attributes import Attribute, rate_nodes
+from shoal.encoding.codes import Codes
+from shoal.kernels.interface import LatticeLevels, LatticeTable, PublishedBoxes
+from shoal.policy import Policy
+from shoal.tables.attribute_sets import AttributeSet, SetCombinations
+
+MOST_NODES = 20_000  # larger lattices get fewer levels
+QUANTILES = (32, 16, 8, 4, 2)  # the numbers of intervals at the levels of numbers without a taxonomy
+LARGEST_KEY = 2**63
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of an attribute: the value of every code, as consecutive numbers, and its loss."""
+
+    value: Int32Array
+    loss: FloatArray
+
+    @property
+    def values(self) -> int:
+        """The number of values."""
+        return int(self.value.max(initial=0)) + 1
+
+
+def list_levels(attribute: Attribute, records: Int64Array, objective: str) -> tuple[Level, ...]:
+    """The levels of an attribute, from its values to its root; ``records`` has the number of records of every code.
+
+    A taxonomy has one level per step from its root: a leaf that is nearer to the root keeps its own value until then. Numbers
+    and dates without a taxonomy are divided at quantiles of the records into 32, 16, 8, 4 and 2 intervals. A level that has the
+    values of the level before is omitted.
+    """
+    levels = (
+        _list_tree_levels(attribute, objective) if attribute.taxonomy is not None else _list_ranges(attribute, records)
+    )
+    kept: list[Level] = []
+    for level in levels:
+        if not kept or (level.value != kept[-1].value).any():
+            kept.append(level)
+    return tuple(kept)
+
+
+def _list_tree_levels(attribute: Attribute, objective: str) -> list[Level]:
+    tree = attribute.taxonomy
+    assert tree is not None  # noqa: S101
+    node, loss = tree.leaf.copy(), rate_nodes(tree, objective)
+    levels = []
+    for steps in range(int(tree.level.max(initial=0)), -1, -1):
+        node = np.where(tree.level[node] > steps, tree.parent[node], node)
+        levels.append(Level(np.unique(node, return_inverse=True)[1].reshape(-1).astype(np.int32), loss[node]))
+    return levels
+
+
+def _list_ranges(attribute: Attribute, records: Int64Array) -> list[Level]:
+    """The values, intervals between quantiles, and the root; a missing value is a value of its own below the root."""
+    size = attribute.size
+    numbers = size - (attribute.missing >= 0)
+    own = np.arange(size, dtype=np.int32)
+    levels = [Level(own, np.zeros(size))]
+    before = np.cumsum(records[:numbers]) - records[:numbers]
+    for count in QUANTILES:
+        if numbers > count:
+            interval = before * count // max(int(records[:numbers].sum()), 1)
+            levels.append(_build_range_level(attribute, interval, numbers))
+    levels.append(
+        Level(np.zeros(size, np.int32), attribute.loss(np.zeros(size, np.int32), np.full(size, size - 1, np.int32)))
+    )
+    return levels
+
+
+def _build_range_level(attribute: Attribute, interval: Int64Array, numbers: int) -> Level:
+    """The level with these intervals of the numbers."""
+    values, value = np.unique(interval, return_inverse=True)
+    first = np.searchsorted(value, np.arange(len(values))).astype(np.int32)
+    last = (np.searchsorted(value, np.arange(len(values)), side="right") - 1).astype(np.int32)
+    loss = attribute.loss(first, last)[value]
+    missing = attribute.size - numbers
+    return Level(np.append(value, np.full(missing, len(values))).astype(np.int32), np.append(loss, np.zeros(missing)))
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """The nodes of a lattice, and the table whose groups are counted.
+
+    ``chains`` has the attributes that are generalized together: normally one each. ``node[i]`` has the level of every
+    attribute in node i. Nodes are sorted by ``bound``, the least loss that a record can have at the node, then by their levels.
+    """
+
+    levels: tuple[tuple[Level, ...], ...]
+    node: Int32Array
+    bound: FloatArray
+    arrays: LatticeLevels
+    table: LatticeTable
+    workers: threads.Workers
+    _scratch: list[object] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        codes: Codes,
+        policy: Policy,
+        weights: FloatArray,
+        objective: str,
+        workers: threads.Workers,
+        *,
+        most_nodes: int = MOST_NODES,
+    ) -> Lattice:
+        """The lattice of a table. Attributes have fewer levels if the lattice would have more than ``most_nodes`` nodes."""
+        records = [np.bincount(codes.quasi[:, j], codes.size, minlength=a.size) for j, a in enumerate(codes.attributes)]
+        levels = [
+            list_levels(a, of_code.astype(np.int64), objective)
+            for a, of_code in zip(codes.attributes, records, strict=True)
+        ]
+        levels, chains = thin_levels(levels, most_nodes)
+        node = _list_nodes(levels, chains)
+        losses = [
+            np.array([(w * level.loss[of_code > 0]).min(initial=np.inf) for level in of_attribute])
+            for w, of_attribute, of_code in zip(weights, levels, records, strict=True)
+        ]
+        bound = sum((loss[node[:, j]] for j, loss in enumerate(losses)), np.zeros(len(node)))
+        order = np.lexsort((*node.T[::-1], bound))
+        every = AttributeSet(tuple(policy.quasi), tuple(range(len(levels))), tuple(policy.require))
+        combinations = SetCombinations.of_set(codes, every)
+        table = LatticeTable(
+            combinations.quasi,
+            combinations.size,
+            combinations.cells,
+            combinations.limits.arrays(),
+            combinations.limits.least,
+        )
+        arrays = _pack_levels(levels, weights)
+        return cls(tuple(map(tuple, levels)), node[order], bound[order], arrays, table, workers)
+
+    def evaluate(
+        self, nodes: Int64Array, rows: Int32Array, blocked: PublishedBoxes
+    ) -> tuple[Int64Array, FloatArray, FloatArray]:
+        """For every node, of the given rows: the records in groups that pass, their total loss, the least loss of a group."""
+        found = np.zeros((len(nodes), 3))
+        places = [places for places in np.array_split(np.arange(len(nodes)), threads.CORES) if len(places)]
+
+        def work(thread: int) -> None:
+            part = np.zeros((len(places[thread]), 3))
+            kernels.lattice.evaluate_nodes(
+                self.node[nodes[places[thread]]], rows, self.arrays, self.table, blocked, self._memory(thread), part
+            )
+            found[places[thread]] = part
+
+        for thread in range(len(places)):
+            self._memory(thread)
+        self.workers.each(work, range(len(places)))
+        return found[:, 0].astype(np.int64), found[:, 1], found[:, 2]
+
+    def publish(
+        self, node: int, rows: Int32Array, blocked: PublishedBoxes, number: int, group: Int32Array
+    ) -> tuple[int, Int32Array]:
+        """Assign the rows of passing groups to new groups; return the number of these groups and the rows that are left."""
+        levels = self.node[node]
+        published, rest = kernels.lattice.publish_node(
+            levels, rows, self.arrays, self.table, blocked, self._memory(0), number, group
+        )
+        return int(published), rest
+
+    def _memory(self, thread: int) -> object:
+        while len(self._scratch) <= thread:
+            self._scratch.append(kernels.lattice.allocate(len(self.table.codes)))
+        return self._scratch[thread]
+
+    @cached_property
+    def size(self) -> int:
+        """The number of nodes."""
+        return len(self.node)
+
+
+def thin_levels(
+    levels: Sequence[Sequence[Level]], most_nodes: int
+) -> tuple[list[tuple[Level, ...]], list[tuple[int, ...]]]:
+    """Remove levels until the lattice has at most ``most_nodes`` nodes; return the levels and the chains of attributes.
+
+    The attribute with the most levels loses the middle one (ties: the later attribute). If every attribute has only its values
+    and its root, attributes are generalized together: the two chains that have the fewest values together are joined.
+    """
+    thinned = [tuple(of_attribute) for of_attribute in levels]
+    chains: list[tuple[int, ...]] = [(j,) for j in range(len(thinned))]
+    while prod(len(thinned[chain[0]]) for chain in chains) > most_nodes:
+        most = max(range(len(thinned)), key=lambda j: (len(thinned[j]), j))
+        if len(thinned[most]) > 2:
+            middle = len(thinned[most]) // 2
+            thinned[most] = thinned[most][:middle] + thinned[most][middle + 1 :]
+            continue
+        wide = sorted(
+            (c for c in chains if len(thinned[c[0]]) == 2), key=lambda c: (prod(thinned[j][0].values for j in c), c)
+        )
+        joined = tuple(sorted(wide[0] + wide[1]))
+        chains = sorted([c for c in chains if c not in wide[:2]] + [joined])
+    return thinned, chains
+
+
+def _list_nodes(levels: Sequence[Sequence[Level]], chains: Sequence[Sequence[int]]) -> Int32Array:
+    """All nodes: every combination of the levels of the chains."""
+    counts = [len(levels[chain[0]]) for chain in chains]
+    grid = np.stack(np.unravel_index(np.arange(prod(counts)), counts), axis=1)
+    node = np.zeros((len(grid), len(levels)), np.int32)
+    for place, chain in enumerate(chains):
+        for j in chain:
+            node[:, j] = grid[:, place]
+    return node
+
+
+def _pack_levels(levels: Sequence[Sequence[Level]], weights: FloatArray) -> LatticeLevels:
+    """The levels as arrays. The words are the places of one number if it fits in 63 bits, otherwise random numbers."""
+    flat = [level for of_attribute in levels for level in of_attribute]
+    first = np.cumsum([0, *(len(of_attribute) for of_attribute in levels)])[:-1]
+    begin = np.cumsum([0, *(len(level.value) for level in flat)])[:-1]
+    sizes = [of_attribute[0].values for of_attribute in levels]
+    place = [prod(sizes[:j]) for j in range(len(sizes))]
+    exact = prod(sizes) < LARGEST_KEY
+    draw = np.random.default_rng(0)
+    words: list[UInt64Array] = []
+    for j, of_attribute in enumerate(levels):
+        for level in of_attribute:
+            value = level.value.astype(np.uint64)
+            random = draw.integers(2**64, size=level.values, dtype=np.uint64)
+            words.append(value * np.uint64(place[j]) if exact else random[level.value])
+    loss = [w * level.loss for w, of_attribute in zip(weights, levels, strict=True) for level in of_attribute]
+    return LatticeLevels(
+        first.astype(np.int64),
+        begin.astype(np.int64),
+        np.concatenate([np.zeros(0, np.uint64), *words]),
+        np.concatenate([np.zeros(0), *loss]),
+    )

@@ -45,5 +45,8 @@ def each(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     >>> each(abs, [-1, 2])
     [1, 2]
     """
+    listed = list(items)
+    if len(listed) < 2:
+        return [work(item) for item in listed]
     with workers() as pool:
-        return pool.each(work, items)
+        return pool.each(work, listed)

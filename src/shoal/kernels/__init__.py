@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from shoal.kernels import boxes as boxes
     from shoal.kernels import cluster_merging as cluster_merging
     from shoal.kernels import generalize as generalize
+    from shoal.kernels import group_tree as group_tree
     from shoal.kernels import hashing as hashing
     from shoal.kernels import kmember as kmember
     from shoal.kernels import limits as limits
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from shoal.kernels import neighbours as neighbours
     from shoal.kernels import order as order
     from shoal.kernels import randomize as randomize
+    from shoal.kernels import regrouping as regrouping
     from shoal.kernels import specialize as specialize
 
 _MODULES = frozenset(
@@ -28,6 +30,7 @@ _MODULES = frozenset(
         "boxes",
         "cluster_merging",
         "generalize",
+        "group_tree",
         "hashing",
         "kmember",
         "limits",
@@ -37,6 +40,7 @@ _MODULES = frozenset(
         "order",
         "local_search",
         "randomize",
+        "regrouping",
         "specialize",
     }
 )

@@ -34,6 +34,7 @@ class CommonParameters(TypedDict, total=False):
     ends: str | None
     improve: bool
     max_size: int | None
+    seconds: float | None
 
 
 class Method(ABC):
@@ -102,12 +103,15 @@ class GroupingMethod(Method):
     ends : ends of published ranges: ``tight`` (smallest and largest released value), or ``cut`` (the boundaries of the
         search, as in ``[20, 40)``; for mondrian, tds and bottom-up). Default: ``tight``; tds and bottom-up publish the cut
         if they suppress no record
-    improve : move and swap records between groups, dissolve and split groups, while the information loss falls
-    max_size : with ``improve``, the largest number of records in a group (default: 2k - 1)
+    improve : move and exchange records between groups, dissolve, merge and split groups, while the information loss falls
+    max_size : with ``improve``, the largest number of records in a group (default: no limit)
+    seconds : with ``improve``, end the local search after this many seconds, with the best groups so far; the release then
+        depends on the speed of the machine
     """
 
     tests: ClassVar[frozenset[TestedOn]] = frozenset({"table", "groups"})
     cuts: ClassVar[bool] = False  # whether ends='cut' is possible
+    timed: ClassVar[bool] = False  # whether ``seconds`` also limits the search of the method itself
     weights: Mapping[str, float] | str | None = None  # attribute weights by column, for methods that take them
     write: str | None
     ends: str | None
@@ -120,12 +124,14 @@ class GroupingMethod(Method):
         ends: str | None = None,
         improve: bool = False,
         max_size: int | None = None,
+        seconds: float | None = None,
     ) -> None:
         super().__init__(policy)
         self.write = write
         self.ends = ends
         self.improve = improve
         self.max_size = max_size
+        self.seconds = seconds
 
     @abstractmethod
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
@@ -144,6 +150,16 @@ class GroupingMethod(Method):
             raise PolicyError(f"improve must be true or false, not {self.improve!r}.")
         if self.max_size is not None and not self.improve:
             raise PolicyError("max_size has an effect only with improve=True. Set improve=True or remove max_size.")
+        if self.seconds is not None and not self.improve and not self.timed:
+            raise PolicyError("seconds has an effect only with improve=True. Set improve=True or remove seconds.")
+        self.parse_seconds()
+
+    def parse_seconds(self) -> float | None:
+        """The time limit in seconds, or None."""
+        seconds = None if self.seconds is None else parse_real_number(self.seconds, "seconds")
+        if seconds is not None and seconds < 0:
+            raise PolicyError(f"Parameter 'seconds' must be at least 0, not {seconds:g}.")
+        return seconds
 
     def attribute_weights(self, codes: Codes) -> FloatArray:
         """The weight of each attribute in the search and in the information loss."""

@@ -35,7 +35,7 @@ class BottomUpGeneralization(GroupingMethod):
         With a target the loss of a value is its information gain about the target, without one the increase of NCP
     anonymity : the anonymity gain of a value: ``records`` counts the records that leave failing groups, ``smallest`` is the
         increase of the smallest group, as in the paper; the latter is 0 as long as some record is unique
-    common : ``write``, ``improve`` and ``max_size``, as for every method; see `GroupingMethod`
+    common : ``write``, ``improve``, ``max_size`` and ``seconds``, as for every method; see `GroupingMethod`
 
     Among the values with an anonymity gain the search takes the one with the lowest loss per gain; if no value has a gain, the
     one with the lowest loss. A quasi-identifier that no requirement covers is published as ``*``. Ties: the earlier attribute

@@ -31,7 +31,7 @@ class Condensation(KNearest):
         the group of the record has at least so many records. The column is released only if the policy keeps it
     weights : the weight of each attribute in the grouping, by column name (default: 1)
     part : first cut the table into partitions of at least this many records and group each on its own, on all cores
-    common : ``improve`` and ``max_size``; see `GroupingMethod`. ``write`` must be ``label``: the release has plain
+    common : ``improve``, ``max_size`` and ``seconds``; see `GroupingMethod`. ``write`` must be ``label``: the release has plain
         values
 
     Groups are those of `KNearest`; with ``own_k`` a group takes the nearest records, among those that do not require a still

@@ -44,7 +44,7 @@ class KMember(GroupingMethod):
     weights : the weight of each attribute, by column name (default: 1)
     part : first cut the table into partitions of at least this many records and cluster each on its own, on all cores: faster,
         with slightly more loss; without it the search is exact
-    common : ``write``, ``improve`` and ``max_size``, as for every method; see `GroupingMethod`
+    common : ``write``, ``improve``, ``max_size`` and ``seconds``, as for every method; see `GroupingMethod`
 
     The paper's pseudo-code for diversity reads as if records *unlike* the majority were penalized; the sentence below it gives
     the intended meaning, which is implemented here. Penalties are in units of the increase of IL, which is about (size of the

@@ -28,7 +28,7 @@ class KNearest(GroupingMethod):
     policy : the policy
     weights : the weight of each attribute, by column name (default: 1)
     part : first cut the table into partitions of at least this many records and group each on its own, on all cores
-    common : ``write``, ``improve`` and ``max_size``, as for every method; see `GroupingMethod`
+    common : ``write``, ``improve``, ``max_size`` and ``seconds``, as for every method; see `GroupingMethod`
 
     The distance is that of Definition 6 of the k-member paper. The last records, fewer than k, go to the groups with the least
     increase of information loss. A group grows beyond k by its nearest records until it meets the requirement, as in `KMember`.

@@ -60,7 +60,7 @@ class Mondrian(GroupingMethod):
     weights : the weight of each attribute, by column (default: 1). It multiplies the attribute's loss in ``gain``, also if
         ``target`` falls back on ``gain``, and its width in ``median``. Only proportions count. An attribute of weight 0 is not
         cut for its own sake, but still published as tightly as its group allows. On a command line: ``age=2,zip=0.5``
-    common : ``write``, ``improve`` and ``max_size``, as for every method; see `GroupingMethod`
+    common : ``write``, ``improve``, ``max_size`` and ``seconds``, as for every method; see `GroupingMethod`
 
     The loss of an interval is its width over the attribute's whole width for numbers, the leaves under the lowest node that
     covers it for taxonomies, and the number of values in it for categories without a taxonomy. Ties: the earlier attribute in

@@ -21,7 +21,7 @@ PIECE = 4096  # more groups are divided into neighbourhoods of this size, and th
 ROUNDS = 40
 LEAST_GAIN = 1e-3  # the search ends after a round with a smaller relative decrease of the loss
 CHUNK = 256  # entries or groups of one task
-NEAR = 6  # groups that a group is merged with, to divide them in another way
+NEAR = 4  # groups that a group is merged with, to divide them in another way
 MOST_COUNTS = 2**27  # numbers in the table of the sensitive values of all groups; a larger table is not kept
 
 
@@ -162,7 +162,7 @@ class Search:
                 if self.divide:
                     break
                 self.divide = True
-                self.since |= {"shift": 0, "exchange": 0}
+                self.since["shift"] = 0
             self.report_share(1 - 0.5 ** (done + 1))
         self.report_share(1.0)
         return np.unique(self._place_records(cell), return_inverse=True)[1].astype(np.int32)

@@ -9,9 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shoal.kernels import agglomerative as agglomerative
     from shoal.kernels import boxes as boxes
     from shoal.kernels import cluster_merging as cluster_merging
     from shoal.kernels import generalize as generalize
+    from shoal.kernels import halving as halving
     from shoal.kernels import hashing as hashing
     from shoal.kernels import kmember as kmember
     from shoal.kernels import limits as limits
@@ -25,9 +27,11 @@ if TYPE_CHECKING:
 
 _MODULES = frozenset(
     {
+        "agglomerative",
         "boxes",
         "cluster_merging",
         "generalize",
+        "halving",
         "hashing",
         "kmember",
         "limits",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shoal.pipeline.method import Method
 from shoal.registry import Registry
+from shoal.tables.agglomerative import Agglomerative
 from shoal.tables.bottom_up import BottomUpGeneralization
 from shoal.tables.condensation import Condensation
 from shoal.tables.kmember import KMember
@@ -12,7 +13,16 @@ from shoal.tables.mdav import MDAV
 from shoal.tables.mondrian import Mondrian
 from shoal.tables.top_down import TopDownSpecialization
 
-BUILT_IN = (Mondrian, TopDownSpecialization, BottomUpGeneralization, KMember, KNearest, Condensation, MDAV)
+BUILT_IN = (
+    Mondrian,
+    TopDownSpecialization,
+    BottomUpGeneralization,
+    Agglomerative,
+    KMember,
+    KNearest,
+    Condensation,
+    MDAV,
+)
 METHODS: Registry[type[Method]] = Registry(
     "shoal.methods", "method", {method.name: method for method in BUILT_IN}, base=Method
 )
@@ -21,6 +31,7 @@ METHODS: Registry[type[Method]] = Registry(
 __all__ = [
     "MDAV",
     "METHODS",
+    "Agglomerative",
     "BottomUpGeneralization",
     "Condensation",
     "KMember",

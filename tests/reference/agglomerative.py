@@ -130,19 +130,7 @@ def top_down(table: Table) -> list[Group]:
     return in_turn(table, done)
 
 
-def both(table: Table) -> list[Group]:
-    """The one with fewer records in failing groups, then with the lower loss; if in doubt bottom-up."""
-
-    def rate(groups: Sequence[Group]) -> tuple[int, float]:
-        total = 0.0
-        for group in groups:
-            total += table.loss(group)
-        return sum(len(g) for g in groups if not table.meets(g)), total
-
-    return min((bottom_up(table), top_down(table)), key=rate)
-
-
-DIRECTIONS: dict[str, Callable[[Table], list[Group]]] = {"both": both, "bottom-up": bottom_up, "top-down": top_down}
+DIRECTIONS: dict[str, Callable[[Table], list[Group]]] = {"bottom-up": bottom_up, "top-down": top_down}
 
 
 def agglomerative(table: Table, direction: str) -> Clusters:

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from shoal.kernels.boxes import weighted_loss
+from shoal.kernels.boxes import interval_loss, weighted_loss
 from shoal.kernels.interface import LEAST_IMPROVEMENT
 from shoal.kernels.limits import holds, shortfall
 
@@ -68,7 +68,7 @@ def count_values(u, sign, cells, histogram):
 @njit(cache=True, nogil=True)
 def find_furthest_place(seed, order, begin, end, table):
     """The place of the combination furthest from another one."""
-    rows, loss_tables = table.rows, table.loss_tables
+    rows, weight, ints, floats = table.rows, table.loss_tables.weight, table.loss_tables.ints, table.loss_tables.floats
     best, found = -1.0, begin
     for p in range(begin, end):
         u = order[p]
@@ -78,23 +78,22 @@ def find_furthest_place(seed, order, begin, end, table):
         for j in range(rows.shape[1]):
             x, y = rows[u, j], rows[seed, j]
             if x != y:
-                total += weighted_loss(j, min(x, y), max(x, y), loss_tables)
+                total += weight[j] * interval_loss(j, min(x, y), max(x, y), ints, floats)
         if total > best:
             best, found = total, p
     return found
 
 
-@njit(cache=True, nogil=True)
-def loss_with(u, h, halves, table):
-    """D of a half with one more combination."""
-    rows, low, high = table.rows, halves.low, halves.high
+@njit(cache=True, nogil=True, forceinline=True)
+def loss_with(u, h, rows, low, high, loss, weight, ints, floats):
+    """D of a half with one more combination. It takes arrays one by one: passing named tuples is slower."""
     total = 0.0
     for j in range(rows.shape[1]):
         x = rows[u, j]
         if low[h, j] <= x <= high[h, j]:
-            total += halves.loss[h, j]
+            total += loss[h, j]
         else:
-            total += weighted_loss(j, min(low[h, j], x), max(high[h, j], x), table.loss_tables)
+            total += weight[j] * interval_loss(j, min(low[h, j], x), max(high[h, j], x), ints, floats)
     return total
 
 
@@ -126,10 +125,6 @@ def extend_half(u, h, total, halves, table):
 def may_move(u, h, halves, trial, table):
     """Whether a failing half ``h`` may take a combination: the other half still passes, and ``h`` comes closer to passing."""
     other, added = 1 - h, table.records[u]
-    if halves.records[other] - added < table.least:
-        return False
-    if trial.shape[0] == 0:
-        return True
     trial[:] = halves.histogram[other]
     count_values(u, -1, table.cells, trial)
     if not holds(halves.records[other] - added, trial, table.limits):
@@ -146,24 +141,47 @@ def may_move(u, h, halves, trial, table):
 def fill_half(h, order, begin, end, scratch, table):
     """Move combinations to a failing half, each time the one that costs it least, until it passes; return whether it does."""
     halves, side, trial = scratch.halves, scratch.side, scratch.trial
+    rows, records = table.rows, table.records
+    low, high, loss = halves.low, halves.high, halves.loss
+    weight, ints, floats = table.loss_tables.weight, table.loss_tables.ints, table.loss_tables.floats
     while not holds(halves.records[h], halves.histogram[h], table.limits):
-        best, found, loss = np.inf, -1, 0.0
+        best, found, least = np.inf, -1, 0.0
+        size, most, current = halves.records[h], halves.records[1 - h] - table.least, halves.total[h]
         for p in range(begin, end):
             u = order[p]
-            if side[p - begin] == h or halves.records[1 - h] - table.records[u] < table.least:
+            if side[p - begin] == h or records[u] > most:
                 continue
-            total = loss_with(u, h, halves, table)
-            cost = (halves.records[h] + table.records[u]) * total - halves.records[h] * halves.total[h]
-            if cost < best and may_move(u, h, halves, trial, table):
-                best, found, loss = cost, p, total
+            total = loss_with(u, h, rows, low, high, loss, weight, ints, floats)
+            cost = (size + records[u]) * total - size * current
+            if cost < best and (trial.shape[0] == 0 or may_move(u, h, halves, trial, table)):
+                best, found, least = cost, p, total
         if found < 0:
             return False
         u = order[found]
         side[found - begin] = h
-        halves.records[1 - h] -= table.records[u]
+        halves.records[1 - h] -= records[u]
         count_values(u, -1, table.cells, halves.histogram[1 - h])
-        extend_half(u, h, loss, halves, table)
+        extend_half(u, h, least, halves, table)
     return True
+
+
+@njit(cache=True, nogil=True)
+def join_seeds(order, begin, end, first, second, scratch, table):
+    """Add all combinations but the seeds, each to the half whose loss grows less; ties: the half with fewer records."""
+    halves, side, rows, records = scratch.halves, scratch.side, table.rows, table.records
+    low, high, loss, size, current = halves.low, halves.high, halves.loss, halves.records, halves.total
+    weight, ints, floats = table.loss_tables.weight, table.loss_tables.ints, table.loss_tables.floats
+    for p in range(begin, end):
+        if p in (first, second):
+            continue
+        u = order[p]
+        one = loss_with(u, 0, rows, low, high, loss, weight, ints, floats)
+        other = loss_with(u, 1, rows, low, high, loss, weight, ints, floats)
+        growth_one = (size[0] + records[u]) * one - size[0] * current[0]
+        growth_other = (size[1] + records[u]) * other - size[1] * current[1]
+        h = 0 if growth_one < growth_other or (growth_one == growth_other and size[0] <= size[1]) else 1
+        side[p - begin] = h
+        extend_half(u, h, one if h == 0 else other, halves, table)
 
 
 @njit(cache=True, nogil=True)
@@ -185,19 +203,7 @@ def split_segment(order, begin, end, scratch, table):
     start_half(order[first], 0, halves, table)
     start_half(order[second], 1, halves, table)
     side[first - begin], side[second - begin] = 0, 1
-    for p in range(begin, end):
-        if p in (first, second):
-            continue
-        u = order[p]
-        one, other = loss_with(u, 0, halves, table), loss_with(u, 1, halves, table)
-        growth_one = (halves.records[0] + table.records[u]) * one - halves.records[0] * halves.total[0]
-        growth_other = (halves.records[1] + table.records[u]) * other - halves.records[1] * halves.total[1]
-        if growth_one < growth_other or (growth_one == growth_other and halves.records[0] <= halves.records[1]):
-            side[p - begin] = 0
-            extend_half(u, 0, one, halves, table)
-        else:
-            side[p - begin] = 1
-            extend_half(u, 1, other, halves, table)
+    join_seeds(order, begin, end, first, second, scratch, table)
     passes_one = holds(halves.records[0], halves.histogram[0], table.limits)
     passes_other = holds(halves.records[1], halves.histogram[1], table.limits)
     if not (passes_one or passes_other):

@@ -71,6 +71,19 @@ def clusters(scale: int, exact: bool) -> dict[str, Any]:
     return found
 
 
+def merging(scale: int) -> dict[str, Any]:
+    """Run the method agglomerative on a blow-up, which is searched in partitions if it is large."""
+    codes, policy = encode_blow_up(scale), build_policy()
+    few = encode_and_count(open_data(adult_rows().head(500)), policy, hash=SECRET)[0]
+    time_method(few, shoal.tables.Agglomerative(policy))  # compiles the kernels
+    found: dict[str, Any] = {"rows": codes.records, "cells": len(codes.quasi)}
+    grouping, found["wall"], found["cpu"] = time_method(
+        codes, shoal.tables.Agglomerative(policy), 3 if scale == 1 else 1
+    )
+    boxes, _, _ = time_method(codes, shoal.tables.Mondrian(policy))
+    return {**found, "il": total_il(codes, grouping), "mondrian_il": total_il(codes, boxes)}
+
+
 def improve() -> dict[str, Any]:
     """Return the gain of `improve` on Adult, and the time that it adds to a release."""
     frame, policy = adult_rows(), build_policy()
@@ -120,4 +133,6 @@ def clustering(name: str, rows: int, out: Path) -> dict[str, Any]:
         return clusters(rows, True)
     if name == "parts":
         return clusters(rows, False)
+    if name == "merging":
+        return merging(rows)
     return {"improve": improve, "microaggregation": microaggregation, "small": lambda: small(out)}[name]()

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from shoal.kernels.boxes import lowest_node, weighted_loss
+from shoal.kernels.boxes import interval_loss, lowest_node, weighted_loss
 from shoal.kernels.halving import allocate_split, count_values, number_by_rank, split_segment
 from shoal.kernels.interface import (
     ALIVE,
@@ -282,7 +282,7 @@ def set_box(g, groups, search, loss_tables):
         size = ints[HEAD * j + SIZE]
         if ints[HEAD * j + KIND] != TREE:
             for x in range(size):
-                term[begin + x] = weighted_loss(j, min(low, x), max(high, x), loss_tables)
+                term[begin + x] = weight[j] * interval_loss(j, min(low, x), max(high, x), ints, floats)
             continue
         nodes, shares = ints[HEAD * j + NODES], ints[HEAD * j + FLOATS]
         for x in range(low):

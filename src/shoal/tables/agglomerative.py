@@ -12,7 +12,7 @@ from typing import ClassVar, Unpack
 import numpy as np
 
 from shoal import kernels
-from shoal.arrays import Int32Array
+from shoal.arrays import Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
 from shoal.kernels.interface import ALIVE, DONE, CombinationCells, MergeTable
@@ -21,12 +21,13 @@ from shoal.pipeline.method import CommonParameters, GroupingMethod
 from shoal.policy import Policy
 from shoal.progress import CountProgress, Progress
 from shoal.recoding.grouping import Grouping
-from shoal.tables.cluster_search import REPORTS, cluster_partitions
+from shoal.requirements.requirement import parse_whole_number
+from shoal.tables.cluster_search import REPORTS, search_partitions
 from shoal.tables.mondrian import Mondrian
 
 DIRECTIONS = ("both", "bottom-up", "top-down")
 MOST_COMBINATIONS = 50_000  # larger tables are searched in partitions, unless ``part`` is given
-PART = 10_000
+PART = 2_500
 
 
 class Agglomerative(GroupingMethod):
@@ -38,9 +39,9 @@ class Agglomerative(GroupingMethod):
     direction : ``bottom-up``, ``top-down``, or ``both``: run both and `Mondrian`, and keep the groups with the lowest
         information loss
     weights : the weight of each attribute, by column name (default: 1): the utilities of the paper
-    part : first cut the table into partitions of at least this many records and search each on its own, on all cores. By
-        default a table of more than 50,000 distinct combinations is cut into partitions of at least 10,000 records; a
-        ``part`` of all records searches the table as a whole
+    part : first join the boxes of `Mondrian` to partitions of about this many records and search each on its own, on all
+        cores. By default tables of more than 50,000 distinct combinations are searched in partitions of about 2,500 records;
+        a ``part`` of all records searches the table as a whole
     common : ``write``, ``improve`` and ``max_size``, as for every method; see `GroupingMethod`
 
     The loss of a group is its records times D, the sum of the weighted losses of its intervals. Records with equal
@@ -55,7 +56,7 @@ class Agglomerative(GroupingMethod):
 
     Bottom-up has the lower loss for small k. For large k the last merges are between wide groups, and top-down has the lower
     loss, which is why both run by default, in every partition. On large tables the better of the two has a lower loss than
-    `Mondrian`. On small tables it can be the other way round, so ``both`` also keeps the boxes of `Mondrian` if these have the
+    `Mondrian`. On small tables it can be the other way round, so ``both`` keeps the boxes of `Mondrian` wherever these have the
     lowest loss. The other directions do not.
 
     Failing groups that may merge with no other group are suppressed within the allowance, otherwise merged. Ties go to the
@@ -97,53 +98,63 @@ class Agglomerative(GroupingMethod):
         records = ClusteringInput.of(codes, self.policy, self.attribute_weights(codes))
         part = PART if self.part is None and len(codes.quasi) > MOST_COMBINATIONS else self.part
         progress("clustering", 0, codes.records)
-        if part is None:
-            cell, group = self._search(records, lambda done: progress("clustering", done, codes.records))
-        else:
-            cell, group = cluster_partitions(
-                codes,
-                self.policy,
-                part,
-                lambda cells, _, report: self._search(records.select_cells(cells), report),
-                rng,
-                progress,
-            )
-        candidates = [(cell, suppress_or_merge(records, self.policy, cell, group))]
-        if self.direction == "both":
-            boxes = Mondrian(self.policy, weights=self.weights).decide(codes, rng=rng, progress=progress).placement
-            cell = np.repeat(np.arange(len(records.count), dtype=np.int32), records.count)
-            candidates.append((cell, suppress_or_merge(records, self.policy, cell, boxes.group[cell])))
-        return Grouping.from_records(codes, *_choose_best(records, candidates))
 
-    def _search(self, records: ClusteringInput, report: CountProgress) -> tuple[Int32Array, Int32Array]:
-        """The cell and the group of every record."""
+        def report(done: int) -> None:
+            progress("clustering", done, codes.records)
+
+        if part is None and self.direction != "both":
+            cell, group = self._search(records, report)
+        else:
+            boxes = Mondrian(self.policy, weights=self.weights).decide(codes, rng=rng, progress=progress)
+            box = boxes.placement.group
+            partitions = _join_boxes(boxes, codes.records if part is None else parse_whole_number(part, "part", 1))
+            cell, group = search_partitions(
+                partitions,
+                lambda cells, _, report: self._search(records.select_cells(cells), report, box[cells]),
+                rng,
+                report,
+            )
+        return Grouping.from_records(codes, cell, suppress_or_merge(records, self.policy, cell, group))
+
+    def _search(
+        self, records: ClusteringInput, report: CountProgress, box: Int32Array | None = None
+    ) -> tuple[Int32Array, Int32Array]:
+        """The cell and the group of every record; ``box`` has Mondrian's group of every cell."""
         table, combination = _build_table(records)
         cell = np.repeat(np.arange(len(records.count), dtype=np.int32), records.count)
         candidates = []
         if self.direction != "top-down":
-            candidates.append((cell, _merge_all(table, report)[combination[cell]]))
+            candidates.append(_merge_all(table, report)[combination[cell]])
         if self.direction != "bottom-up":
-            candidates.append((cell, kernels.halving.split_all(table)[combination[cell]]))
+            candidates.append(kernels.halving.split_all(table)[combination[cell]])
+        if self.direction == "both" and box is not None:
+            candidates.append(np.unique(box, return_inverse=True)[1].astype(np.int32)[cell])
         report(records.total)
-        return _choose_best(records, candidates)
+        return cell, _choose_best(records, cell, candidates)
 
 
-def _choose_best(
-    records: ClusteringInput, candidates: Sequence[tuple[Int32Array, Int32Array]]
-) -> tuple[Int32Array, Int32Array]:
-    """The grouping with the fewest records that are in no group or in failing groups, then with the lowest loss.
+def _join_boxes(boxes: Grouping, part: int) -> list[Int64Array]:
+    """The cells of partitions of at least ``part`` records: unions of Mondrian's boxes, which are numbered in tree order.
 
-    A grouping is the cell and the group of every record. Ties: the earlier grouping.
+    A coarse Mondrian would cut elsewhere, since it must leave ``part`` records on both sides.
     """
+    before = np.cumsum(boxes.size()) - boxes.size()
+    last = max(int(boxes.size().sum()) // part - 1, 0)
+    number = np.minimum(before // part, last)[boxes.placement.group]
+    order = np.argsort(number, kind="stable")
+    partitions = np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
+    return [np.sort(cells) for cells in partitions]
+
+
+def _choose_best(records: ClusteringInput, cell: Int32Array, candidates: Sequence[Int32Array]) -> Int32Array:
+    """The groups of every record with the fewest records in failing groups, then with the lowest loss. Ties: the earlier."""
     if len(candidates) == 1:
         return candidates[0]
 
-    def rate(grouping: tuple[Int32Array, Int32Array]) -> tuple[int, float]:
-        cell, group = grouping
+    def rate(group: Int32Array) -> tuple[int, float]:
         groups = int(group.max(initial=-1)) + 1
-        fails = np.append(records.find_failing(cell, group), True)  # the last entry: no group
         loss = kernels.cluster_merging.total_loss(records.rows, cell, group, groups, records.loss_tables)
-        return int(fails[group].sum()), float(loss)
+        return int(records.find_failing(cell, group)[group].sum()), float(loss)
 
     return min(candidates, key=rate)
 

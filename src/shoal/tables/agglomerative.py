@@ -26,7 +26,7 @@ from shoal.tables.cluster_search import REPORTS, search_partitions
 from shoal.tables.mondrian import Mondrian
 
 DIRECTIONS = ("both", "bottom-up", "top-down")
-MOST_COMBINATIONS = 50_000  # larger tables are searched in partitions, unless ``part`` is given
+MOST_COMBINATIONS = 20_000  # larger tables are searched in partitions, unless ``part`` is given
 PART = 2_500
 
 
@@ -40,7 +40,7 @@ class Agglomerative(GroupingMethod):
         information loss
     weights : the weight of each attribute, by column name (default: 1): the utilities of the paper
     part : first join the boxes of `Mondrian` to partitions of about this many records and search each on its own, on all
-        cores. By default tables of more than 50,000 distinct combinations are searched in partitions of about 2,500 records;
+        cores. By default tables of more than 20,000 distinct combinations are searched in partitions of about 2,500 records;
         a ``part`` of all records searches the table as a whole
     common : ``write``, ``improve`` and ``max_size``, as for every method; see `GroupingMethod`
 

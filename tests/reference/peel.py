@@ -81,6 +81,7 @@ class Twin:
     step: float = 0.01
     objective: str = "ncp"
     weights: Sequence[float] = ()
+    spread: float = math.inf
     rounds: list[tuple[tuple[int, ...], list[list[int]]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -129,6 +130,10 @@ class Twin:
             if chosen is None:
                 break
             groups = self.group(chosen, left)
+            losses = [self.loss(chosen, group) for group in groups]
+            mean = sum(len(g) * loss for g, loss in zip(groups, losses, strict=True)) / sum(map(len, groups))
+            most = math.inf if self.spread == math.inf else mean * (1 + self.spread) + TIE
+            groups = [group for group, loss in zip(groups, losses, strict=True) if loss <= most]
             self.rounds.append((chosen, groups))
             published = {i for group in groups for i in group}
             left = [i for i in left if i not in published]

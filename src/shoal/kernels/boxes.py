@@ -48,6 +48,17 @@ def weighted_loss(a, lo, hi, loss_tables):
 
 
 @njit(cache=True, nogil=True)
+def sum_losses(lo, hi, loss_tables):
+    """The weighted loss of every box, summed over the attributes; boxes without records have loss 0."""
+    out = np.zeros(lo.shape[0])
+    for g in range(lo.shape[0]):
+        for j in range(lo.shape[1]):
+            if lo[g, j] <= hi[g, j]:
+                out[g] += weighted_loss(j, lo[g, j], hi[g, j], loss_tables)
+    return out
+
+
+@njit(cache=True, nogil=True)
 def bound_groups(quasi, cell, group, groups):
     """The smallest and largest code of every group in every attribute."""
     m = quasi.shape[1]

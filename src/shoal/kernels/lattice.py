@@ -181,8 +181,8 @@ def block_groups(node, groups, levels, table, blocked, scratch):
 
 
 @njit(cache=True, nogil=True)
-def publish_node(node, rows, levels, table, blocked, scratch, number, out):
-    """Assign the rows of passing groups to groups from ``number`` on; return the number of groups, and the other rows."""
+def publish_node(node, rows, levels, table, blocked, most_loss, scratch, number, out):
+    """Assign the rows of passing groups, up to a loss, to groups from ``number`` on; return their number and the rest."""
     groups = group_rows(node, rows, levels, table, scratch)
     test_groups(groups, rows, table, scratch)
     if blocked.node.shape[0] > 0:
@@ -190,8 +190,9 @@ def publish_node(node, rows, levels, table, blocked, scratch, number, out):
     named = np.empty(groups, np.int32)
     published = 0
     for g in range(groups):
-        named[g] = number + published if scratch.passes[g] else -1
-        published += scratch.passes[g]
+        passes = scratch.passes[g] and scratch.loss[g] <= most_loss
+        named[g] = number + published if passes else -1
+        published += passes
     rest = np.empty_like(rows)
     left = 0
     for i in range(rows.shape[0]):

@@ -167,12 +167,18 @@ class Lattice:
         return found[:, 0].astype(np.int64), found[:, 1], found[:, 2]
 
     def publish(
-        self, node: int, rows: Int32Array, blocked: PublishedBoxes, number: int, group: Int32Array
+        self,
+        node: int,
+        rows: Int32Array,
+        blocked: PublishedBoxes,
+        most_loss: float,
+        number: int,
+        group: Int32Array,
     ) -> tuple[int, Int32Array]:
-        """Assign the rows of passing groups to new groups; return the number of these groups and the rows that are left."""
+        """Assign the rows of passing groups, up to a loss, to new groups; return their number and the rows that are left."""
         levels = self.node[node]
         published, rest = kernels.lattice.publish_node(
-            levels, rows, self.arrays, self.table, blocked, self._memory(0), number, group
+            levels, rows, self.arrays, self.table, blocked, most_loss, self._memory(0), number, group
         )
         return int(published), rest
 

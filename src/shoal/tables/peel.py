@@ -13,7 +13,7 @@ from typing import ClassVar, Unpack
 
 import numpy as np
 
-from shoal import threads
+from shoal import kernels, threads
 from shoal.arrays import Int32Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError
@@ -25,10 +25,12 @@ from shoal.progress import Progress
 from shoal.recoding.grouping import Grouping, build_published_groups
 from shoal.recoding.publishing import LabelRules
 from shoal.requirements import select_passing_groups
-from shoal.requirements.requirement import parse_real_number
+from shoal.requirements.requirement import parse_real_number, parse_whole_number
 from shoal.tables.lattice import Lattice
 from shoal.tables.separate_boxes import separate_groups
 
+MOST_TRIED = 50_000  # combinations up to which several settings are tried
+MOST_TRIES = 4
 MOST_RETURNS = 20  # times that failing groups are placed again
 BATCH, SMALL = 16, 50_000  # nodes evaluated at once, while at most so many rows are left; otherwise one per core
 NO_BOXES = PublishedBoxes(np.zeros((0, 0), np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32))
@@ -43,6 +45,9 @@ class Peel(GroupingMethod):
     policy : the policy
     step : the smallest share of the remaining records that a round releases (0 to 1). A smaller share takes more rounds and
         keeps slightly more information. If no generalization releases so many records, any number is enough
+    tries : search with so many settings, 1 to 4, and keep the groups with the lowest loss: with ``step``, then publishing only
+        groups up to the mean loss of a round, then both with a third of the step. Default: 4, and 1 for tables of more than
+        50,000 combinations
     exclusive : publish only groups whose boxes do not overlap the boxes of earlier rounds. Then no label can be sharpened by
         other labels, at the price of much information
     spend : suppress the records of the last rounds, as far as the policy allows. Otherwise records are suppressed only if no
@@ -76,6 +81,7 @@ class Peel(GroupingMethod):
         policy: Policy,
         *,
         step: float = 0.01,
+        tries: int | None = None,
         exclusive: bool = False,
         spend: bool = False,
         weights: Mapping[str, float] | str | None = None,
@@ -83,6 +89,7 @@ class Peel(GroupingMethod):
     ) -> None:
         super().__init__(policy, **common)
         self.step = step
+        self.tries = tries
         self.exclusive = exclusive
         self.spend = spend
         self.weights = weights
@@ -93,6 +100,8 @@ class Peel(GroupingMethod):
         step = parse_real_number(self.step, "step")
         if not 0 <= step <= 1:
             raise PolicyError(f"step must be a share between 0 and 1, not {self.step!r}.")
+        if self.tries is not None and not 1 <= parse_whole_number(self.tries, "tries", 1) <= MOST_TRIES:
+            raise PolicyError(f"tries must be a whole number from 1 to {MOST_TRIES}, not {self.tries!r}.")
         for name in ("exclusive", "spend"):
             if not isinstance(getattr(self, name), bool):
                 raise PolicyError(f"{name} must be true or false, not {getattr(self, name)!r}.")
@@ -109,10 +118,21 @@ class Peel(GroupingMethod):
         spendable = self.policy.most_suppressed(codes.records) if self.spend and not self._relative else 0
         with threads.workers() as workers:
             lattice = Lattice.of(codes, self.policy, weights, self.objective, workers)
-            peeling = Peeling(lattice, float(self.step), self.exclusive, spendable)
-            group = peeling.run(codes.records, progress)
+            tries = [
+                Peeling(lattice, step, self.exclusive, spendable, spread) for step, spread in self._list_settings(codes)
+            ]
+            groups = [peeling.run(codes.records, progress) for peeling in tries]
         records = ClusteringInput.of(codes, self.policy, weights, self.objective)
-        return self._place_leftovers(codes, records, group, peeling, rng)
+        best = min(range(len(tries)), key=lambda i: _compute_loss(codes, records, groups[i]))
+        return self._place_leftovers(codes, records, groups[best], tries[best], rng)
+
+    def _list_settings(self, codes: Codes) -> list[tuple[float, float]]:
+        """The step and the spread of every try."""
+        step = float(self.step)
+        settings = [(step, np.inf), (step, 0.0), (step / 3, np.inf), (step / 3, 0.0)]
+        if self.tries is not None:
+            return settings[: self.tries]
+        return settings if len(codes.quasi) <= MOST_TRIED else settings[:1]
 
     @property
     def _relative(self) -> bool:
@@ -165,6 +185,16 @@ class Peel(GroupingMethod):
         return placed, rank
 
 
+def _compute_loss(codes: Codes, records: ClusteringInput, group: Int32Array) -> float:
+    """The loss of all groups; a combination in no group counts as lost."""
+    row = np.arange(len(group), dtype=np.int32)
+    groups = int(group.max(initial=-1)) + 1
+    lo, hi = kernels.boxes.bound_groups(codes.quasi, row, group, groups)
+    size = np.bincount(group[group >= 0], codes.size[group >= 0], minlength=groups)
+    loss = kernels.boxes.sum_losses(lo, hi, records.loss_tables)
+    return float((size * loss).sum() + codes.size[group < 0].sum() * records.loss_tables.weight.sum())
+
+
 @dataclass(frozen=True)
 class Round:
     """A round: its node, the number of groups and records that it published, and their mean loss."""
@@ -179,6 +209,8 @@ class Round:
 class Peeling:
     """The rounds of a search; ``spendable`` is the number of records that may be left at the end.
 
+    A round publishes the groups whose loss is at most the mean loss of the round times (1 + ``spread``).
+
     For every node the search keeps two bounds from its last evaluation: the number of records that it can release, and the
     least loss of a group. Both hold for the rest of the records if the requirements depend on sizes alone, because groups only
     shrink. For other requirements they are estimates, and all nodes are evaluated again when no node reaches the step.
@@ -188,6 +220,7 @@ class Peeling:
     step: float
     exclusive: bool = False
     spendable: int = 0
+    spread: float = np.inf
     rounds: list[Round] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -209,12 +242,13 @@ class Peeling:
                 break
             node, loss = chosen
             before = rows
-            groups, rows = self.lattice.publish(node, rows, self._blocked, number, group)
+            most_loss = np.inf if self.spread == np.inf else loss * (1 + self.spread) + TIE
+            groups, rows = self.lattice.publish(node, rows, self._blocked, most_loss, number, group)
             published = left - int(table.records[rows].sum())
             self.rounds.append(Round(node, groups, published, loss))
             if self.exclusive:
                 self._block(node, before, group, number)
-            if table.cells.width == 0:
+            if table.cells.width == 0 and self.spread == np.inf:
                 self._count[node] = 0
             left, number = left - published, number + groups
         progress("peeling", records, records)

@@ -146,7 +146,12 @@ def clustering_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
         yield Line("kmember, k=10, 1M rows, part=10000: time", found["part_wall"] / unit, "yd")
     found = child("clustering", case="improve")
     yield Line("kmember, k=10, improve: remaining Total-IL", 1 - found["gain"], "x", 0.88)
-    yield Line("kmember, k=10, improve: time", found["wall"] / unit, "yd")
+    yield Line("kmember, k=10, improve: time", found["wall"] / unit, "yd", 3.0)
+    for scale, bound in ((1, 3.0),) if quick else ((1, 3.0), (33, 90.0)):
+        found = child("clustering", case="improve-groups", rows=scale)
+        note = f"{found['rows']:,} rows; CPU {found['cpu']:.1f} s; {found['gain']:.1%} of Total-IL gained"
+        size = "30k rows" if scale == 1 else "1M rows"
+        yield Line(f"mondrian, k=10, {size}, improve: time", found["wall"] / unit, "yd", bound, note=note)
     found = child("clustering", case="microaggregation")
     note = f"{found['rows']:,} rows, {found['groups']} groups; CPU {found['cpu']:.2f} s"
     yield Line("mdav, k=10, 6 numbers: time", found["wall"] / unit, "yd", 3.0, note=note)

@@ -16,6 +16,8 @@ from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.engines.memory import list_record_cells
+from shoal.pipeline.clustering import ClusteringInput
+from shoal.pipeline.local_search import Improvement, improve_groups
 from shoal.pipeline.method import Method
 
 K = 10
@@ -71,6 +73,27 @@ def clusters(scale: int, exact: bool) -> dict[str, Any]:
     return found
 
 
+def improve_blow_up(scale: int) -> dict[str, Any]:
+    """Run the local search on the Mondrian groups of a blow-up; return its gain and its time."""
+    policy = build_policy()
+    few = encode_and_count(open_data(adult_rows().head(500)), policy, hash=SECRET)[0]
+    _improve_mondrian(few, policy)  # compiles the kernels
+    codes = encode_blow_up(scale)
+    better, wall, cpu = _improve_mondrian(codes, policy)
+    return {"rows": codes.records, "wall": wall, "cpu": cpu, "gain": better.relative_gain}
+
+
+def _improve_mondrian(codes: Codes, policy: shoal.Policy) -> tuple[Improvement, float, float]:
+    grouping = shoal.tables.Mondrian(policy).decide(codes, rng=np.random.default_rng(0), progress=lambda *_: None)
+    records = ClusteringInput.of(codes, policy, np.ones(len(codes.attributes)))
+    placement = grouping.placement
+    order = np.argsort(codes.keyed_rank[placement.cell], kind="stable")
+    cell, group = (
+        np.repeat(of[order], placement.count[order]).astype(np.int32) for of in (placement.cell, placement.group)
+    )
+    return measure_time(lambda: improve_groups(records, cell, group, codes.records, lambda done: None))
+
+
 def improve() -> dict[str, Any]:
     """Return the gain of `improve` on Adult, and the time that it adds to a release."""
     frame, policy = adult_rows(), build_policy()
@@ -120,4 +143,6 @@ def clustering(name: str, rows: int, out: Path) -> dict[str, Any]:
         return clusters(rows, True)
     if name == "parts":
         return clusters(rows, False)
+    if name == "improve-groups":
+        return improve_blow_up(rows)
     return {"improve": improve, "microaggregation": microaggregation, "small": lambda: small(out)}[name]()

@@ -251,13 +251,14 @@ def test_parameters_are_known_by_name_and_kept() -> None:
         "ends",
         "improve",
         "max_size",
+        "seconds",
         "cut",
         "relaxed",
         "weights",
     ]
     release = shoal.anonymize(FRAME, POLICY, cut="median", write="set")
     assert release.method == "mondrian"
-    common = {"write": "set", "ends": None, "improve": False, "max_size": None}
+    common = {"write": "set", "ends": None, "improve": False, "max_size": None, "seconds": None}
     assert dict(release.parameters) == {**common, "cut": "median", "relaxed": False, "weights": None}
     assert list_rows(release.frame) == list_rows(Mondrian(POLICY, cut="median", write="set").release(FRAME).frame)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from shoal.kernels import cluster_merging as cluster_merging
     from shoal.kernels import downcoding as downcoding
     from shoal.kernels import generalize as generalize
+    from shoal.kernels import group_tree as group_tree
     from shoal.kernels import hashing as hashing
     from shoal.kernels import kmember as kmember
     from shoal.kernels import lattice as lattice
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from shoal.kernels import neighbours as neighbours
     from shoal.kernels import order as order
     from shoal.kernels import randomize as randomize
+    from shoal.kernels import regrouping as regrouping
     from shoal.kernels import specialize as specialize
 
 _MODULES = frozenset(
@@ -31,6 +33,7 @@ _MODULES = frozenset(
         "cluster_merging",
         "downcoding",
         "generalize",
+        "group_tree",
         "hashing",
         "kmember",
         "lattice",
@@ -41,6 +44,7 @@ _MODULES = frozenset(
         "order",
         "local_search",
         "randomize",
+        "regrouping",
         "specialize",
     }
 )

@@ -1,9 +1,13 @@
-"""A local search that lowers the information loss of groups: dissolve, move, swap and split while the requirement holds.
+"""A local search that lowers the information loss of groups: records move while the requirement holds.
 
-For every group and attribute the search keeps the two smallest and the two largest codes, so that the box without one record,
-or with one more, is known at once. The increase of a group's loss by one more record is a sum of non-negative terms over the
-attributes. The sum stops at the first attribute that makes it too large; attributes that separate the groups best come first.
-A record without a better group is compared again only with groups that changed since, unless its own group changed.
+This module has the state of the search and the moves of single entries; `regrouping` has the moves of whole groups.
+
+An *entry* is a number of equal records of one cell in one group. For every group and attribute the search keeps the two
+smallest and the two largest codes of its entries, so that the box without one entry is known at once.
+
+Every kind of move has two phases. The first one reads a frozen state and proposes the best move of every entry or group; it
+runs in parallel for parts of them. The second one applies the proposals in the given order, computes each gain again, and tests
+the requirement. So the result does not depend on the number of threads.
 
 D is the weighted loss of a group's box, summed over the attributes. ``clock`` counts the changes of groups.
 ``values`` are `interface.SensitiveLabels`. Small functions in inner loops take single arrays: every array of a tuple is passed.
@@ -17,500 +21,531 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from shoal.kernels.boxes import weighted_loss
-from shoal.kernels.interface import HEAD, LARGEST_CODE, LEAST_GAIN, SIZE, LossArrays
+from shoal.kernels.group_tree import allocate_nearest, find_cheapest_groups, interval_cost
+from shoal.kernels.interface import LARGEST_CODE, LEAST_GAIN
 from shoal.kernels.limits import holds
 
-CANDIDATES = 6  # groups considered for a swap with a record
-TABULATED = 256  # attributes with up to this many codes have a table of the losses of all intervals
-SAMPLE = 64  # records that determine the order of the attributes
+CANDIDATES = 6  # groups considered for an exchange with an entry
+PARTNERS = 96  # entries of such a group that are tried
+FEW, MANY = (
+    8,
+    64,
+)  # the cheapest groups that are tested with a requirement on sensitive values; many if all of the few fail
+SAMPLE = 64  # entries that determine the order of the attributes
 
-
-class Model(NamedTuple):
-    """The constants of a search.
-
-    The codes of every cell and the cell of every record; the losses of all intervals of attributes with few codes, and where
-    each attribute's losses begin; the loss tables; the order in which attributes are compared.
-    """
-
-    rows: NDArray[Any]
-    cell: NDArray[Any]
-    pairs: NDArray[Any]
-    begin: NDArray[Any]
-    loss_tables: LossArrays
-    attribute_order: NDArray[Any]
+# Indices of ``State.used``: entries, and the changes of groups.
+ENTRIES, CLOCK = range(2)
 
 
 class State(NamedTuple):
-    """The group of every record; linked lists of records: first of a group, next, previous; the size of every group.
+    """By entry: cell, group, number of records; linked lists of the entries of a group.
 
-    By [attribute, group]: the two smallest and the two largest codes, and the loss. By group: the time of its last change.
+    By group: first entry, number of records; by [group, attribute] the two smallest and the two largest codes, and the loss; D;
+    the time of the last change, and of the last proposal that was not applied; the counts of the sensitive values (no rows:
+    counted again for each test). ``used``: see ENTRIES.
     """
 
+    cell: NDArray[Any]
     group: NDArray[Any]
-    head: NDArray[Any]
+    records: NDArray[Any]
     following: NDArray[Any]
     previous: NDArray[Any]
+    head: NDArray[Any]
     size: NDArray[Any]
     low: NDArray[Any]
     next_low: NDArray[Any]
     high: NDArray[Any]
     next_high: NDArray[Any]
     loss: NDArray[Any]
+    total: NDArray[Any]
     changed: NDArray[Any]
+    refused: NDArray[Any]
+    histogram: NDArray[Any]
+    used: NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
-def tabulate_losses(m, loss_tables):
-    """The loss of every interval of the attributes with few codes, and the start of each attribute (-1: no table)."""
-    ints = loss_tables.ints
-    begin = np.full(m, -1, np.int64)
-    length = 0
-    for j in range(m):
-        if ints[HEAD * j + SIZE] <= TABULATED:
-            begin[j] = length
-            length += np.int64(ints[HEAD * j + SIZE]) ** 2
-    pairs = np.empty(length)
-    for j in range(m):
-        if begin[j] >= 0:
-            n = np.int64(ints[HEAD * j + SIZE])
-            for lo in range(n):
-                for hi in range(lo, n):
-                    pairs[begin[j] + lo * n + hi] = weighted_loss(j, lo, hi, loss_tables)
-    return pairs, begin
+class Rules(NamedTuple):
+    """The least and the most records of a group, and whether entries may be divided."""
+
+    least: int
+    most: int
+    divide: bool
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def interval_cost(j, lo, hi, pairs, begin, loss_tables):
-    """The weighted loss of an interval."""
-    if begin[j] >= 0:
-        return pairs[begin[j] + np.int64(lo) * loss_tables.ints[HEAD * j + SIZE] + hi]
-    return weighted_loss(j, lo, hi, loss_tables)
-
-
-@njit(cache=True, nogil=True)
 def extend_ends(g, x, j, low, next_low, high, next_high):
     """Update the smallest and largest codes of a group by one more code of attribute ``j``."""
-    if x < low[j, g]:
-        next_low[j, g], low[j, g] = low[j, g], x
-    elif x < next_low[j, g]:
-        next_low[j, g] = x
-    if x > high[j, g]:
-        next_high[j, g], high[j, g] = high[j, g], x
-    elif x > next_high[j, g]:
-        next_high[j, g] = x
+    if x < low[g, j]:
+        next_low[g, j], low[g, j] = low[g, j], x
+    elif x < next_low[g, j]:
+        next_low[g, j] = x
+    if x > high[g, j]:
+        next_high[g, j], high[g, j] = high[g, j], x
+    elif x > next_high[g, j]:
+        next_high[g, j] = x
 
 
 @njit(cache=True, nogil=True)
-def recompute_group(g, model, state, clock):
-    """Recompute the ends and the loss of a group from its records."""
-    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
-    loss_tables = model.loss_tables
-    head, following, loss, changed = state.head, state.following, state.loss, state.changed
-    low, next_low, high, next_high = state.low, state.next_low, state.high, state.next_high
-    clock[0] += 1
-    changed[g] = clock[0]
+def stamp(g, state):
+    """Note that a group changed."""
+    state.used[CLOCK] += 1
+    state.changed[g] = state.used[CLOCK]
+
+
+@njit(cache=True, nogil=True)
+def measure_group(g, rows, state, losses):
+    """Compute the losses of a group from its ends."""
+    low, high, loss = state.low, state.high, state.loss
+    pairs, begin, loss_tables = losses.pairs, losses.begin, losses.loss_tables
+    total = 0.0
     for j in range(rows.shape[1]):
-        low[j, g] = next_low[j, g] = LARGEST_CODE
-        high[j, g] = next_high[j, g] = -1
-    i = head[g]
-    while i >= 0:
+        loss[g, j] = 0.0
+        if state.head[g] >= 0:
+            loss[g, j] = interval_cost(j, low[g, j], high[g, j], pairs, begin, loss_tables)
+        total += loss[g, j]
+    state.total[g] = total
+
+
+@njit(cache=True, nogil=True)
+def recompute_group(g, rows, state, losses):
+    """Recompute the ends and the losses of a group from its entries."""
+    cell, following = state.cell, state.following
+    low, next_low, high, next_high = state.low, state.next_low, state.high, state.next_high
+    for j in range(rows.shape[1]):
+        low[g, j] = next_low[g, j] = LARGEST_CODE
+        high[g, j] = next_high[g, j] = -1
+    e = state.head[g]
+    while e >= 0:
         for j in range(rows.shape[1]):
-            extend_ends(g, rows[cell[i], j], j, low, next_low, high, next_high)
-        i = following[i]
-    for j in range(rows.shape[1]):
-        loss[j, g] = interval_cost(j, low[j, g], high[j, g], pairs, begin, loss_tables) if head[g] >= 0 else 0.0
+            extend_ends(g, rows[cell[e], j], j, low, next_low, high, next_high)
+        e = following[e]
+    measure_group(g, rows, state, losses)
 
 
 @njit(cache=True, nogil=True)
-def link(i, g, state):
-    """Insert a record into the list of a group."""
-    group, head, following, previous, size = state.group, state.head, state.following, state.previous, state.size
-    group[i] = g
-    following[i], previous[i] = head[g], -1
+def add_counts(g, cell, count, state, values):
+    """Add ``count`` records of a cell to the counts of a group's sensitive values."""
+    if state.histogram.shape[0] > 0:
+        for s in range(values.sensitive.shape[1]):
+            state.histogram[g, values.offset[s] + values.sensitive[values.label[cell], s]] += count
+
+
+@njit(cache=True, nogil=True)
+def link(e, g, state, values):
+    """Insert an entry into the list of a group."""
+    group, head, following, previous = state.group, state.head, state.following, state.previous
+    group[e] = g
+    following[e], previous[e] = head[g], -1
     if head[g] >= 0:
-        previous[head[g]] = i
-    head[g] = i
-    size[g] += 1
+        previous[head[g]] = e
+    head[g] = e
+    state.size[g] += state.records[e]
+    add_counts(g, state.cell[e], state.records[e], state, values)
 
 
 @njit(cache=True, nogil=True)
-def unlink(i, state):
-    """Remove a record from the list of its group."""
-    group, head, following, previous, size = state.group, state.head, state.following, state.previous, state.size
-    g = group[i]
-    if previous[i] >= 0:
-        following[previous[i]] = following[i]
+def unlink(e, state, values):
+    """Remove an entry from the list of its group."""
+    head, following, previous = state.head, state.following, state.previous
+    g = state.group[e]
+    if previous[e] >= 0:
+        following[previous[e]] = following[e]
     else:
-        head[g] = following[i]
-    if following[i] >= 0:
-        previous[following[i]] = previous[i]
-    size[g] -= 1
+        head[g] = following[e]
+    if following[e] >= 0:
+        previous[following[e]] = previous[e]
+    state.size[g] -= state.records[e]
+    add_counts(g, state.cell[e], -state.records[e], state, values)
 
 
 @njit(cache=True, nogil=True)
-def add_record(i, g, model, state, clock):
-    """Add a record to a group and update the group's ends and loss."""
-    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
-    loss_tables = model.loss_tables
-    loss, changed = state.loss, state.changed
+def detach(e, count, rows, state, values, losses):
+    """Take ``count`` records of an entry out of its group; return the entry that holds them, or -1 if there is no room."""
+    g = state.group[e]
+    if count == state.records[e]:
+        unlink(e, state, values)
+        recompute_group(g, rows, state, losses)
+        stamp(g, state)
+        return e
+    new = state.used[ENTRIES]
+    if new == state.cell.shape[0]:
+        return -1
+    state.used[ENTRIES] += 1
+    state.cell[new], state.records[new] = state.cell[e], count
+    state.records[e] -= count
+    state.size[g] -= count
+    add_counts(g, state.cell[e], -count, state, values)
+    stamp(g, state)
+    return new
+
+
+@njit(cache=True, nogil=True)
+def attach(e, g, rows, state, values, losses):
+    """Add an entry that is in no list to a group."""
     low, next_low, high, next_high = state.low, state.next_low, state.high, state.next_high
-    link(i, g, state)
-    clock[0] += 1
-    changed[g] = clock[0]
+    link(e, g, state, values)
     for j in range(rows.shape[1]):
-        extend_ends(g, rows[cell[i], j], j, low, next_low, high, next_high)
-        loss[j, g] = interval_cost(j, low[j, g], high[j, g], pairs, begin, loss_tables)
+        extend_ends(g, rows[state.cell[e], j], j, low, next_low, high, next_high)
+    measure_group(g, rows, state, losses)
+    stamp(g, state)
 
 
 @njit(cache=True, nogil=True)
-def group_loss(g, loss):
-    """D of a group."""
-    total = 0.0
-    for j in range(loss.shape[0]):
-        total += loss[j, g]
-    return total
+def fill_lists(n, group, following, previous, head):
+    """Link the entries of every group; the entries are sorted by group."""
+    for e in range(n):
+        previous[e] = e - 1 if e > 0 and group[e - 1] == group[e] else -1
+        following[e] = e + 1 if e + 1 < n and group[e + 1] == group[e] else -1
+        if previous[e] < 0:
+            head[group[e]] = e
 
 
 @njit(cache=True, nogil=True)
-def loss_after_exchange(g, removed, added, limit, model, state):
-    """D of a group without record ``removed`` and with record ``added`` (-1: none); infinity if it is ``limit`` or more."""
-    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
-    loss_tables, attribute_order = model.loss_tables, model.attribute_order
-    low, next_low, high, next_high, loss = state.low, state.next_low, state.high, state.next_high, state.loss
-    total = 0.0
-    for t in range(rows.shape[1]):
-        j = attribute_order[t]
-        y, lo, hi = rows[cell[removed], j], low[j, g], high[j, g]
-        x = rows[cell[added], j] if added >= 0 else y
-        if lo < y < hi and lo <= x <= hi:
-            total += loss[j, g]
-        else:
-            lo, hi = next_low[j, g] if y == lo else lo, next_high[j, g] if y == hi else hi
-            if added >= 0:
-                lo, hi = min(lo, x), max(hi, x)
-            total += interval_cost(j, lo, hi, pairs, begin, loss_tables) if lo < hi else 0.0
-        if total >= limit:
-            return np.inf
-    return total
-
-
-@njit(cache=True, nogil=True)
-def insertion_cost(g, i, more, limit, model, state):
-    """The increase (size + more) x D with the record - size x D without it; infinity if it is ``limit`` or more."""
-    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
-    loss_tables, attribute_order = model.loss_tables, model.attribute_order
-    size, low, high, loss = state.size, state.low, state.high, state.loss
-    increase = 0.0
-    for t in range(rows.shape[1]):
-        j = attribute_order[t]
-        x, lo, hi = rows[cell[i], j], low[j, g], high[j, g]
-        if lo <= x <= hi:
-            increase += more * loss[j, g]
-        else:
-            with_it = interval_cost(j, min(lo, x), max(hi, x), pairs, begin, loss_tables)
-            increase += (size[g] + more) * with_it - size[g] * loss[j, g]
-        if increase >= limit:
-            return np.inf
-    return increase
-
-
-@njit(cache=True, nogil=True)
-def holds_after_exchange(g, removed, added, model, state, values, histogram):
-    """Whether a group meets the requirement without record ``removed`` and with record ``added`` (-1: none)."""
-    label, sensitive, offset = values.label, values.sensitive, values.offset
-    cell, head, following = model.cell, state.head, state.following
-    if histogram.shape[0] > 0:
-        histogram[:] = 0
-        i = head[g]
-        while i >= 0:
-            for s in range(sensitive.shape[1]):
-                histogram[offset[s] + sensitive[label[cell[i]], s]] += i != removed
-            i = following[i]
-        if added >= 0:
-            for s in range(sensitive.shape[1]):
-                histogram[offset[s] + sensitive[label[cell[added]], s]] += 1
-    return holds(state.size[g] - (removed >= 0) + (added >= 0), histogram, values.limits)
-
-
-@njit(cache=True, nogil=True)
-def find_cheapest_group(i, after, limit, groups, most, model, state, values, histogram):
-    """The other group with the least increase, below ``limit``, that still passes with the record; -1 if there is none.
-
-    Only groups that changed later than ``after`` are considered.
-    """
-    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
-    loss_tables, attribute_order = model.loss_tables, model.attribute_order
-    group, size, low, high, loss, changed = state.group, state.size, state.low, state.high, state.loss, state.changed
-    found, first = -1, attribute_order[0]
-    x = rows[cell[i], first]
-    for g in range(groups):
-        if changed[g] <= after or size[g] >= most or size[g] == 0 or g == group[i]:
-            continue
-        lo, hi = low[first, g], high[first, g]
-        if x < lo or x > hi:
-            with_it = interval_cost(first, min(lo, x), max(hi, x), pairs, begin, loss_tables)
-            if (size[g] + 1) * with_it - size[g] * loss[first, g] >= limit:
-                continue
-        increase = insertion_cost(g, i, 1, limit, model, state)
-        if increase < limit and (
-            histogram.shape[0] == 0 or holds_after_exchange(g, -1, i, model, state, values, histogram)
-        ):
-            limit, found = increase, g
-    return found, limit
-
-
-@njit(cache=True, nogil=True)
-def dissolve(g, groups, most, model, state, values, histogram, moved_records, stamps, clock):
-    """Move all records of a group to other groups, each to the cheapest, if that costs less than the group's loss."""
-    head, following, size, loss = state.head, state.following, state.size, state.loss
-    loss_before = size[g] * group_loss(g, loss)
-    records = size[g]
-    spent, sent, i = 0.0, 0, head[g]
-    while i >= 0:
-        following_record = following[i]
-        t, increase = find_cheapest_group(i, -1, loss_before - spent, groups, most, model, state, values, histogram)
-        if t < 0 or spent + increase >= loss_before - LEAST_GAIN * records:
-            break
-        spent += increase
-        moved_records[sent], stamps[sent] = i, state.changed[t]
-        sent += 1
-        unlink(i, state)
-        add_record(i, t, model, state, clock)
-        i = following_record
-    if size[g] == 0:
-        return loss_before - spent
-    for p in range(sent - 1, -1, -1):  # undo
-        i = moved_records[p]
-        t = state.group[i]
-        unlink(i, state)
-        recompute_group(t, model, state, clock)
-        state.changed[t] = stamps[p]
-        link(i, g, state)
-    return 0.0
-
-
-@njit(cache=True, nogil=True)
-def move(i, after, groups, most, model, state, values, histogram, clock):
-    """Move a record to the cheapest group, if its own group still passes without it."""
-    g, size = state.group[i], state.size
-    if size[g] < 2:
-        return 0.0
-    decrease = size[g] * group_loss(g, state.loss) - (size[g] - 1) * loss_after_exchange(g, i, -1, np.inf, model, state)
-    if decrease <= LEAST_GAIN or not holds_after_exchange(g, i, -1, model, state, values, histogram):
-        return 0.0
-    t, increase = find_cheapest_group(i, after, decrease - LEAST_GAIN, groups, most, model, state, values, histogram)
-    if t < 0:
-        return 0.0
-    unlink(i, state)
-    recompute_group(g, model, state, clock)
-    add_record(i, t, model, state, clock)
-    return decrease - increase
-
-
-@njit(cache=True, nogil=True)
-def find_swap_groups(i, after, limit, groups, model, state, candidates, increases):
-    """List the groups with the least increase for receiving the record in a swap, cheapest first; return their number."""
-    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
-    loss_tables, attribute_order = model.loss_tables, model.attribute_order
-    group, size, low, high, loss, changed = state.group, state.size, state.low, state.high, state.loss, state.changed
-    found, first = 0, attribute_order[0]
-    x = rows[cell[i], first]
-    for g in range(groups):
-        if changed[g] <= after or size[g] == 0 or g == group[i]:
-            continue
-        threshold = increases[CANDIDATES - 1] if found == CANDIDATES else limit
-        lo, hi = low[first, g], high[first, g]
-        if x < lo or x > hi:
-            with_it = interval_cost(first, min(lo, x), max(hi, x), pairs, begin, loss_tables)
-            if size[g] * (with_it - loss[first, g]) >= threshold:
-                continue
-        increase = insertion_cost(g, i, 0, threshold, model, state)
-        if increase < threshold:
-            at = min(found, CANDIDATES - 1)
-            while at > 0 and increases[at - 1] > increase:
-                increases[at], candidates[at] = increases[at - 1], candidates[at - 1]
-                at -= 1
-            increases[at], candidates[at] = increase, g
-            found = min(found + 1, CANDIDATES)
-    return found
-
-
-@njit(cache=True, nogil=True)
-def swap(i, after, groups, model, state, values, histogram, candidates, increases, clock):
-    """Swap a record with the best record of a candidate group, if the loss of both groups together falls."""
-    cell, head, following, size, loss = model.cell, state.head, state.following, state.size, state.loss
-    g = state.group[i]
-    own_loss = group_loss(g, loss)
-    decrease = size[g] * (own_loss - loss_after_exchange(g, i, -1, np.inf, model, state))
-    if decrease <= LEAST_GAIN or size[g] < 2:
-        return 0.0
-    best, partner = LEAST_GAIN, -1
-    for o in range(find_swap_groups(i, after, decrease, groups, model, state, candidates, increases)):
-        t = candidates[o]
-        other_loss = group_loss(t, loss)
-        other = head[t]
-        while other >= 0:
-            if cell[other] != cell[i]:
-                gain = 0.0
-                # above this limit the other group cannot gain enough
-                one = loss_after_exchange(g, i, other, own_loss - best / size[g], model, state)
-                if one < np.inf:
-                    here = size[g] * (own_loss - one)
-                    threshold = other_loss + (here - best) / size[t]
-                    gain = here + size[t] * (other_loss - loss_after_exchange(t, other, i, threshold, model, state))
-                if gain > best and (
-                    histogram.shape[0] == 0
-                    or (
-                        holds_after_exchange(g, i, other, model, state, values, histogram)
-                        and holds_after_exchange(t, other, i, model, state, values, histogram)
-                    )
-                ):
-                    best, partner = gain, other
-            other = following[other]
-    if partner < 0:
-        return 0.0
-    t = state.group[partner]
-    unlink(i, state)
-    unlink(partner, state)
-    link(i, t, state)
-    link(partner, g, state)
-    recompute_group(g, model, state, clock)
-    recompute_group(t, model, state, clock)
-    return best
-
-
-@njit(cache=True, nogil=True)
-def count_record(i, sign, cell, values, histogram):
-    """Add ``sign`` to the counts of a record's sensitive values."""
-    label, sensitive, offset = values.label, values.sensitive, values.offset
-    for s in range(sensitive.shape[1]):
-        histogram[offset[s] + sensitive[label[cell[i]], s]] += sign
-
-
-@njit(cache=True, nogil=True)
-def split(g, new_group, least, model, state, values, clock):
-    """Split a group where the loss falls most and both halves pass; the second half becomes group ``new_group``."""
-    rows, cell, pairs, begin = model.rows, model.cell, model.pairs, model.begin
-    loss_tables = model.loss_tables
-    head, following, size, loss = state.head, state.following, state.size, state.loss
-    n, m, limits = size[g], rows.shape[1], values.limits
+def build_state(cell, count, group, room, groups, rows, changed, refused, clock, keep_counts, values, losses):
+    """The state of entries that are sorted by group, with room for more entries."""
+    n, m = cell.shape[0], rows.shape[1]
     width = values.offset[-1]
-    left, right, whole_counts = np.zeros(width, np.int64), np.zeros(width, np.int64), np.zeros(width, np.int64)
-    records = np.empty(n, np.int64)
-    i = head[g]
-    for p in range(n):
-        records[p] = i
-        count_record(i, 1, cell, values, whole_counts)
-        i = following[i]
-    loss_before = n * group_loss(g, loss)
-    best, best_at, chosen = LEAST_GAIN * n, -1, records
-    right_loss = np.empty(n)
-    codes = np.empty(n, np.int32)
-    lo, hi = np.empty(m, np.int32), np.empty(m, np.int32)
-    for a in range(m):
-        if state.low[a, g] == state.high[a, g]:
-            continue
-        for p in range(n):
-            codes[p] = rows[cell[records[p]], a]
-        order = records[np.argsort(codes, kind="mergesort")]
-        for forward in range(2):
-            lo[:], hi[:] = LARGEST_CODE, -1
-            left[:], right[:] = 0, whole_counts
-            for q in range(n):
-                p = q if forward == 1 else n - 1 - q
-                d = 0.0
-                for j in range(m):
-                    x = rows[cell[order[p]], j]
-                    lo[j], hi[j] = min(lo[j], x), max(hi[j], x)
-                    d += interval_cost(j, lo[j], hi[j], pairs, begin, loss_tables)
-                if forward == 0:
-                    right_loss[p] = d
-                    continue
-                count_record(order[p], 1, cell, values, left)
-                count_record(order[p], -1, cell, values, right)
-                if q + 1 >= least and n - q - 1 >= least:
-                    gain = loss_before - (q + 1) * d - (n - q - 1) * right_loss[q + 1]
-                    if gain > best and holds(q + 1, left, limits) and holds(n - q - 1, right, limits):
-                        best, best_at, chosen = gain, q + 1, order
-    if best_at < 0:
-        return 0.0
-    for p in range(best_at, n):
-        unlink(chosen[p], state)
-        link(chosen[p], new_group, state)
-    recompute_group(g, model, state, clock)
-    recompute_group(new_group, model, state, clock)
-    return best
-
-
-@njit(cache=True, nogil=True)
-def prepare(rows, cell, group, groups, capacity, loss_tables):
-    """The model and the state of a search, with space for ``capacity`` groups."""
-    m = rows.shape[1]
-    pairs, begin = tabulate_losses(m, loss_tables)
-    head = np.full(capacity, -1, np.int64)
-    following, previous = np.full(group.shape[0], -1, np.int64), np.full(group.shape[0], -1, np.int64)
-    size = np.zeros(capacity, np.int64)
-    low, next_low = np.empty((m, capacity), np.int32), np.empty((m, capacity), np.int32)
-    high, next_high = np.empty((m, capacity), np.int32), np.empty((m, capacity), np.int32)
-    loss = np.zeros((m, capacity))
-    changed = np.zeros(capacity, np.int64)
-    attribute_order = np.arange(m)
-    model = Model(rows, cell, pairs, begin, loss_tables, attribute_order)
-    state = State(group, head, following, previous, size, low, next_low, high, next_high, loss, changed)
-    clock = np.zeros(1, np.int64)
-    for i in range(group.shape[0] - 1, -1, -1):
-        link(i, group[i], state)
-    for g in range(groups):
-        recompute_group(g, model, state, clock)
-    increase = np.zeros(m)
-    for i in range(0, group.shape[0], max(1, group.shape[0] // SAMPLE)):
+    state = State(
+        np.empty(n + room, np.int32),
+        np.empty(n + room, np.int32),
+        np.empty(n + room, np.int64),
+        np.empty(n + room, np.int32),
+        np.empty(n + room, np.int32),
+        np.full(groups, -1, np.int32),
+        np.zeros(groups, np.int64),
+        np.empty((groups, m), np.int32),
+        np.empty((groups, m), np.int32),
+        np.empty((groups, m), np.int32),
+        np.empty((groups, m), np.int32),
+        np.empty((groups, m)),
+        np.empty(groups),
+        changed,
+        refused,
+        np.zeros((groups if keep_counts else 0, width), np.int32),
+        np.array([n, clock]),
+    )
+    state.cell[:n], state.records[:n], state.group[:n] = cell, count, group
+    fill_lists(n, state.group, state.following, state.previous, state.head)
+    low, next_low, high, next_high = state.low, state.next_low, state.high, state.next_high
+    size, loss, total, counts = state.size, state.loss, state.total, state.histogram
+    low[:] = next_low[:] = LARGEST_CODE
+    high[:] = next_high[:] = -1
+    loss[:], total[:] = 0.0, 0.0
+    for e in range(n):
+        g = group[e]
+        size[g] += count[e]
         for j in range(m):
-            x = rows[cell[i], j]
-            for g in range(groups):
-                if size[g] > 0 and (x < low[j, g] or x > high[j, g]):
-                    increase[j] += (
-                        interval_cost(j, min(x, low[j, g]), max(x, high[j, g]), pairs, begin, loss_tables) - loss[j, g]
-                    )
-    attribute_order[:] = np.argsort(-increase, kind="mergesort")
-    return model, state, clock
+            extend_ends(g, rows[cell[e], j], j, low, next_low, high, next_high)
+        if keep_counts:
+            for s in range(values.sensitive.shape[1]):
+                counts[g, values.offset[s] + values.sensitive[values.label[cell[e]], s]] += count[e]
+    for g in range(groups):
+        if size[g] > 0:
+            for j in range(m):
+                loss[g, j] = interval_cost(j, low[g, j], high[g, j], losses.pairs, losses.begin, losses.loss_tables)
+                total[g] += loss[g, j]
+    return state
 
 
 @njit(cache=True, nogil=True)
-def run_round(groups, least, most, model, state, values, record_checked, group_checked, clock):
-    """Run one round over all groups and records; return the number of groups, including empty ones, and the decrease of loss.
+def order_attributes(rows, state, losses):
+    """Put the attributes that separate entries from groups best first, judged by a sample of the entries."""
+    m, entries, groups = rows.shape[1], state.used[ENTRIES], state.size.shape[0]
+    pairs, begin, loss_tables = losses.pairs, losses.begin, losses.loss_tables
+    increase = np.zeros(m)
+    for e in range(0, entries, max(1, entries // SAMPLE)):
+        for g in range(0, groups, max(1, groups // 1024)):
+            for j in range(m):
+                x = rows[state.cell[e], j]
+                if state.size[g] > 0 and (x < state.low[g, j] or x > state.high[g, j]):
+                    lo, hi = min(x, state.low[g, j]), max(x, state.high[g, j])
+                    increase[j] += interval_cost(j, lo, hi, pairs, begin, loss_tables) - state.loss[g, j]
+    losses.attribute_order[:] = np.argsort(-increase, kind="mergesort")
 
-    Groups of at least 2 x ``least`` records are split; groups are dissolved in descending order of D; then every record is
-    moved or else swapped. ``record_checked`` and ``group_checked`` hold the time of the last check of every record and group.
-    """
-    group, size, loss, changed = state.group, state.size, state.loss, state.changed
-    histogram = np.zeros(values.offset[-1], np.int64)
-    candidates, increases = np.empty(CANDIDATES, np.int64), np.empty(CANDIDATES)
-    moved_records, stamps = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
+
+@njit(cache=True, nogil=True)
+def fill_counts(g, state, values, counts):
+    """Write the counts of a group's sensitive values."""
+    if state.histogram.shape[0] > 0:
+        counts[:] = state.histogram[g]
+        return
+    counts[:] = 0
+    e = state.head[g]
+    while e >= 0:
+        for s in range(values.sensitive.shape[1]):
+            counts[values.offset[s] + values.sensitive[values.label[state.cell[e]], s]] += state.records[e]
+        e = state.following[e]
+
+
+@njit(cache=True, nogil=True)
+def holds_after(g, removed, fewer, added, more, state, values, counts):
+    """Whether a group meets the requirement without ``fewer`` records of a cell and with ``more`` of another (-1: none)."""
+    if counts.shape[0] > 0:
+        label, sensitive, offset = values.label, values.sensitive, values.offset
+        fill_counts(g, state, values, counts)
+        for s in range(sensitive.shape[1]):
+            if removed >= 0:
+                counts[offset[s] + sensitive[label[removed], s]] -= fewer
+            if added >= 0:
+                counts[offset[s] + sensitive[label[added], s]] += more
+    return holds(state.size[g] - fewer + more, counts, values.limits)
+
+
+@njit(cache=True, nogil=True)
+def box_without(e, whole, rows, state, losses, low, high):
+    """Write the box of an entry's group without the entry, if it leaves as a whole; return D of this box."""
+    pairs, begin, loss_tables = losses.pairs, losses.begin, losses.loss_tables
+    g, total = state.group[e], 0.0
+    for j in range(rows.shape[1]):
+        x, lo, hi = rows[state.cell[e], j], state.low[g, j], state.high[g, j]
+        if whole and (x == lo or x == hi):
+            lo, hi = state.next_low[g, j] if x == lo else lo, state.next_high[g, j] if x == hi else hi
+            if lo < hi:
+                total += interval_cost(j, lo, hi, pairs, begin, loss_tables)
+        else:
+            total += state.loss[g, j]
+        low[j], high[j] = lo, hi
+    return total
+
+
+@njit(cache=True, nogil=True)
+def extended_loss(low, high, x, limit, losses):
+    """D of a box with one more row; infinity if it is ``limit`` or more."""
+    pairs, begin, loss_tables = losses.pairs, losses.begin, losses.loss_tables
+    total = 0.0
+    for t in range(x.shape[0]):
+        j = losses.attribute_order[t]
+        lo, hi = min(low[j], x[j]), max(high[j], x[j])
+        if lo < hi:
+            total += interval_cost(j, lo, hi, pairs, begin, loss_tables)
+            if total >= limit:
+                return np.inf
+    return total
+
+
+@njit(cache=True, nogil=True)
+def join_cost(g, x, more, state, losses):
+    """The increase of a group's loss by ``more`` records with the codes ``x``."""
+    with_it = extended_loss(state.low[g], state.high[g], x, np.inf, losses)
+    return (state.size[g] + more) * with_it - state.size[g] * state.total[g]
+
+
+@njit(cache=True, nogil=True)
+def count_movable(e, rules, state, values, counts):
+    """How many records of an entry may leave its group: all, or some of them if entries may be divided; 0 if none may."""
+    g, count = state.group[e], state.records[e]
+    if state.size[g] - count >= rules.least and holds_after(g, state.cell[e], count, -1, 0, state, values, counts):
+        return count
+    if not rules.divide or count == 1 or state.size[g] <= rules.least:
+        return 0
+    if counts.shape[0] == 0:
+        return min(count - 1, state.size[g] - rules.least)
+    return 1 if holds_after(g, state.cell[e], 1, -1, 0, state, values, counts) else 0
+
+
+@njit(cache=True, nogil=True)
+def find_passing_group(cell, row, count, own, limit, rules, tree, losses, state, values, counts, point_loss, few, many):
+    """The group with the least increase below ``limit`` that passes with the records (-1: none), and the increase."""
+    if counts.shape[0] == 0:
+        found = find_cheapest_groups(row, row, point_loss, count, own, limit, 0, 1, rules.most, tree, losses, few)
+        return (few.group[0], few.increase[0]) if found else (-1, limit)
+    for nearest, want in ((few, FEW), (many, MANY)):
+        found = find_cheapest_groups(
+            row, row, point_loss, count, own, limit, 0, want, rules.most, tree, losses, nearest
+        )
+        for o in range(found):
+            if holds_after(nearest.group[o], -1, 0, cell, count, state, values, counts):
+                return nearest.group[o], nearest.increase[o]
+        if found < want:
+            break
+    return -1, limit
+
+
+@njit(cache=True, nogil=True)
+def propose_shifts(first, last, since, rules, rows, state, tree, changed_tree, losses, values, target, moved, gain):
+    """For every entry of a part: the group that it should join, how many of its records, and the gain (0: none)."""
+    m = rows.shape[1]
+    counts, point_loss = np.zeros(values.offset[-1], np.int64), np.zeros(m)
+    low, high = np.empty(m, np.int32), np.empty(m, np.int32)
+    nodes = max(tree.child.shape[0], changed_tree.child.shape[0])
+    few, many = allocate_nearest(nodes, FEW), allocate_nearest(nodes, MANY)
+    for e in range(first, last):
+        gain[e] = 0.0
+        g = state.group[e]
+        if state.total[g] <= 0.0 or (state.size[g] <= state.records[e] and not rules.divide):
+            continue
+        among_all = state.changed[g] > since or state.refused[g] > since
+        if not among_all and changed_tree.child.shape[0] == 0:
+            continue
+        count = count_movable(e, rules, state, values, counts)
+        if count == 0:
+            continue
+        rest = box_without(e, count == state.records[e], rows, state, losses, low, high)
+        decrease = state.size[g] * state.total[g] - (state.size[g] - count) * rest - LEAST_GAIN * count
+        t, increase = find_passing_group(
+            state.cell[e],
+            rows[state.cell[e]],
+            count,
+            g,
+            decrease,
+            rules,
+            tree if among_all else changed_tree,
+            losses,
+            state,
+            values,
+            counts,
+            point_loss,
+            few,
+            many,
+        )
+        if t >= 0:
+            target[e], moved[e], gain[e] = t, count, decrease - increase
+
+
+@njit(cache=True, nogil=True)
+def apply_shifts(order, rules, rows, state, losses, values, target, moved):
+    """Apply shifts in the given order, each if it still lowers the loss and both groups pass; return the gain."""
+    m = rows.shape[1]
+    counts = np.zeros(values.offset[-1], np.int64)
+    low, high = np.empty(m, np.int32), np.empty(m, np.int32)
     gain = 0.0
-    g = 0
-    while g < groups:
-        decrease = 0.0
-        if size[g] >= 2 * least and groups < size.shape[0] and changed[g] > group_checked[g]:
-            decrease = split(g, groups, least, model, state, values, clock)
-            gain += decrease
-            if decrease == 0.0 and size[g] > most:
-                group_checked[g] = clock[0]
-        groups += decrease > 0.0
-        g += decrease == 0.0
-    order_key = np.empty(groups)
-    for g in range(groups):
-        order_key[g] = -group_loss(g, loss)
-    for g in np.argsort(order_key, kind="mergesort"):
-        if 0 < size[g] <= most and order_key[g] < 0.0 and changed[g] > group_checked[g]:
-            gain += dissolve(g, groups, most, model, state, values, histogram, moved_records, stamps, clock)
-            group_checked[g] = clock[0]
-    for i in range(group.shape[0]):
-        after = record_checked[i] if changed[group[i]] <= record_checked[i] else -1
-        now = clock[0]
-        decrease = move(i, after, groups, most, model, state, values, histogram, clock)
-        if decrease == 0.0:
-            decrease = swap(i, after, groups, model, state, values, histogram, candidates, increases, clock)
-        record_checked[i] = now if decrease == 0.0 else -1
-        gain += decrease
-    return groups, gain
+    for e in order:
+        g, t = state.group[e], target[e]
+        state.refused[g] = state.used[CLOCK] + 1
+        count = min(moved[e], count_movable(e, rules, state, values, counts))
+        if count == 0 or state.size[t] == 0 or state.size[t] + count > rules.most:
+            continue
+        if count < state.records[e] and counts.shape[0] > 0:
+            count = 1
+        rest = box_without(e, count == state.records[e], rows, state, losses, low, high)
+        decrease = state.size[g] * state.total[g] - (state.size[g] - count) * rest
+        increase = join_cost(t, rows[state.cell[e]], count, state, losses)
+        if decrease - increase <= LEAST_GAIN * count:
+            continue
+        if counts.shape[0] > 0 and not holds_after(t, -1, 0, state.cell[e], count, state, values, counts):
+            continue
+        new = detach(e, count, rows, state, values, losses)
+        if new >= 0:
+            attach(new, t, rows, state, values, losses)
+            gain += decrease - increase
+    return gain
+
+
+@njit(cache=True, nogil=True)
+def exchange_sizes(e, other, rules, state):
+    """How many records of two entries change places: all, or as many of each as the smaller has."""
+    if rules.divide:
+        both = min(state.records[e], state.records[other])
+        return both, both
+    return state.records[e], state.records[other]
+
+
+@njit(cache=True, nogil=True)
+def exchange_holds(e, other, one, two, rules, state, values, counts):
+    """Whether both groups pass after an exchange."""
+    g, t = state.group[e], state.group[other]
+    here, there = state.size[g] - one + two, state.size[t] - two + one
+    if min(here, there) < rules.least or (two > one and here > rules.most) or (one > two and there > rules.most):
+        return False
+    if counts.shape[0] == 0:
+        return holds(here, counts, values.limits) and holds(there, counts, values.limits)
+    return holds_after(g, state.cell[e], one, state.cell[other], two, state, values, counts) and holds_after(
+        t, state.cell[other], two, state.cell[e], one, state, values, counts
+    )
+
+
+@njit(cache=True, nogil=True)
+def propose_exchanges(first, last, since, rules, rows, state, tree, changed_tree, losses, values, partner, gain):
+    """For every entry of a part: the entry of another group that it should change places with, and the gain (0: none)."""
+    m = rows.shape[1]
+    counts, point_loss = np.zeros(values.offset[-1], np.int64), np.zeros(m)
+    low, high = np.empty(m, np.int32), np.empty(m, np.int32)
+    other_low, other_high = np.empty(m, np.int32), np.empty(m, np.int32)
+    nearest = allocate_nearest(max(tree.child.shape[0], changed_tree.child.shape[0]), CANDIDATES)
+    cell, following, size, total = state.cell, state.following, state.size, state.total
+    for e in range(first, last):
+        gain[e] = 0.0
+        g = state.group[e]
+        among_all = state.changed[g] > since or state.refused[g] > since
+        if total[g] <= 0.0 or (not among_all and changed_tree.child.shape[0] == 0):
+            continue
+        row, n = rows[cell[e]], size[g]
+        rest = box_without(e, True, rows, state, losses, low, high)
+        decrease = n * (total[g] - rest)
+        if decrease <= LEAST_GAIN:
+            continue
+        best = LEAST_GAIN
+        found = find_cheapest_groups(
+            row,
+            row,
+            point_loss,
+            0,
+            g,
+            decrease,
+            0,
+            CANDIDATES,
+            LARGEST_CODE,
+            tree if among_all else changed_tree,
+            losses,
+            nearest,
+        )
+        for o in range(found):
+            t = nearest.group[o]
+            other, tried = state.head[t], 0
+            while other >= 0 and tried < PARTNERS:
+                tried += 1
+                one, two = exchange_sizes(e, other, rules, state)
+                whole, other_whole = one == state.records[e], two == state.records[other]
+                if cell[other] != cell[e] and (whole or other_whole):
+                    here, there = n - one + two, size[t] - two + one
+                    before = n * total[g] + size[t] * total[t]
+                    if whole:
+                        with_other = extended_loss(low, high, rows[cell[other]], (before - best) / here, losses)
+                    else:
+                        with_other = extended_loss(
+                            state.low[g], state.high[g], rows[cell[other]], (before - best) / here, losses
+                        )
+                    rest_limit = (before - best - here * with_other) / there
+                    if rest_limit > 0.0:
+                        box_without(other, other_whole, rows, state, losses, other_low, other_high)
+                        with_it = extended_loss(other_low, other_high, row, rest_limit, losses)
+                        if with_it < rest_limit and exchange_holds(e, other, one, two, rules, state, values, counts):
+                            best = before - here * with_other - there * with_it
+                            partner[e], gain[e] = other, best
+                other = following[other]
+
+
+@njit(cache=True, nogil=True)
+def apply_exchanges(order, rules, rows, state, losses, values, partner, group_then, count_then):
+    """Apply exchanges in the given order, each if it still lowers the loss and both groups pass; return the gain.
+
+    ``group_then`` and ``count_then`` are the groups and counts of the entries when the exchanges were proposed.
+    """
+    m = rows.shape[1]
+    counts = np.zeros(values.offset[-1], np.int64)
+    low, high = np.empty(m, np.int32), np.empty(m, np.int32)
+    gain = 0.0
+    for e in order:
+        other = partner[e]
+        g, t = state.group[e], state.group[other]
+        state.refused[group_then[e]] = state.used[CLOCK] + 1
+        if g != group_then[e] or t != group_then[other] or g == t:
+            continue
+        if state.records[e] != count_then[e] or state.records[other] != count_then[other]:
+            continue
+        one, two = exchange_sizes(e, other, rules, state)
+        if not exchange_holds(e, other, one, two, rules, state, values, counts):
+            continue
+        here, there = state.size[g] - one + two, state.size[t] - two + one
+        before = state.size[g] * state.total[g] + state.size[t] * state.total[t]
+        box_without(e, one == state.records[e], rows, state, losses, low, high)
+        after = here * extended_loss(low, high, rows[state.cell[other]], np.inf, losses)
+        box_without(other, two == state.records[other], rows, state, losses, low, high)
+        after += there * extended_loss(low, high, rows[state.cell[e]], np.inf, losses)
+        if before - after <= LEAST_GAIN or state.used[ENTRIES] + 2 > state.cell.shape[0]:
+            continue
+        new, new_other = detach(e, one, rows, state, values, losses), detach(other, two, rows, state, values, losses)
+        attach(new, t, rows, state, values, losses)
+        attach(new_other, g, rows, state, values, losses)
+        gain += before - after
+    return gain

@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal import kernels, threads
-from shoal.arrays import Int32Array, Int64Array
+from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.progress import CountProgress
 
-PIECE = 4096  # up to this many groups are searched together; more are divided into neighbourhoods
+MOST_TOGETHER = 16_384  # up to this many groups are searched together
+PIECE = 4096  # more groups are divided into neighbourhoods of this size, and these are searched in parallel
 ROUNDS = 40
 LEAST_GAIN = 1e-3  # the search ends after a round with a smaller relative decrease of the loss
+CHUNK = 256  # entries or groups of one task
+NEAR = 4  # groups that a group is merged with, to divide them in another way
+MOST_COUNTS = 2**27  # numbers in the table of the sensitive values of all groups; a larger table is not kept
+
+
+@dataclass(frozen=True)
+class LossChange:
+    """The information loss (Total-IL) of the boxes before and after a search."""
+
+    before: float
+    after: float
+
+    @property
+    def relative_gain(self) -> float:
+        """The decrease of the loss, relative to the loss before."""
+        return max(0.0, (self.before - self.after) / self.before) if self.before > 0 else 0.0
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The measure of the local search."""
+        return {"improved": self.relative_gain}
 
 
 @dataclass(frozen=True)
@@ -31,94 +56,334 @@ class Improvement:
     all_groups_pass: bool = True
 
     @property
+    def change(self) -> LossChange:
+        """The loss before and after."""
+        return LossChange(self.before, self.after)
+
+    @property
     def relative_gain(self) -> float:
         """The decrease of the loss, relative to the loss before."""
-        return max(0.0, (self.before - self.after) / self.before) if self.before > 0 else 0.0
+        return self.change.relative_gain
 
 
 def improve_groups(
-    records: ClusteringInput, cell: Int32Array, group: Int32Array, most: int, report: CountProgress
-) -> Improvement:
-    """Lower the information loss of the groups; each group still meets the requirement.
-
-    Nothing is changed if a group does not meet the requirement on its own. ``cell`` and ``group`` are given by record. No group
-    grows beyond ``most`` records. The result does not depend on the number of threads. ``report`` is called with the number of
-    records searched.
-    """
-    group = group.copy()
-    groups = int(group.max(initial=-1)) + 1
-    before = _total_loss(records, cell, group, groups)
-    if records.find_failing(
-        cell, group
-    ).any():  # these pass only merged with identically labelled groups: no record may move
-        return Improvement(group, before, before, all_groups_pass=False)
-    by_group = np.argsort(group, kind="stable")
-    by_group = by_group[group[by_group] >= 0]
-    start = np.searchsorted(group[by_group], np.arange(groups + 1))
-    neighbourhoods = _divide_groups(records, cell, by_group, start)
-    partitions = [np.concatenate([by_group[start[g] : start[g + 1]] for g in near]) for near in neighbourhoods]
-    done, lock = np.zeros(len(partitions), np.int64), Lock()
-
-    def improve_partition(at: int) -> Int32Array:
-        records_here = partitions[at]
-        numbers, own = np.unique(group[records_here], return_inverse=True)
-
-        def report_share(part: float) -> None:
-            with lock:
-                done[at] = int(part * len(records_here))
-                report(int(done.sum()))
-
-        return _run_rounds(records, cell[records_here], own.astype(np.int32), len(numbers), most, report_share)
-
-    numbered = 0
-    for records_here, improved in zip(partitions, threads.each(improve_partition, range(len(partitions))), strict=True):
-        group[records_here] = improved + numbered
-        numbered += int(improved.max(initial=-1)) + 1
-    after = _total_loss(records, cell, group, numbered)
-    return Improvement(group, before, after)
-
-
-def _run_rounds(
     records: ClusteringInput,
     cell: Int32Array,
     group: Int32Array,
-    groups: int,
     most: int,
-    report_share: Callable[[float], None],
-) -> Int32Array:
-    """Run rounds of the local search until the gain is small. For the progress, each round counts as half of the rest."""
-    group = group.copy()
-    size = np.bincount(group, minlength=groups)
-    capacity = groups + int((size // max(records.k, 1)).sum())
-    search = kernels.local_search
-    model, state, clock = search.prepare(records.rows, cell, group, groups, capacity, records.loss_tables)
-    loss = _total_loss(records, cell, group, groups)
-    record_checked, group_checked = np.full(len(cell), -1, np.int64), np.full(capacity, -1, np.int64)
-    for done in range(ROUNDS):
-        groups, gain = search.run_round(
-            groups, records.k, most, model, state, records.values, record_checked, group_checked, clock
+    report: CountProgress,
+    seconds: float | None = None,
+) -> Improvement:
+    """Lower the information loss of the groups; each group still meets the requirement.
+
+    Nothing is changed if a group does not meet the requirement on its own. ``cell`` and ``group`` are given by record; ties go
+    to the earlier record. No group grows beyond ``most`` records. The search ends after ``seconds``. Without this limit the
+    result does not depend on the number of threads. ``report`` is called with the number of records searched.
+    """
+    deadline = np.inf if seconds is None else time.monotonic() + seconds
+    groups = int(group.max(initial=-1)) + 1
+    before = _total_loss(records, cell, group, groups)
+    if records.find_failing(cell, group).any():
+        # these pass only merged with identically labelled groups: no record may move
+        return Improvement(group.copy(), before, before, all_groups_pass=False)
+    inside = np.flatnonzero(group >= 0)
+    if len(inside) == 0:
+        return Improvement(group.copy(), before, before)
+    pieces = _divide_groups(records, cell[inside], group[inside])
+    done, lock = np.zeros(len(pieces)), Lock()
+
+    def improve_piece(at: int, pool: threads.Workers) -> Int32Array:
+        here = inside[pieces[at]]
+
+        def report_share(share: float) -> None:
+            with lock:
+                done[at] = share * len(here)
+                report(int(done.sum()))
+
+        numbers, own = np.unique(group[here], return_inverse=True)
+        return Search(records, most, pool, deadline, report_share).run(cell[here], own.astype(np.int32), len(numbers))
+
+    with threads.workers() as pool:
+        if len(pieces) == 1:
+            found = [improve_piece(0, pool)]
+        else:
+            found = pool.each(lambda at: improve_piece(at, threads.Workers(None)), range(len(pieces)))
+    improved, numbered = group.copy(), 0
+    for piece, better in zip(pieces, found, strict=True):
+        improved[inside[piece]] = better + numbered
+        numbered += int(better.max()) + 1
+    after = _total_loss(records, cell, improved, numbered)
+    return Improvement(improved, before, after)
+
+
+def _divide_groups(records: ClusteringInput, cell: Int32Array, group: Int32Array) -> list[Int64Array]:
+    """Divide the records of very many groups into neighbourhoods: pieces in the order of the tree of all groups."""
+    numbers, own = np.unique(group, return_inverse=True)
+    if len(numbers) <= MOST_TOGETHER:
+        return [np.arange(len(cell))]
+    search = Search(records, len(cell), threads.Workers(None), np.inf, lambda share: None)
+    search.start(cell, own.astype(np.int32), len(numbers))
+    order = search.build_tree(np.ones(len(numbers), bool)).group
+    piece_of_group = np.empty(len(numbers), np.int64)
+    piece_of_group[order] = np.arange(len(order)) // PIECE
+    piece = piece_of_group[own]
+    by_piece = np.argsort(piece, kind="stable")
+    return np.split(by_piece, np.searchsorted(piece[by_piece], np.arange(1, int(piece.max()) + 1)))
+
+
+@dataclass
+class Search:
+    """The rounds of a search. ``since`` is the time of the last proposals of every kind of move."""
+
+    records: ClusteringInput
+    most: int
+    pool: threads.Workers
+    deadline: float
+    report_share: Callable[[float], None]
+    divide: bool = False
+    since: dict[str, int] = field(default_factory=dict)
+    state: Any = None
+    losses: Any = None
+
+    def run(self, cell: Int32Array, group: Int32Array, groups: int) -> Int32Array:
+        """Run rounds until the gain is small: first with whole entries, then with single records.
+
+        For the progress, each round counts as half of the rest. The groups of the result have consecutive numbers.
+        """
+        self.start(cell, group, max(groups, len(cell) // max(self.records.k, 1)) + 1)
+        loss = float((self.state.size * self.state.total).sum())
+        kernels.local_search.order_attributes(self.records.rows, self.state, self.losses)
+        for done in range(ROUNDS):
+            gain = self._run_round()
+            loss -= gain
+            if self.late:
+                break
+            if gain <= LEAST_GAIN * loss:
+                if self.divide:
+                    break
+                self.divide = True
+                self.since["shift"] = 0
+            self.report_share(1 - 0.5 ** (done + 1))
+        self.report_share(1.0)
+        return np.unique(self._place_records(cell), return_inverse=True)[1].astype(np.int32)
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() >= self.deadline
+
+    @property
+    def rules(self) -> Any:
+        """The rules of the moves."""
+        return kernels.local_search.Rules(max(self.records.k, 1), self.most, self.divide)
+
+    def _run_round(self) -> float:
+        gain = self._split_groups()
+        for step in (self._eject, self._divide_pairs, self._shift, self._exchange):
+            if self.late:
+                break
+            gain += step()
+            self._rebuild()
+        return gain
+
+    def start(self, cell: Int32Array, group: Int32Array, capacity: int) -> None:
+        """Build the state of records in groups, with room for ``capacity`` groups."""
+        loss_tables = self.records.loss_tables
+        pairs, begin = kernels.group_tree.tabulate_losses(loss_tables)
+        order = np.arange(self.records.rows.shape[1])
+        self.losses = kernels.group_tree.Losses(pairs, begin, loss_tables, order)
+        first = np.flatnonzero(np.diff(cell, prepend=-1))
+        self.rank = np.zeros(len(self.records.rows), np.int64)
+        self.rank[cell[first]] = np.arange(len(first))
+        self._build(
+            cell, np.ones(len(cell), np.int64), group, np.ones(capacity, np.int64), np.zeros(capacity, np.int64), 1
         )
-        loss -= gain
-        if gain <= LEAST_GAIN * loss:
-            break
-        report_share(1 - 0.5 ** (done + 1))
-    report_share(1.0)
-    return np.unique(group, return_inverse=True)[1].astype(np.int32)
 
+    def _build(
+        self,
+        cell: Int32Array,
+        count: Int64Array,
+        group: Int32Array,
+        changed: Int64Array,
+        refused: Int64Array,
+        clock: int,
+    ) -> None:
+        """Build the state from entries; those of one cell in one group are merged."""
+        key = group.astype(np.int64) * len(self.rank) + self.rank[cell]
+        order = np.argsort(key, kind="stable")
+        begin = np.flatnonzero(np.diff(key[order], prepend=-1))
+        capacity, first = len(changed), order[begin]
+        keep_counts = capacity * int(self.records.offset[-1]) <= MOST_COUNTS
+        self.state = kernels.local_search.build_state(
+            cell[first],
+            np.add.reduceat(count[order], begin),
+            group[first],
+            len(first) + 2,
+            capacity,
+            self.records.rows,
+            changed,
+            refused,
+            clock,
+            keep_counts,
+            self.records.values,
+            self.losses,
+        )
 
-def _divide_groups(
-    records: ClusteringInput, cell: Int32Array, by_group: Int64Array, start: Int64Array
-) -> list[Int32Array]:
-    """Divide the groups into neighbourhoods, by one record of each."""
-    groups = np.flatnonzero(np.diff(start)).astype(np.int32)
-    if len(groups) <= PIECE:
-        return [groups] if len(groups) else []
-    rows = np.zeros((len(start) - 1, records.rows.shape[1]), np.int32)
-    rows[groups] = records.rows[cell[by_group[start[groups]]]]
-    label = np.zeros(len(rows), np.int32)
-    rank = np.arange(len(rows), dtype=np.int32)
-    in_tree_order = kernels.neighbours.build_forest(rows, groups, rank, label, 1, records.loss_tables).order
-    return np.array_split(in_tree_order, -(-len(in_tree_order) // PIECE))
+    def _rebuild(self) -> None:
+        """Sort the entries by group again and merge equal ones."""
+        state, entries = self.state, int(self.state.used[0])
+        self._build(
+            state.cell[:entries],
+            state.records[:entries],
+            state.group[:entries],
+            state.changed,
+            state.refused,
+            int(state.used[1]),
+        )
+
+    def _place_records(self, cell: Int32Array) -> Int32Array:
+        """The group of every record: the records of a cell in their order, its groups in the order of their numbers."""
+        state, entries = self.state, int(self.state.used[0])
+        order = np.lexsort((state.group[:entries], state.cell[:entries]))
+        placed = np.repeat(state.group[:entries][order], state.records[:entries][order])
+        group = np.empty(len(cell), np.int32)
+        group[np.argsort(cell, kind="stable")] = placed
+        return group
+
+    def _in_parallel(self, number: int, propose: Callable[[int, int], None]) -> None:
+        """Run a kernel for parts of the entries or groups; parts after the deadline are left out."""
+
+        def work(first: int) -> None:
+            if not self.late:
+                propose(first, min(first + CHUNK, number))
+
+        self.pool.each(work, range(0, number, CHUNK))
+
+    def build_tree(self, selected: BoolArray) -> Any:
+        """The tree of the selected groups."""
+        state = self.state
+        groups = np.flatnonzero(selected & (state.size > 0)).astype(np.int32)
+        return kernels.group_tree.build_tree(
+            groups, state.low, state.high, state.loss, state.total, state.size, self.losses
+        )
+
+    def _trees(self, kind: str) -> tuple[int, Any, Any]:
+        """The time of the last proposals of this kind, the tree of all groups, and the tree of those changed since then."""
+        since = self.since.get(kind, 0)
+        changed = self.state.changed > since
+        self.since[kind] = int(self.state.used[1])
+        return since, self.build_tree(np.ones_like(changed)), self.build_tree(changed)
+
+    def _shift(self) -> float:
+        since, tree, changed = self._trees("shift")
+        state, rows, values, rules = self.state, self.records.rows, self.records.values, self.rules
+        entries = int(state.used[0])
+        target, moved, gain = np.zeros(entries, np.int64), np.zeros(entries, np.int64), np.zeros(entries)
+        search = kernels.local_search
+        self._in_parallel(
+            entries,
+            lambda first, last: search.propose_shifts(
+                first, last, since, rules, rows, state, tree, changed, self.losses, values, target, moved, gain
+            ),
+        )
+        order = self._sort_proposals(gain)
+        return float(search.apply_shifts(order, rules, rows, state, self.losses, values, target, moved))
+
+    def _exchange(self) -> float:
+        since, tree, changed = self._trees("exchange")
+        state, rows, values, rules = self.state, self.records.rows, self.records.values, self.rules
+        entries = int(state.used[0])
+        partner, gain = np.zeros(entries, np.int64), np.zeros(entries)
+        search = kernels.local_search
+        self._in_parallel(
+            entries,
+            lambda first, last: search.propose_exchanges(
+                first, last, since, rules, rows, state, tree, changed, self.losses, values, partner, gain
+            ),
+        )
+        order = self._sort_proposals(gain)
+        group, count = state.group.copy(), state.records.copy()
+        return float(search.apply_exchanges(order, rules, rows, state, self.losses, values, partner, group, count))
+
+    def _sort_proposals(self, gain: FloatArray) -> Int64Array:
+        """The entries with a gain, largest first; ties: the earlier one in keyed order, then the earlier group."""
+        found = np.flatnonzero(gain > 0.0)
+        rank = self.rank[self.state.cell[found]]
+        return found[np.lexsort((found, rank, -gain[found]))]
+
+    def _list_changed(self, kind: str) -> Int32Array:
+        """The groups with a loss that changed since the last proposals of this kind."""
+        state, since = self.state, self.since.get(kind, 0)
+        self.since[kind] = int(state.used[1])
+        changed = (state.changed > since) | (state.refused > since)
+        return np.flatnonzero(changed & (state.size > 0) & (state.total > 0.0)).astype(np.int32)
+
+    def _eject(self) -> float:
+        """Let entries leave a group together, or dissolve it, where that lowers the loss."""
+        groups = self._list_changed("eject")
+        state, rows, values, rules = self.state, self.records.rows, self.records.values, self.rules
+        tree = self.build_tree(np.ones(len(state.size), bool))
+        target, gain = np.full(len(state.cell), -1, np.int64), np.zeros(len(groups))
+        cut = np.zeros((len(groups), 3), np.int32)
+
+        def propose(first: int, last: int) -> None:
+            part = slice(first, last)
+            kernels.regrouping.propose_ejections(
+                groups[part], rules, rows, state, tree, self.losses, values, target, gain[part], cut[part]
+            )
+
+        self._in_parallel(len(groups), propose)
+        order = np.argsort(-gain, kind="stable")[: int((gain > 0.0).sum())]
+        return float(
+            kernels.regrouping.apply_ejections(order, groups, cut, rules, rows, state, self.losses, values, target)
+        )
+
+    def _split_groups(self) -> float:
+        """Divide groups until no division lowers the loss."""
+        gain = 0.0
+        while not self.late:
+            groups = self._list_changed("split")
+            groups = groups[self.state.size[groups] >= 2 * self.rules.least]
+            found = self._apply_divisions(np.column_stack((groups, np.full(len(groups), -1, np.int32))))
+            gain += found
+            if found == 0.0:
+                break
+        return gain
+
+    def _divide_pairs(self) -> float:
+        """Merge pairs of near groups and divide them in another way, where that lowers the loss."""
+        groups = self._list_changed("pairs")
+        state = self.state
+        groups = groups[state.size[groups] <= self.most]
+        tree = self.build_tree(state.size <= self.most)
+        partner = np.full((len(groups), NEAR), -1, np.int64)
+        self._in_parallel(
+            len(groups),
+            lambda first, last: kernels.regrouping.find_partners(
+                groups[first:last], state, tree, self.losses, self.rules, partner[first:last]
+            ),
+        )
+        pairs = np.column_stack((np.repeat(groups, NEAR), partner.ravel()))
+        pairs = np.unique(np.sort(pairs[pairs[:, 1] >= 0], axis=1), axis=0)
+        return self._apply_divisions(pairs.astype(np.int32))
+
+    def _apply_divisions(self, pairs: NDArray[Any]) -> float:
+        state, rows, values, rules = self.state, self.records.rows, self.records.values, self.rules
+        gain, cut = np.zeros(len(pairs)), np.zeros((len(pairs), 3), np.int32)
+        since = int(state.used[1])
+        self._in_parallel(
+            len(pairs),
+            lambda first, last: kernels.regrouping.propose_divisions(
+                pairs[first:last], rules, rows, state, self.losses, values, gain[first:last], cut[first:last]
+            ),
+        )
+        order = np.argsort(-gain, kind="stable")[: int((gain > 0.0).sum())]
+        free = np.flatnonzero(state.size == 0).astype(np.int32)
+        return float(
+            kernels.regrouping.apply_divisions(
+                order, pairs, cut, since, rules, free, rows, state, self.losses, values, gain
+            )
+        )
 
 
 def _total_loss(records: ClusteringInput, cell: Int32Array, group: Int32Array, groups: int) -> float:

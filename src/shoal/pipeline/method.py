@@ -36,6 +36,7 @@ class CommonParameters(TypedDict, total=False):
     objective: str
     improve: bool
     max_size: int | None
+    seconds: float | None
 
 
 class Method(ABC):
@@ -106,12 +107,15 @@ class GroupingMethod(Method):
         if they suppress no record
     objective : the information loss that the search and ``improve`` minimize, by its name in ``release.measures``: ``ncp``,
         ``loss_mean`` or ``il`` (the heights of tree nodes)
-    improve : move and swap records between groups, dissolve and split groups, while the information loss falls
-    max_size : with ``improve``, the largest number of records in a group (default: 2k - 1)
+    improve : move and exchange records between groups, dissolve, merge and split groups, while the information loss falls
+    max_size : with ``improve``, the largest number of records in a group (default: no limit)
+    seconds : with ``improve``, end the local search after this many seconds, with the best groups so far; the release then
+        depends on the speed of the machine
     """
 
     tests: ClassVar[frozenset[TestedOn]] = frozenset({"table", "groups"})
     cuts: ClassVar[bool] = False  # whether ends='cut' is possible
+    timed: ClassVar[bool] = False  # whether ``seconds`` also limits the search of the method itself
     weights: Mapping[str, float] | str | None = None  # attribute weights by column, for methods that take them
     write: str | None
     ends: str | None
@@ -125,6 +129,7 @@ class GroupingMethod(Method):
         objective: str = "ncp",
         improve: bool = False,
         max_size: int | None = None,
+        seconds: float | None = None,
     ) -> None:
         super().__init__(policy)
         self.write = write
@@ -132,6 +137,7 @@ class GroupingMethod(Method):
         self.objective = objective
         self.improve = improve
         self.max_size = max_size
+        self.seconds = seconds
 
     @abstractmethod
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
@@ -153,6 +159,16 @@ class GroupingMethod(Method):
             raise PolicyError(f"improve must be true or false, not {self.improve!r}.")
         if self.max_size is not None and not self.improve:
             raise PolicyError("max_size has an effect only with improve=True. Set improve=True or remove max_size.")
+        if self.seconds is not None and not self.improve and not self.timed:
+            raise PolicyError("seconds has an effect only with improve=True. Set improve=True or remove seconds.")
+        self.parse_seconds()
+
+    def parse_seconds(self) -> float | None:
+        """The time limit in seconds, or None."""
+        seconds = None if self.seconds is None else parse_real_number(self.seconds, "seconds")
+        if seconds is not None and seconds < 0:
+            raise PolicyError(f"Parameter 'seconds' must be at least 0, not {seconds:g}.")
+        return seconds
 
     def attribute_weights(self, codes: Codes) -> FloatArray:
         """The weight of each attribute in the search and in the information loss."""

@@ -7,7 +7,7 @@ in partitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +25,7 @@ from shoal.measures import Measures, PublishedColumn, compute_measures, merge_co
 from shoal.measures.comparison import count_labels
 from shoal.measures.downcoding import count_downcoded
 from shoal.pipeline.clustering import ClusteringInput
-from shoal.pipeline.local_search import improve_groups
+from shoal.pipeline.local_search import LossChange, improve_groups
 from shoal.pipeline.publication import LabelledGroups, Publication, RecodedTable
 from shoal.policy import Policy
 from shoal.progress import Progress, ignore_progress
@@ -58,6 +58,20 @@ class Result:
     labels: list[PublishedColumn]
     figures: dict[str, float]
     path: SearchPath | None = None
+
+
+@dataclass(frozen=True)
+class ImprovedGroups:
+    """Groups after the optional local search, and the change of their information loss (None: no search)."""
+
+    labelled: LabelledGroups
+    change: LossChange | None = None
+
+    @classmethod
+    def of(cls, labelled: LabelledGroups, change: LossChange, figures: Mapping[str, float]) -> ImprovedGroups:
+        """The groups with the figures of the method and of the search."""
+        grouping = replace(labelled.grouping, figures={**figures, **change.figures})
+        return cls(replace(labelled, grouping=grouping), change)
 
 
 def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:
@@ -125,7 +139,7 @@ class Run:
         rng, publication = np.random.default_rng(self.secret), self.publication
         codes = table.count()
         self.report("reading", 1, 1)
-        labelled = self.group(codes, rng, self.report)
+        labelled = self.group(codes, rng, self.report, self.method.parse_seconds()).labelled
         self.report("writing", 0, 1)
         recoded = publication.apply(codes, table.engine, labelled, rng)
         labels = count_labels(codes, labelled.grouping, publication.label_boxes(codes, labelled))
@@ -150,16 +164,21 @@ class Run:
         labels: list[list[PublishedColumn]] = []
         isolated_ends: list[int | None] = []
         downcoded: list[int | None] = []
+        changes: list[LossChange] = []
+        seconds = self.method.parse_seconds()
+        seconds = None if seconds is None else seconds / partitioning.partitions
 
         def plans() -> Iterator[Plan]:
             for number, rng in enumerate(np.random.default_rng(self.secret).spawn(partitioning.partitions)):
                 self.report("parts", number, partitioning.partitions)
                 codes = table.count(number)
                 try:
-                    labelled = self.group(codes, rng, ignore_progress)
+                    improved = self.group(codes, rng, ignore_progress, seconds)
                 except RequirementNotMet as error:
                     where = f"in partition {number + 1} of {partitioning.partitions}"
                     raise RequirementNotMet(f"{where}, {error} {REMEDY}").with_certificate(error.certificate) from None
+                labelled = improved.labelled
+                changes.extend([improved.change] if improved.change else [])
                 recoding.put(number, publication.build_recoding(codes, labelled))
                 labels.append(count_labels(codes, labelled.grouping, publication.label_boxes(codes, labelled)))
                 isolated_ends.append(publication.count_isolated_ends(codes, labelled))
@@ -173,6 +192,8 @@ class Run:
         merged = [merge_columns(of_column) for of_column in zip(*labels, strict=True)]
         figures = _share_records("isolated_ends", _sum_known(isolated_ends), recoded)
         figures |= _share_records("downcoded", _sum_known(downcoded), recoded)
+        if changes:
+            figures |= LossChange(sum(c.before for c in changes), sum(c.after for c in changes)).figures
         return Result(recoded, merged, figures)
 
     def _refuse_partitions(self) -> None:
@@ -185,14 +206,14 @@ class Run:
                     f"groups with the whole table, or a union of passing groups may fail it. {REMEDY}"
                 )
 
-    def group(self, codes: Codes, rng: np.random.Generator, report: Progress) -> LabelledGroups:
-        """Group cells by the method, suppress failing groups, then run the optional local search."""
+    def group(self, codes: Codes, rng: np.random.Generator, report: Progress, seconds: float | None) -> ImprovedGroups:
+        """Group cells by the method, suppress failing groups, then run the optional local search, at most so many seconds."""
         refuse_unreachable(self.policy.require, codes.raw_groups)
         grouping = self.method.decide(codes, rng=rng, progress=report)
         labelled = self._label(codes, grouping)
         _refuse_duplicate_names([column.name for _, column in labelled.columns], self.policy)
         labelled = self.suppress_failing_groups(codes, labelled)
-        return self.improve(codes, labelled, report) if self.method.improve else labelled
+        return self.improve(codes, labelled, report, seconds) if self.method.improve else ImprovedGroups(labelled)
 
     def _label(self, codes: Codes, grouping: Grouping) -> LabelledGroups:
         return LabelledGroups(grouping, self.publication.label(codes, grouping))
@@ -214,10 +235,13 @@ class Run:
             ).with_certificate(certificate)
         return labelled if kept.all() else self._label(codes, grouping.keep_groups(kept))
 
-    def improve(self, codes: Codes, labelled: LabelledGroups, report: Progress) -> LabelledGroups:
-        """Move records between groups while the information loss falls.
+    def improve(
+        self, codes: Codes, labelled: LabelledGroups, report: Progress, seconds: float | None
+    ) -> ImprovedGroups:
+        """Move records between groups while the information loss falls, for at most so many seconds.
 
-        No record moves where a group passes only when merged with identically labelled ones.
+        No record moves where a group passes only when merged with identically labelled ones. The groups stay as they were if
+        the new ones, merged where their labels are equal, fail a requirement: a union of passing groups may fail.
         """
         grouping = labelled.grouping
         placement, number, weights = grouping.placement, codes.records, self.method.attribute_weights(codes)
@@ -230,22 +254,29 @@ class Run:
             distribution=distribution,
         )
         max_size = self.method.max_size
-        most = min(
-            2 * records.k - 1 if max_size is None else parse_whole_number(max_size, "max_size", records.k), number
-        )
+        most = number if max_size is None else min(parse_whole_number(max_size, "max_size", records.k), number)
         order = np.argsort(codes.keyed_rank[placement.cell], kind="stable")  # ties: the earlier record in keyed order
         cell, group = (
             np.repeat(entries[order], placement.count[order]).astype(np.int32)
             for entries in (placement.cell, placement.group)
         )
         report("improving", 0, number)
-        better = improve_groups(records, cell, group, most, lambda done: report("improving", done, number))
-        grouping = replace(grouping, figures={**grouping.figures, "improved": better.relative_gain})
-        if not better.all_groups_pass or (better.relative_gain <= 0.0 and not grouping.attribute_cuts):
-            return replace(labelled, grouping=grouping)
-        improved = Grouping.from_records(codes, cell, better.group)
-        rank = None if grouping.rank is None else _rank_by_loss(codes, improved)
-        return self._label(codes, replace(improved, figures=grouping.figures, rank=rank))
+        better = improve_groups(records, cell, group, most, lambda done: report("improving", done, number), seconds)
+        if better.all_groups_pass and (better.relative_gain > 0.0 or grouping.attribute_cuts):
+            found = Grouping.from_records(codes, cell, better.group)
+            rank = None if grouping.rank is None else _rank_by_loss(codes, found)
+            improved = self._label(codes, replace(found, rank=rank))
+            if self._passes(codes, improved):
+                return ImprovedGroups.of(improved, better.change, grouping.figures)
+        return ImprovedGroups.of(labelled, LossChange(better.before, better.before), grouping.figures)
+
+    def _passes(self, codes: Codes, labelled: LabelledGroups) -> bool:
+        """Whether the groups, as published, meet the requirements."""
+        require = self.method.full_policy().require
+        if all(requirement.monotone for requirement in require):
+            return True
+        groups, _ = build_published_groups(codes, labelled.grouping, labelled.columns, self.policy).merge_equal()
+        return bool(select_passing_groups(groups, require).all())
 
     def audit(self, recoded: RecodedTable, suppressed: int, partitions: int) -> tuple[AuditedTable, Certificate]:
         """Count the groups of the table and test every requirement; `RequirementNotMet` if one fails."""

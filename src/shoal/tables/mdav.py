@@ -52,7 +52,7 @@ class MDAV(GroupingMethod):
     optimal : group a single number or date optimally: the least sum of squares within groups of k or more (default: if the
         policy has exactly one quasi-identifier, and it is a number or a date without a taxonomy)
     write : see `GroupingMethod`; by default ``mean``, and ``label`` if groups may have fewer than 3 records
-    ends, objective, improve, max_size : as for every method; see `GroupingMethod`
+    ends, objective, improve, max_size, seconds : as for every method; see `GroupingMethod`
 
     The squared distance of two records is the sum of weight x d² over the attributes. For numbers and dates d is the
     difference over the standard deviation of all records (0 if all are equal); for categories and attributes with a taxonomy
@@ -93,8 +93,9 @@ class MDAV(GroupingMethod):
         objective: str = "ncp",
         improve: bool = False,
         max_size: int | None = None,
+        seconds: float | None = None,
     ) -> None:
-        super().__init__(policy, ends=ends, objective=objective, improve=improve, max_size=max_size)
+        super().__init__(policy, ends=ends, objective=objective, improve=improve, max_size=max_size, seconds=seconds)
         self.weights = weights
         self.optimal = optimal
         self.write = write

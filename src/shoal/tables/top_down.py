@@ -22,7 +22,7 @@ from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import AttributeCut, Grouping
 from shoal.recoding.search_path import Refusal, SearchPath, Step
-from shoal.requirements.requirement import parse_real_number, parse_whole_number
+from shoal.requirements.requirement import parse_whole_number
 from shoal.tables.attribute_sets import SuppressionAllowance, list_attribute_sets
 from shoal.tables.refined_groups import RefinedGroups
 from shoal.tables.specialization_trees import SCORE_TOLERANCE, SpecializationTrees, count_classes
@@ -47,7 +47,8 @@ class TopDownSpecialization(GroupingMethod):
         forbids this split; ``valid`` then uses the best split that the requirements allow (not together with ``suppress``)
     stop_at : release the table after this many steps; the search still follows the path to its end
     max_steps : end the search after this many steps
-    seconds : start no step after this many seconds; the release then depends on the speed of the machine
+    seconds : start no step after this many seconds, and end the local search of ``improve`` after so many more; the release
+        then depends on the speed of the machine
     common : ``write``, ``objective``, ``improve`` and others, as for every method; see `GroupingMethod`
 
     Categories follow their taxonomy; numbers grow a tree of intervals, each split where the gain is highest. Requirements on
@@ -70,6 +71,7 @@ class TopDownSpecialization(GroupingMethod):
 
     name: ClassVar[str] = "tds"
     cuts: ClassVar[bool] = True
+    timed: ClassVar[bool] = True
     summary: ClassVar[str] = "specializes values top-down, highest information gain per anonymity loss first"
 
     path_: SearchPath
@@ -82,7 +84,6 @@ class TopDownSpecialization(GroupingMethod):
         split: str = "best",
         stop_at: int | None = None,
         max_steps: int | None = None,
-        seconds: float | None = None,
         **common: Unpack[CommonParameters],
     ) -> None:
         super().__init__(policy, **common)
@@ -90,7 +91,6 @@ class TopDownSpecialization(GroupingMethod):
         self.split = split
         self.stop_at = stop_at
         self.max_steps = max_steps
-        self.seconds = seconds
 
     def extra_columns(self) -> tuple[str, ...]:
         """Return the target, whose classes the method counts."""
@@ -109,9 +109,7 @@ class TopDownSpecialization(GroupingMethod):
             )
         stop_at = None if self.stop_at is None else parse_whole_number(self.stop_at, "stop_at", 0)
         max_steps = None if self.max_steps is None else parse_whole_number(self.max_steps, "max_steps", 0)
-        seconds = None if self.seconds is None else parse_real_number(self.seconds, "seconds")
-        if seconds is not None and seconds < 0:
-            raise PolicyError(f"Parameter 'seconds' must be at least 0, not {seconds:g}.")
+        seconds = self.parse_seconds()
         deadline = None if seconds is None else time.monotonic() + seconds
         with threads.workers() as workers:
             search = Search.start(codes, self.policy, self.by, self.split, self.objective, workers)

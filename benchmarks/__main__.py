@@ -144,6 +144,11 @@ def clustering_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
     if quick:
         found = child("clustering", case="parts", rows=33)
         yield Line("kmember, k=10, 1M rows, part=10000: time", found["part_wall"] / unit, "yd")
+    for scale, size, bound in ((1, "30k rows", 3.0), (33, "1M rows", 20.0)):
+        found = child("clustering", case="merging", rows=scale)
+        note = f"{found['rows']:,} rows, {found['cells']:,} distinct; CPU {found['cpu']:.2f} s"
+        yield Line(f"agglomerative, k=10, {size}: time", found["wall"] / unit, "yd", bound, note=note)
+        yield Line(f"agglomerative, k=10, {size}: Total-IL", found["il"] / found["mondrian_il"], "x Mondrian", 1.0)
     found = child("clustering", case="improve")
     yield Line("kmember, k=10, improve: remaining Total-IL", 1 - found["gain"], "x", 0.88)
     yield Line("kmember, k=10, improve: time", found["wall"] / unit, "yd", 3.0)

@@ -60,15 +60,15 @@ def clusters(scale: int, exact: bool) -> dict[str, Any]:
     codes, policy = encode_blow_up(scale), build_policy()
     few = encode_and_count(open_data(adult_rows().head(500)), policy, hash=SECRET)[0]
     for given in ({}, {"part": 100}):  # compiles the kernels
-        time_method(few, shoal.tables.KMember(policy, **given))
+        time_method(few, shoal.tables.KMember(policy, objective="il", **given))
     found: dict[str, Any] = {"rows": codes.records, "cells": len(codes.quasi)}
     runs = 5 if scale == 1 else 1
     if exact:
         reset_peak()
         before = peak_mb()
-        grouping, found["wall"], found["cpu"] = time_method(codes, shoal.tables.KMember(policy), runs)
+        grouping, found["wall"], found["cpu"] = time_method(codes, shoal.tables.KMember(policy, objective="il"), runs)
         found |= {"il": total_il(codes, grouping), "memory": 1 + (peak_mb() - before) * 1e6 / codes.quasi.nbytes}
-    grouping, found["part_wall"], _ = time_method(codes, shoal.tables.KMember(policy, part=PART), runs)
+    grouping, found["part_wall"], _ = time_method(codes, shoal.tables.KMember(policy, objective="il", part=PART), runs)
     found["part_il"] = total_il(codes, grouping)
     return found
 
@@ -94,12 +94,29 @@ def _improve_mondrian(codes: Codes, policy: shoal.Policy) -> tuple[Improvement, 
     return measure_time(lambda: improve_groups(records, cell, group, codes.records, lambda done: None))
 
 
+def merging(scale: int) -> dict[str, Any]:
+    """Run the method agglomerative on a blow-up, which is searched in partitions if it is large."""
+    codes, policy = encode_blow_up(scale), build_policy()
+    few = encode_and_count(open_data(adult_rows().head(500)), policy, hash=SECRET)[0]
+    time_method(few, shoal.tables.Agglomerative(policy, objective="il"))  # compiles the kernels
+    found: dict[str, Any] = {"rows": codes.records, "cells": len(codes.quasi)}
+    grouping, found["wall"], found["cpu"] = time_method(
+        codes, shoal.tables.Agglomerative(policy, objective="il"), 3 if scale == 1 else 1
+    )
+    boxes, _, _ = time_method(codes, shoal.tables.Mondrian(policy, objective="il"))
+    return {**found, "il": total_il(codes, grouping), "mondrian_il": total_il(codes, boxes)}
+
+
 def improve() -> dict[str, Any]:
     """Return the gain of `improve` on Adult, and the time that it adds to a release."""
     frame, policy = adult_rows(), build_policy()
-    shoal.anonymize(frame.head(500), policy, method="kmember", improve=True, seed=1)  # compiles the kernels
-    release, wall, _ = measure_time(lambda: shoal.anonymize(frame, policy, method="kmember", improve=True, seed=1))
-    _, plain, _ = measure_time(lambda: shoal.anonymize(frame, policy, method="kmember", seed=1))
+    shoal.anonymize(
+        frame.head(500), policy, method="kmember", objective="il", improve=True, seed=1
+    )  # compiles the kernels
+    release, wall, _ = measure_time(
+        lambda: shoal.anonymize(frame, policy, method="kmember", objective="il", improve=True, seed=1)
+    )
+    _, plain, _ = measure_time(lambda: shoal.anonymize(frame, policy, method="kmember", objective="il", seed=1))
     return {"wall": wall - plain, "gain": release.measures["improved"]}
 
 
@@ -145,4 +162,7 @@ def clustering(name: str, rows: int, out: Path) -> dict[str, Any]:
         return clusters(rows, False)
     if name == "improve-groups":
         return improve_blow_up(rows)
+
+    if name == "merging":
+        return merging(rows)
     return {"improve": improve, "microaggregation": microaggregation, "small": lambda: small(out)}[name]()

@@ -33,6 +33,8 @@ RUNS: list[tuple[str, dict[str, Any]]] = [
     ("tds", {}),
     ("tds", {"ends": "tight"}),
     ("bottom-up", {}),
+    ("agglomerative", {}),
+    ("agglomerative", {"direction": "bottom-up", "part": 2000}),
     ("kmember", {}),
     ("kmember", {"part": 2000}),
     ("kmember", {"diversity": "equal"}),

@@ -28,6 +28,7 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
     ("tds", {"ends": "cut"}),
     ("tds", {"improve": True}),
     ("bottom-up", {}),
+    ("agglomerative", {}),
     ("kmember", {}),
     ("knn", {}),
     ("mdav", {}),

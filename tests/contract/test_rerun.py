@@ -34,6 +34,8 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
     ("mondrian", {"improve": True}),
     ("tds", {}),
     ("bottom-up", {}),
+    ("agglomerative", {"direction": "bottom-up"}),
+    ("agglomerative", {"direction": "top-down"}),
     ("kmember", {}),
     ("kmember", {"improve": True}),
     ("knn", {}),

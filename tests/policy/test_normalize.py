@@ -157,7 +157,9 @@ def test_the_engines_agree(listed: list[tuple[int, str | None]], seed: int) -> N
     assert one == other
 
 
-@pytest.mark.parametrize("method", ["mondrian", "tds", "bottom-up", "kmember", "knn", "mdav", "condensation"])
+@pytest.mark.parametrize(
+    "method", ["mondrian", "tds", "bottom-up", "agglomerative", "kmember", "knn", "mdav", "condensation"]
+)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_release_counts_normalized_values_and_publishes_them_as_they_are(method: str, engine: str) -> None:
     chance = random.Random(7)

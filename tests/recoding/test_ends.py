@@ -101,7 +101,7 @@ def test_no_end_is_a_value_of_suppressed_records_alone() -> None:
     assert not any("30" in str(label) for label in release.frame["age"])
 
 
-@pytest.mark.parametrize("method", ["kmember", "knn", "mdav", "condensation"])
+@pytest.mark.parametrize("method", ["agglomerative", "kmember", "knn", "mdav", "condensation"])
 def test_methods_without_cuts_name_those_that_have_them(method: str) -> None:
     frame, policy = ages(20, 25, 40, 47)
     with pytest.raises(shoal.PolicyError, match=r"makes no cuts.*'mondrian', 'tds' and 'bottom-up'"):

@@ -29,6 +29,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {  # parameters of built-in methods 
         {"improve": True},
     ],
     "tds": [{}, {"split": "valid"}],
+    "agglomerative": [{"direction": "bottom-up"}, {"direction": "top-down"}],
     "kmember": [{}, {"diversity": "equal"}],
     "condensation": [{"seed": 7}],
 }
@@ -37,6 +38,7 @@ SEARCHES: dict[
 ] = {  # further parameters that concern the search alone, the same in every engine
     "tds": [{"by": "gain"}, {"improve": True}],
     "bottom-up": [{"anonymity": "smallest"}],
+    "agglomerative": [{}, {"part": 5}],
     "kmember": [{"target_penalty": 0.5}, {"part": 5}, {"improve": True}],
 }
 AVERAGES = ("mean", "median")

@@ -9,11 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shoal.kernels import agglomerative as agglomerative
     from shoal.kernels import boxes as boxes
     from shoal.kernels import cluster_merging as cluster_merging
     from shoal.kernels import downcoding as downcoding
     from shoal.kernels import generalize as generalize
     from shoal.kernels import group_tree as group_tree
+    from shoal.kernels import halving as halving
     from shoal.kernels import hashing as hashing
     from shoal.kernels import kmember as kmember
     from shoal.kernels import lattice as lattice
@@ -29,11 +31,13 @@ if TYPE_CHECKING:
 
 _MODULES = frozenset(
     {
+        "agglomerative",
         "boxes",
         "cluster_merging",
         "downcoding",
         "generalize",
         "group_tree",
+        "halving",
         "hashing",
         "kmember",
         "lattice",

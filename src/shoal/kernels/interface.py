@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 LARGEST_CODE = np.int32(2**31 - 1)  # no code is larger
 LOW = np.int64(0xFFFFFFFF)  # the low half of a word that holds two numbers
 LEAST_GAIN = 1e-9  # per record; a smaller gain is rounding
+LEAST_IMPROVEMENT = 1e-12  # a smaller decrease of the shortfall does not count
 
 # The kind of an attribute: how `boxes.interval_loss` measures an interval.
 NUMBER, TREE, FLAT = range(3)
@@ -26,6 +27,9 @@ STEP_BYTES = 16  # codes are compared this many bytes at a time, so rows are pad
 LAST, SEED, RANDOM = range(3)
 # Indices in the state of its search.
 PICKED, CLUSTERS, REMAINING, REFERENCE, NONEMPTY = range(5)
+
+# Indices in the state of `agglomerative.merge_groups`: groups, entries of the queue, whether the search is complete.
+ALIVE, QUEUED, DONE = range(3)
 
 # The columns of the group table of `specialize`: begin, end and size of a group, and its records
 # if it fails; from FIGURES on three look-ahead figures for every attribute.
@@ -105,10 +109,11 @@ class SplitCriteria(NamedTuple):
 
 
 class CombinationCells(NamedTuple):
-    """The cells of every combination for `specialize` and `generalize`: cells ``start[u]`` to ``start[u + 1]`` belong to u.
+    """The cells of every combination for `specialize`, `generalize` and `halving`.
 
-    By cell: the sensitive codes and the number of records. Sensitive attribute s begins at ``offset[s]`` in a histogram, which
-    has ``width`` entries (0: the requirements depend on the size of groups alone).
+    Cells ``start[u]`` to ``start[u + 1]`` belong to combination u. By cell: the sensitive codes and the number of records.
+    Sensitive attribute s begins at ``offset[s]`` in a histogram, which has ``width`` entries (0: the requirements depend on the
+    size of groups alone).
     """
 
     start: NDArray[Any]
@@ -116,6 +121,21 @@ class CombinationCells(NamedTuple):
     records: NDArray[Any]
     offset: NDArray[Any]
     width: int
+
+
+class MergeTable(NamedTuple):
+    """The combinations for `agglomerative` and `halving`: codes, number of records, rank (which breaks ties), and cells.
+
+    The limits, and the least records of a group; the losses.
+    """
+
+    rows: NDArray[Any]
+    records: NDArray[Any]
+    rank: NDArray[Any]
+    cells: CombinationCells
+    limits: RuleArrays
+    least: int
+    loss_tables: LossArrays
 
 
 class RefinedRows(NamedTuple):

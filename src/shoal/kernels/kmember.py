@@ -9,7 +9,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shoal.kernels.interface import CLUSTERS, LOW, NONEMPTY, PICKED, RANDOM, REFERENCE, REMAINING, SEED
+from shoal.kernels.interface import (
+    CLUSTERS,
+    LEAST_IMPROVEMENT,
+    LOW,
+    NONEMPTY,
+    PICKED,
+    RANDOM,
+    REFERENCE,
+    REMAINING,
+    SEED,
+)
 from shoal.kernels.limits import holds, shortfall
 from shoal.kernels.neighbours import (
     allocate_box,
@@ -21,8 +31,6 @@ from shoal.kernels.neighbours import (
     remove_cell,
     reset_box,
 )
-
-LEAST_IMPROVEMENT = 1e-12  # a smaller decrease of the shortfall does not count
 
 
 @njit(cache=True, nogil=True)

@@ -332,7 +332,7 @@ def join_cost(g, x, more, state, losses):
 
 @njit(cache=True, nogil=True)
 def count_movable(e, rules, state, values, counts):
-    """How many records of an entry may leave its group: all, or some of them if entries may be divided; 0 if none may."""
+    """How many records of an entry can leave its group: all, or some of them if entries may be divided; 0 if none may."""
     g, count = state.group[e], state.records[e]
     if state.size[g] - count >= rules.least and holds_after(g, state.cell[e], count, -1, 0, state, values, counts):
         return count

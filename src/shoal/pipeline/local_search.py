@@ -20,6 +20,9 @@ MOST_TOGETHER = 16_384  # up to this many groups are searched together
 PIECE = 4096  # more groups are divided into neighbourhoods of this size, and these are searched in parallel
 ROUNDS = 40
 LEAST_GAIN = 1e-3  # the search ends after a round with a smaller relative decrease of the loss
+LARGE_TABLE = (
+    10  # times that for tables that are divided into neighbourhoods: their late rounds take long and gain little
+)
 CHUNK = 256  # entries or groups of one task
 NEAR = 4  # groups that a group is merged with, to divide them in another way
 MOST_COUNTS = 2**27  # numbers in the table of the sensitive values of all groups; a larger table is not kept
@@ -101,7 +104,9 @@ def improve_groups(
                 report(int(done.sum()))
 
         numbers, own = np.unique(group[here], return_inverse=True)
-        return Search(records, most, pool, deadline, report_share).run(cell[here], own.astype(np.int32), len(numbers))
+        least_gain = LEAST_GAIN * (LARGE_TABLE if len(pieces) > 1 else 1)
+        search = Search(records, most, pool, deadline, report_share, least_gain)
+        return search.run(cell[here], own.astype(np.int32), len(numbers))
 
     with threads.workers() as pool:
         if len(pieces) == 1:
@@ -140,6 +145,7 @@ class Search:
     pool: threads.Workers
     deadline: float
     report_share: Callable[[float], None]
+    least_gain: float = LEAST_GAIN
     divide: bool = False
     since: dict[str, int] = field(default_factory=dict)
     state: Any = None
@@ -158,7 +164,7 @@ class Search:
             loss -= gain
             if self.late:
                 break
-            if gain <= LEAST_GAIN * loss:
+            if gain <= self.least_gain * loss:
                 if self.divide:
                     break
                 self.divide = True

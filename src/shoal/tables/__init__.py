@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shoal.pipeline.method import Method
 from shoal.registry import Registry
+from shoal.tables.agglomerative import Agglomerative
 from shoal.tables.bottom_up import BottomUpGeneralization
 from shoal.tables.condensation import Condensation
 from shoal.tables.kmember import KMember
@@ -13,7 +14,17 @@ from shoal.tables.mondrian import Mondrian
 from shoal.tables.peel import Peel
 from shoal.tables.top_down import TopDownSpecialization
 
-BUILT_IN = (Mondrian, TopDownSpecialization, BottomUpGeneralization, Peel, KMember, KNearest, Condensation, MDAV)
+BUILT_IN = (
+    Mondrian,
+    TopDownSpecialization,
+    BottomUpGeneralization,
+    Peel,
+    Agglomerative,
+    KMember,
+    KNearest,
+    Condensation,
+    MDAV,
+)
 METHODS: Registry[type[Method]] = Registry(
     "shoal.methods", "method", {method.name: method for method in BUILT_IN}, base=Method
 )
@@ -22,6 +33,7 @@ METHODS: Registry[type[Method]] = Registry(
 __all__ = [
     "MDAV",
     "METHODS",
+    "Agglomerative",
     "BottomUpGeneralization",
     "Condensation",
     "KMember",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from threading import Lock
@@ -155,13 +155,23 @@ def cluster_partitions(
     number = cut.placement.group
     order = np.argsort(number, kind="stable")
     partitions = np.split(order, np.searchsorted(number[order], np.arange(1, len(cut.lo))))
+    return search_partitions(partitions, search, rng, lambda done: progress("clustering", done, codes.records))
+
+
+def search_partitions(
+    partitions: Sequence[Int64Array],
+    search: Callable[[Int64Array, np.random.Generator, CountProgress], tuple[Int32Array, Int32Array]],
+    rng: np.random.Generator,
+    report_all: CountProgress,
+) -> tuple[Int32Array, Int32Array]:
+    """Search each partition, given as its cells, on all cores; number the groups of all partitions consecutively."""
     done, lock = np.zeros(len(partitions), np.int64), Lock()
 
     def search_partition(at: int) -> tuple[Int32Array, Int32Array]:
         def report(placed: int) -> None:
             with lock:
                 done[at] = placed
-                progress("clustering", int(done.sum()), codes.records)
+                report_all(int(done.sum()))
 
         cell, group = search(partitions[at], generators[at], report)
         return partitions[at][cell].astype(np.int32), group

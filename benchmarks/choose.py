@@ -99,7 +99,7 @@ def measure_all(tables: Iterable[Any], ks: Sequence[int], known: dict[tuple[Any,
                 run = measure_run(table, rows, k, method, improve)
                 known[run.key] = run
                 print(
-                    f"{run.table:9} k={k:<4} {run.title:20} ncp {run.ncp:7.3f} %  {run.groups:6} groups  {run.seconds:7.2f} s",
+                    f"{run.table:9} k={k:<4} {run.title:22} ncp {run.ncp:7.3f} %  {run.groups:6} groups  {run.seconds:7.2f} s",
                     flush=True,
                 )
                 write_runs(known.values())

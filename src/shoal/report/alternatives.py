@@ -15,8 +15,8 @@ DEFAULT = "mondrian"
 MEASURED_RECORDS = (400, 300_000)  # the smallest measured table has 442 records, the largest 30,162
 LEAST_REDUCTION = 0.05
 NOTE = (
-    "{} with improve=True loses about {:.0%} less information (ncp) on similar tables; ends='cut' is then not possible, so more "
-    "later rows need nearest=True (docs/choose-method.md)."
+    "{} with improve=True loses about {:.0%} less information (ncp) on similar tables; ends='cut' is then not possible, so "
+    "more later rows need nearest=True (docs/choose-method.md)."
 )
 
 
@@ -29,7 +29,11 @@ class Alternative(NamedTuple):
 
 # by k: the method with the largest median reduction
 ALTERNATIVES: Mapping[int, Alternative] = {
-    2: Alternative("kmember", 0.4),
+    2: Alternative("kmember", 0.41),
+    5: Alternative("knn", 0.37),
+    10: Alternative("knn", 0.34),
+    25: Alternative("knn", 0.3),
+    100: Alternative("agglomerative", 0.2),
 }
 
 

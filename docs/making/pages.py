@@ -94,7 +94,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "functions": lambda: _entries(functions()),
     "requirements": _requirements,
     "methods": lambda: _entries([kind.__name__ for kind in METHODS], "shoal.tables"),
-    "measures_sizes": lambda: _measures((*built_in.SIZES, *built_in.RISKS, *built_in.ENDS)),
+    "measures_sizes": lambda: _measures((*built_in.SIZES, *built_in.RISKS, built_in.DOWNCODED, *built_in.ENDS)),
     "measures_sensitive": lambda: _measures(built_in.SENSITIVE),
     "measures_losses": lambda: _measures(
         (*built_in.LOSSES, built_in.IMPROVED, built_in.DISCERNIBILITY, *built_in.TARGET)

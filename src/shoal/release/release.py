@@ -17,7 +17,7 @@ from shoal.recoding import Recoding
 from shoal.release.artifact import Artifact, SaveOptions, TableArtifact
 from shoal.release.ledger import Ledger
 from shoal.release.store import save_release
-from shoal.report import PathPlot, Summary, explain
+from shoal.report import PathPlot, Summary, explain, note_alternative
 from shoal.requirements import Certificate
 from shoal.secret import GUESSABLE, ONE_RELEASE, is_guessable
 
@@ -79,7 +79,14 @@ class Release:
     def notes(self) -> tuple[str, ...]:
         """Notes for the owner; they are not published."""
         guessable = (GUESSABLE,) if is_guessable(self.seed) else ()
-        return (*self.method_notes, *guessable, *((ONE_RELEASE,) if self.prior is None else ()))
+        first = (*self._note_alternative(), ONE_RELEASE) if self.prior is None else ()
+        return (*self.method_notes, *guessable, *first)
+
+    def _note_alternative(self) -> tuple[str, ...]:
+        """A note on a method that keeps more information; empty for engines of tables larger than memory."""
+        if not isinstance(self.artifact, TableArtifact) or self.artifact.engine.takes_limits:
+            return ()
+        return note_alternative(self.method, self.parameters, self.policy, self.certificate)
 
     def summary(self) -> Summary:
         """A short overview of certificate and measures; it contains no values of single records."""

@@ -1,0 +1,70 @@
+"""The method that keeps more information than the default method, and its price, as a note for the owner.
+
+The figures are measured: `python -m benchmarks.choose` prints ``ALTERNATIVES`` and writes docs/choose-method.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from shoal.policy import Policy
+from shoal.requirements import Certificate
+
+DEFAULT = "mondrian"
+MEASURED_RECORDS = (400, 300_000)  # the smallest measured table has 442 records, the largest 30,162
+LEAST_REDUCTION = 0.05
+NOTE = (
+    "{} with improve=True loses about {:.0%} less information (ncp) on similar tables; ends='cut' is then not possible, so "
+    "more later rows need nearest=True (docs/choose-method.md)."
+)
+
+
+class Alternative(NamedTuple):
+    """A method, and the median over the measured tables of the reduction of ncp, against the default method."""
+
+    method: str  # with improve=True
+    reduction: float
+
+
+# by k: the method with the largest median reduction
+ALTERNATIVES: Mapping[int, Alternative] = {
+    2: Alternative("kmember", 0.41),
+    5: Alternative("knn", 0.37),
+    10: Alternative("knn", 0.34),
+    25: Alternative("knn", 0.3),
+    100: Alternative("agglomerative", 0.2),
+}
+
+
+def note_alternative(
+    method: str, parameters: Mapping[str, Any], policy: Policy, certificate: Certificate
+) -> tuple[str, ...]:
+    """A note on a method that loses less information; empty for releases that are not similar to the measured ones.
+
+    The measured releases are of the default method without ``improve``, without partitions and without a target, with
+    requirements on the sizes of groups alone.
+    """
+    found = find_alternative(policy.least_group_size)
+    similar = (
+        method == DEFAULT
+        and not parameters.get("improve")
+        and parameters.get("cut") != "target"
+        and certificate.parts <= 1
+        and certificate.evidence == "table"
+        and MEASURED_RECORDS[0] <= certificate.records <= MEASURED_RECORDS[1]
+        and all(requirement.size_only and not requirement.on for requirement in policy.require)
+    )
+    if found is None or found.reduction < LEAST_REDUCTION or not similar:
+        return ()
+    return (NOTE.format(found.method, found.reduction),)
+
+
+def find_alternative(k: int) -> Alternative | None:
+    """The alternative for the largest measured k that is not above ``k``; None if there is none.
+
+    >>> find_alternative(7) == find_alternative(5), find_alternative(1)
+    (True, None)
+    """
+    measured = [at for at in ALTERNATIVES if at <= k]
+    return ALTERNATIVES[max(measured)] if measured else None

@@ -1,0 +1,45 @@
+"""Parts of the measurement of all methods; `python -m benchmarks.choose` measures them."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from benchmarks import choose
+from benchmarks.choose import Run
+from shoal.tables import BUILT_IN
+
+
+def run_of(table: str, k: int, method: str, improve: bool, ncp: float) -> Run:
+    return Run(table, k, method, improve, ncp, 0.5, 10)
+
+
+def test_every_method_with_labels_is_measured() -> None:
+    assert set(choose.list_methods()) >= {method.name for method in BUILT_IN} - {"condensation"}
+    assert "condensation" not in choose.list_methods()
+
+
+def test_the_alternative_has_the_largest_median_reduction() -> None:
+    figures = {"mondrian": (10.0, 10.0, 10.0), "peel": (4.0, 7.0, 6.0), "kmember": (9.0, 1.0, 9.5)}
+    runs = [
+        run_of(t, 5, m, m != "mondrian", ncp)
+        for m, found in figures.items()
+        for t, ncp in zip("abc", found, strict=True)
+    ]
+    assert choose.choose_alternatives({run.key: run for run in runs}) == {5: ("peel", 0.4)}
+
+
+def test_every_table_has_a_policy_for_every_method() -> None:
+    for package in ("statsmodels", "sklearn"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed; pip install 'shoal[bench]'")
+    from benchmarks.choose_tables import TABLES
+
+    for table in TABLES:
+        if table.name == "adult":
+            continue  # needs SHOAL_DATA
+        rows = table.rows().head(120)
+        for method in ("mondrian", "bottom-up"):
+            run = choose.measure_run(table, rows, 5, method, improve=False)
+            assert 0 < run.ncp <= 100 and run.groups >= 1

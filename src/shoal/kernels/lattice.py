@@ -62,12 +62,11 @@ def group_rows(node, rows, levels, table, scratch):
     begin = np.empty(m, np.int64)
     for j in range(m):
         begin[j] = levels.begin[levels.first[j] + node[j]]
-    slot, stamp, key, size, loss, group, first_row = (
+    slot, stamp, key, size, group, first_row = (
         scratch.slot,
         scratch.stamp,
         scratch.key,
         scratch.size,
-        scratch.loss,
         scratch.group,
         scratch.row,
     )
@@ -91,10 +90,6 @@ def group_rows(node, rows, levels, table, scratch):
         if stamp[at] != now:
             stamp[at], slot[at] = now, groups
             key[groups], size[groups], first_row[groups] = word, 0, u
-            lost = 0.0
-            for j in range(m):
-                lost += levels.loss[begin[j] + table.codes[u, j]]
-            loss[groups] = lost
             groups += 1
         g = slot[at]
         group[i] = g
@@ -131,6 +126,18 @@ def test_groups(groups, rows, table, scratch):
 
 
 @njit(cache=True, nogil=True)
+def rate_groups(node, groups, levels, table, scratch):
+    """Compute the loss of every passing group."""
+    for g in range(groups):
+        if scratch.passes[g]:
+            lost = 0.0
+            for j in range(node.shape[0]):
+                code = table.codes[scratch.row[g], j]
+                lost += levels.loss[levels.begin[levels.first[j] + node[j]] + code]
+            scratch.loss[g] = lost
+
+
+@njit(cache=True, nogil=True)
 def evaluate_nodes(nodes, rows, levels, table, blocked, scratch, found):
     """For every node: the records of groups that pass, their loss summed over the records, and the least loss of a group.
 
@@ -141,6 +148,7 @@ def evaluate_nodes(nodes, rows, levels, table, blocked, scratch, found):
         test_groups(groups, rows, table, scratch)
         if blocked.node.shape[0] > 0:
             block_groups(nodes[p], groups, levels, table, blocked, scratch)
+        rate_groups(nodes[p], groups, levels, table, scratch)
         records, total, least = 0, 0.0, np.inf
         for g in range(groups):
             if scratch.passes[g]:
@@ -187,6 +195,7 @@ def publish_node(node, rows, levels, table, blocked, most_loss, scratch, number,
     test_groups(groups, rows, table, scratch)
     if blocked.node.shape[0] > 0:
         block_groups(node, groups, levels, table, blocked, scratch)
+    rate_groups(node, groups, levels, table, scratch)
     named = np.empty(groups, np.int32)
     published = 0
     for g in range(groups):

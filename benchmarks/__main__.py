@@ -149,6 +149,11 @@ def clustering_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
         note = f"{found['rows']:,} rows, {found['cells']:,} distinct; CPU {found['cpu']:.2f} s"
         yield Line(f"agglomerative, k=10, {size}: time", found["wall"] / unit, "yd", bound, note=note)
         yield Line(f"agglomerative, k=10, {size}: Total-IL", found["il"] / found["mondrian_il"], "x Mondrian", 1.0)
+    for scale, size, bound in ((1, "30k rows", 5.0),) if quick else ((1, "30k rows", 5.0), (33, "1M rows", 60.0)):
+        found = child("clustering", case="peeling", rows=scale)
+        note = f"{found['rows']:,} rows, {found['cells']:,} distinct; CPU {found['cpu']:.2f} s"
+        yield Line(f"peel, k=10, {size}: time", found["wall"] / unit, "yd", bound, note=note)
+        yield Line(f"peel, k=10, {size}: NCP", found["ncp"], "x Mondrian", 1.0)
     found = child("clustering", case="improve")
     yield Line("kmember, k=10, improve: remaining Total-IL", 1 - found["gain"], "x", 0.88)
     yield Line("kmember, k=10, improve: time", found["wall"] / unit, "yd", 3.0)

@@ -48,6 +48,12 @@ def total_il(codes: Codes, grouping: Any) -> float:
     return float((grouping.size() * loss).sum())
 
 
+def total_ncp(codes: Codes, grouping: Any) -> float:
+    """Return the normalized certainty penalty, summed over records and attributes."""
+    loss = sum(a.loss(grouping.lo[:, j], grouping.hi[:, j]) for j, a in enumerate(codes.attributes))
+    return float((grouping.size() * loss).sum())
+
+
 def encode_blow_up(scale: int) -> Codes:
     """Return the codes of a blow-up of the rows without missing values."""
     rows = adult_rows()
@@ -107,6 +113,22 @@ def merging(scale: int) -> dict[str, Any]:
     return {**found, "il": total_il(codes, grouping), "mondrian_il": total_il(codes, boxes)}
 
 
+def peeling(scale: int) -> dict[str, Any]:
+    """Run the method peel on a blow-up, and compare its NCP with Mondrian's."""
+    codes, policy = encode_blow_up(scale), build_policy()
+    few = encode_and_count(open_data(adult_rows().head(500)), policy, hash=SECRET)[0]
+    time_method(few, shoal.tables.Peel(policy))  # compiles the kernels
+    grouping, wall, cpu = time_method(codes, shoal.tables.Peel(policy), 3 if scale == 1 else 1)
+    boxes, _, _ = time_method(codes, shoal.tables.Mondrian(policy))
+    return {
+        "rows": codes.records,
+        "cells": len(codes.quasi),
+        "wall": wall,
+        "cpu": cpu,
+        "ncp": total_ncp(codes, grouping) / total_ncp(codes, boxes),
+    }
+
+
 def improve() -> dict[str, Any]:
     """Return the gain of `improve` on Adult, and the time that it adds to a release."""
     frame, policy = adult_rows(), build_policy()
@@ -162,7 +184,8 @@ def clustering(name: str, rows: int, out: Path) -> dict[str, Any]:
         return clusters(rows, False)
     if name == "improve-groups":
         return improve_blow_up(rows)
-
+    if name == "peeling":
+        return peeling(rows)
     if name == "merging":
         return merging(rows)
     return {"improve": improve, "microaggregation": microaggregation, "small": lambda: small(out)}[name]()

@@ -123,7 +123,7 @@ def test_codes_are_read_as_text(run: Run, here: Path) -> None:
 def test_parameters_by_set(run: Run, here: Path) -> None:
     assert run(*ANONYMIZE, "--set", "cut=median", "--set", "relaxed=true").code == 0
     ledger = json.loads((here / "out.owner" / "ledger.json").read_text())
-    common = {"write": "label", "ends": None, "improve": False, "max_size": None, "seconds": None}
+    common = {"write": "label", "ends": None, "objective": "ncp", "improve": False, "max_size": None, "seconds": None}
     assert ledger["parameters"] == {**common, "cut": "median", "relaxed": True, "weights": None}
 
 
@@ -703,7 +703,7 @@ def test_arguments_that_are_missing(run: Run, here: Path) -> None:
 
 
 def test_methods_lists_every_method_with_its_parameters(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "300")
     ran = run("methods")
     assert ran.code == 0 and ran.err == ""
     for method in METHODS:

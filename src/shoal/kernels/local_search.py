@@ -309,13 +309,13 @@ def box_without(e, whole, rows, state, losses, low, high):
 
 
 @njit(cache=True, nogil=True)
-def extended_loss(low, high, x, limit, losses):
-    """D of a box with one more row; infinity if it is ``limit`` or more."""
+def union_loss(low, high, other_low, other_high, limit, losses):
+    """D of the box around two boxes; infinity if it is ``limit`` or more."""
     pairs, begin, loss_tables = losses.pairs, losses.begin, losses.loss_tables
     total = 0.0
-    for t in range(x.shape[0]):
+    for t in range(low.shape[0]):
         j = losses.attribute_order[t]
-        lo, hi = min(low[j], x[j]), max(high[j], x[j])
+        lo, hi = min(low[j], other_low[j]), max(high[j], other_high[j])
         if lo < hi:
             total += interval_cost(j, lo, hi, pairs, begin, loss_tables)
             if total >= limit:
@@ -326,7 +326,7 @@ def extended_loss(low, high, x, limit, losses):
 @njit(cache=True, nogil=True)
 def join_cost(g, x, more, state, losses):
     """The increase of a group's loss by ``more`` records with the codes ``x``."""
-    with_it = extended_loss(state.low[g], state.high[g], x, np.inf, losses)
+    with_it = union_loss(state.low[g], state.high[g], x, x, np.inf, losses)
     return (state.size[g] + more) * with_it - state.size[g] * state.total[g]
 
 
@@ -500,15 +500,22 @@ def propose_exchanges(first, last, since, rules, rows, state, tree, changed_tree
                     here, there = n - one + two, size[t] - two + one
                     before = n * total[g] + size[t] * total[t]
                     if whole:
-                        with_other = extended_loss(low, high, rows[cell[other]], (before - best) / here, losses)
+                        with_other = union_loss(
+                            low, high, rows[cell[other]], rows[cell[other]], (before - best) / here, losses
+                        )
                     else:
-                        with_other = extended_loss(
-                            state.low[g], state.high[g], rows[cell[other]], (before - best) / here, losses
+                        with_other = union_loss(
+                            state.low[g],
+                            state.high[g],
+                            rows[cell[other]],
+                            rows[cell[other]],
+                            (before - best) / here,
+                            losses,
                         )
                     rest_limit = (before - best - here * with_other) / there
                     if rest_limit > 0.0:
                         box_without(other, other_whole, rows, state, losses, other_low, other_high)
-                        with_it = extended_loss(other_low, other_high, row, rest_limit, losses)
+                        with_it = union_loss(other_low, other_high, row, row, rest_limit, losses)
                         if with_it < rest_limit and exchange_holds(e, other, one, two, rules, state, values, counts):
                             best = before - here * with_other - there * with_it
                             partner[e], gain[e] = other, best
@@ -539,9 +546,9 @@ def apply_exchanges(order, rules, rows, state, losses, values, partner, group_th
         here, there = state.size[g] - one + two, state.size[t] - two + one
         before = state.size[g] * state.total[g] + state.size[t] * state.total[t]
         box_without(e, one == state.records[e], rows, state, losses, low, high)
-        after = here * extended_loss(low, high, rows[state.cell[other]], np.inf, losses)
+        after = here * union_loss(low, high, rows[state.cell[other]], rows[state.cell[other]], np.inf, losses)
         box_without(other, two == state.records[other], rows, state, losses, low, high)
-        after += there * extended_loss(low, high, rows[state.cell[e]], np.inf, losses)
+        after += there * union_loss(low, high, rows[state.cell[e]], rows[state.cell[e]], np.inf, losses)
         if before - after <= LEAST_GAIN or state.used[ENTRIES] + 2 > state.cell.shape[0]:
             continue
         new, new_other = detach(e, one, rows, state, values, losses), detach(other, two, rows, state, values, losses)

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from shoal.kernels.group_tree import allocate_nearest, find_cheapest_groups, interval_cost
+from shoal.kernels.group_tree import allocate_nearest, find_cheapest_groups
 from shoal.kernels.interface import LARGEST_CODE, LEAST_GAIN
 from shoal.kernels.limits import holds
 from shoal.kernels.local_search import (
@@ -27,6 +27,7 @@ from shoal.kernels.local_search import (
     link,
     recompute_group,
     stamp,
+    union_loss,
     unlink,
 )
 
@@ -145,21 +146,6 @@ def build_runs(n, a, rows, state, values, work):
             work.after_low[b, j] = min(work.after_low[b + 1, j], work.run_low[b, j])
             work.after_high[b, j] = max(work.after_high[b + 1, j], work.run_high[b, j])
     return runs
-
-
-@njit(cache=True, nogil=True)
-def union_loss(low, high, other_low, other_high, limit, losses):
-    """D of the box around two boxes; infinity if it is ``limit`` or more."""
-    pairs, begin, loss_tables = losses.pairs, losses.begin, losses.loss_tables
-    total = 0.0
-    for t in range(low.shape[0]):
-        j = losses.attribute_order[t]
-        lo, hi = min(low[j], other_low[j]), max(high[j], other_high[j])
-        if lo < hi:
-            total += interval_cost(j, lo, hi, pairs, begin, loss_tables)
-            if total >= limit:
-                return np.inf
-    return total
 
 
 @njit(cache=True, nogil=True)

@@ -83,6 +83,9 @@ def table(seed: int, kind: str) -> tuple[pd.DataFrame, shoal.Policy]:
     return frame, policy
 
 
+SHORT = 3  # characters: shorter values, such as an age of 30, occur by chance in any digest
+
+
 def forms(value: Any) -> set[bytes]:
     """A value as text, and a number as bytes too."""
     found = {str(value).encode()}
@@ -120,7 +123,7 @@ def test_no_canary_is_published(method: str, parameters: dict[str, Any], kind: s
             lost = frame[column] if column in ("name", "dropped") else gone[column]
             for value in set(lost) - held:
                 secret |= forms(value)
-        secret = {form for form in secret if form not in exempt}
+        secret = {form for form in secret if form not in exempt and len(form) > SHORT}
         for file in (f for f in folder.rglob("*") if f.is_file()):
             for part in pages(file) if file.suffix == ".parquet" else [file.read_bytes()]:
                 leaked = [form for form in secret if form in part and form not in exempt]

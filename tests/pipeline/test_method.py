@@ -249,6 +249,7 @@ def test_parameters_are_known_by_name_and_kept() -> None:
         "policy",
         "write",
         "ends",
+        "objective",
         "improve",
         "max_size",
         "seconds",
@@ -258,7 +259,7 @@ def test_parameters_are_known_by_name_and_kept() -> None:
     ]
     release = shoal.anonymize(FRAME, POLICY, cut="median", write="set")
     assert release.method == "mondrian"
-    common = {"write": "set", "ends": None, "improve": False, "max_size": None, "seconds": None}
+    common = {"write": "set", "ends": None, "objective": "ncp", "improve": False, "max_size": None, "seconds": None}
     assert dict(release.parameters) == {**common, "cut": "median", "relaxed": False, "weights": None}
     assert list_rows(release.frame) == list_rows(Mondrian(POLICY, cut="median", write="set").release(FRAME).frame)
 

@@ -14,6 +14,7 @@ from shoal.report.alternatives import ALTERNATIVES, Alternative, find_alternativ
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "choose-method.md"
 PATIENTS = shoal.datasets.hospital(600, seed=3, kind="pandas")
+MARK = "the median of six measured tables"
 QUASI = {"zip": {"mask": "right"}, "sex": "categorical"}
 
 
@@ -22,7 +23,7 @@ def policy_of(*require: Any) -> shoal.Policy:
 
 
 def notes_of(policy: shoal.Policy, data: Any = PATIENTS, **given: Any) -> tuple[str, ...]:
-    return tuple(n for n in shoal.anonymize(data, policy, seed=2**64, **given).notes if "on similar tables" in n)
+    return tuple(n for n in shoal.anonymize(data, policy, seed=2**64, **given).notes if MARK in n)
 
 
 def read_alternatives() -> dict[int, Alternative]:
@@ -53,18 +54,23 @@ def test_other_releases_have_no_note(given: dict[str, Any]) -> None:
 
 def test_partitions_have_no_note() -> None:
     release = shoal.anonymize(PATIENTS, policy_of(shoal.KAnonymity(5)), engine="duckdb", combinations=200, seed=2**64)
-    assert release.certificate.parts > 1 and not any("on similar tables" in n for n in release.notes)
+    assert release.certificate.parts > 1 and not any(MARK in n for n in release.notes)
 
 
 def test_requirements_and_sizes_that_were_not_measured_have_no_note() -> None:
     assert notes_of(policy_of(shoal.KAnonymity(5), shoal.LDiversity(2, of="diagnosis"))) == ()
     assert notes_of(policy_of(shoal.KAnonymity(5, on=["zip"]))) == ()
     assert notes_of(policy_of(shoal.KAnonymity(5)), PATIENTS.head(200)) == ()
+    assert notes_of(policy_of(shoal.KAnonymity(400))) == ()
+    assert notes_of(policy_of(shoal.KAnonymity(5)), PATIENTS.assign(zip="12345", sex="F")) == ()
+    assert notes_of(policy_of(shoal.KAnonymity(5)).model_copy(update={"suppress": 0.1})) == ()
+    assert notes_of(policy_of(shoal.KAnonymity(5)), write="set") == ()
+    assert notes_of(policy_of(shoal.KAnonymity(5)), objective="il") == ()
 
 
 def test_the_note_is_for_the_owner_only(tmp_path: Path) -> None:
     release = shoal.anonymize(PATIENTS, policy_of(shoal.KAnonymity(5)), seed=2**64)
     release.save(tmp_path / "out")
-    (note,) = (n for n in release.summary().notes if "on similar tables" in n)
+    (note,) = (n for n in release.summary().notes if MARK in n)
     assert note in html.unescape((tmp_path / "out.owner" / "report.html").read_text(encoding="utf-8"))
-    assert b"on similar tables" not in b"".join(file.read_bytes() for file in (tmp_path / "out").iterdir())
+    assert MARK.encode() not in b"".join(file.read_bytes() for file in (tmp_path / "out").iterdir())

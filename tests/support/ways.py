@@ -38,7 +38,11 @@ SEARCHES: dict[
 ] = {  # further parameters that concern the search alone, the same in every engine
     "tds": [{"by": "gain"}, {"improve": True}],
     "bottom-up": [{"anonymity": "smallest"}],
-    "peel": [{"exclusive": True}, {"improve": True, "objective": "loss_mean"}, {"step": 0.5, "tries": 1, "spend": True}],
+    "peel": [
+        {"exclusive": True},
+        {"improve": True, "objective": "loss_mean"},
+        {"step": 0.5, "tries": 1, "spend": True},
+    ],
     "agglomerative": [{}, {"part": 5}],
     "kmember": [{"target_penalty": 0.5}, {"part": 5}, {"improve": True, "objective": "il"}],
 }

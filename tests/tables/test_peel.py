@@ -157,6 +157,7 @@ def test_a_smaller_step_and_more_tries_keep_more() -> None:
         ({"tries": 5}, "tries must be a whole number from 1 to 4"),
         ({"exclusive": "yes"}, "exclusive must be true or false"),
         ({"exclusive": True, "improve": True}, "exclusive=True and improve=True exclude each other"),
+        ({"exclusive": True, "spend": True}, "exclusive=True and spend=True exclude each other"),
         ({"objective": "cm"}, "objective"),
     ],
 )
@@ -207,6 +208,23 @@ def test_exclusive_keeps_groups_of_a_large_table() -> None:
         ).min()
         >= 4
     )
+
+
+def test_exclusive_is_refused_in_partitions() -> None:
+    """A label such as * covers values of other partitions."""
+    chance = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": chance.integers(0, 80, 200).astype(float), "cat": chance.choice(list("uvwx"), 200)})
+    frame.loc[chance.random(200) < 0.1, "age"] = None
+    policy = shoal.Policy(quasi={"age": "numeric", "cat": "categorical"}, require=[shoal.KAnonymity(3)])
+    with pytest.raises(shoal.PolicyError, match="exclusive=True is not possible for a table that is searched in part"):
+        shoal.anonymize(frame, policy, method="peel", exclusive=True, engine="duckdb", combinations=100)
+
+
+def test_spend_without_an_allowance_changes_nothing() -> None:
+    frame, policy = shoal.datasets.hospital(400, seed=3, kind="pandas"), shoal.datasets.hospital_policy(5)
+    policy = policy.model_copy(update={"require": (*policy.require, shoal.BetaLikeness(4, of="diagnosis"))})
+    plain, spent = (shoal.anonymize(frame, policy, method="peel", seed=1, spend=spend).frame for spend in (False, True))
+    assert plain.equals(spent)
 
 
 # Labels that can be sharpened

@@ -107,8 +107,10 @@ class GroupingMethod(Method):
         if they suppress no record
     objective : the information loss that the search and ``improve`` minimize, by its name in ``release.measures``: ``ncp``,
         ``loss_mean`` or ``il`` (the heights of tree nodes)
-    improve : move and exchange records between groups, dissolve, merge and split groups, while the information loss falls
-    max_size : with ``improve``, the largest number of records in a group (default: no limit)
+    improve : move and exchange records between groups, dissolve, merge and split groups, while the information loss falls. The
+        loss is that of labels: with ``write="set"`` the loss of the sets can increase
+    max_size : with ``improve``, the search makes no group larger than this number of records; larger groups of the method
+        may stay (default: no limit)
     seconds : with ``improve``, end the local search after this many seconds, with the best groups so far; the release then
         depends on the speed of the machine
     """
@@ -185,6 +187,10 @@ class GroupingMethod(Method):
                     f"{self.name} cannot guarantee {describe(requirement)}: a union of passing groups may fail this "
                     "requirement. Use another method."
                 )
+
+    def find_partition_obstacle(self) -> str:
+        """The parameter that a search in partitions cannot respect, such as ``name=True``; empty if there is none."""
+        return ""
 
     def style(self) -> Style:
         """How generalized values are written."""

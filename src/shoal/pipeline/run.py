@@ -199,6 +199,9 @@ class Run:
     def _refuse_partitions(self) -> None:
         if not self.publication.supports_partitions:
             raise PolicyError(f"{self.method.name} cannot search a table in partitions. {REMEDY}")
+        obstacle = self.method.find_partition_obstacle()
+        if obstacle:
+            raise PolicyError(f"{obstacle} is not possible for a table that is searched in partitions. {REMEDY}")
         for requirement in self.method.full_policy().require:
             if requirement.relative or not requirement.monotone:
                 raise PolicyError(

@@ -86,7 +86,9 @@ class Release:
         """A note on a method that keeps more information; empty for engines of tables larger than memory."""
         if not isinstance(self.artifact, TableArtifact) or self.artifact.engine.takes_limits:
             return ()
-        return note_alternative(self.method, self.parameters, self.policy, self.certificate)
+        return note_alternative(
+            self.method, self.parameters, self.policy, self.certificate, self.measures.get("ncp", 0.0)
+        )
 
     def summary(self) -> Summary:
         """A short overview of certificate and measures; it contains no values of single records."""

@@ -50,8 +50,9 @@ class Peel(GroupingMethod):
         50,000 combinations
     exclusive : publish only groups whose boxes do not overlap the boxes of earlier rounds. Then no label can be sharpened by
         other labels, at the price of much information
-    spend : suppress the records of the last rounds, as far as the policy allows. Otherwise records are suppressed only if no
-        group meets the requirements with them
+    spend : suppress the records of the last rounds, as far as the policy allows, so that the other records lose less.
+        Otherwise records are suppressed only if no group meets the requirements with them. No effect with requirements that
+        compare groups with the whole table
     weights : the weight of each attribute, by column name (default: 1)
     common : ``write``, ``objective``, ``improve`` and others, as for every method; see `GroupingMethod`
 
@@ -105,11 +106,20 @@ class Peel(GroupingMethod):
         for name in ("exclusive", "spend"):
             if not isinstance(getattr(self, name), bool):
                 raise PolicyError(f"{name} must be true or false, not {getattr(self, name)!r}.")
+        if self.exclusive and self.spend:
+            raise PolicyError(
+                "exclusive=True and spend=True exclude each other: with exclusive=True the last records join other groups. "
+                "Remove one of them."
+            )
         if self.exclusive and self.improve:
             raise PolicyError(
                 "exclusive=True and improve=True exclude each other: improve=True moves records to other groups, and the boxes "
                 "of groups would overlap. Remove one of them."
             )
+
+    def find_partition_obstacle(self) -> str:
+        """A label such as ``*`` covers values of other partitions, so their boxes would overlap."""
+        return "exclusive=True" if self.exclusive else ""
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """The groups of all rounds."""
@@ -148,7 +158,7 @@ class Peel(GroupingMethod):
             group = separate_groups(codes, records, group)
         placed = group[codes.combination[cell]]
         rank = np.repeat(np.arange(len(peeling.rounds), dtype=np.int32), [r.groups for r in peeling.rounds])
-        if not self.exclusive and not self.spend:
+        if not self.exclusive and not peeling.spendable:
             records.place_leftovers(cell, placed, np.flatnonzero(placed < 0), rng)
         if not all(requirement.monotone for requirement in self.policy.require):
             placed, rank = self._return_failing(codes, records, cell, placed, rank, rng)

@@ -29,7 +29,7 @@ from shoal.requirements.requirement import parse_real_number, parse_whole_number
 from shoal.tables.lattice import Lattice
 from shoal.tables.separate_boxes import separate_groups
 
-MOST_TRIED = 50_000  # combinations up to which several settings are tried
+MOST_TRIED = 480_000_000  # nodes x combinations x tries; with 6,500 nodes and 18,000 combinations a try takes a second
 MOST_TRIES = 4
 MOST_RETURNS = 20  # times that failing groups are placed again
 BATCH, SMALL = 16, 50_000  # nodes evaluated at once, while at most so many rows are left; otherwise one per core
@@ -46,8 +46,8 @@ class Peel(GroupingMethod):
     step : the smallest share of the remaining records that a round releases (0 to 1). A smaller share takes more rounds and
         keeps slightly more information. If no generalization releases so many records, any number is enough
     tries : search with so many settings, 1 to 4, and keep the groups with the lowest loss: with ``step``, then publishing only
-        groups up to the mean loss of a round, then both with a third of the step. Default: 4, and 1 for tables of more than
-        50,000 combinations
+        groups up to the mean loss of a round, then both with a third of the step. Default: 4 for small tables, fewer the more
+        generalizations and combinations of values there are
     exclusive : publish only groups whose boxes do not overlap the boxes of earlier rounds. Then no label can be sharpened by
         other labels, at the price of much information
     spend : suppress the records of the last rounds, as far as the policy allows, so that the other records lose less.
@@ -129,20 +129,20 @@ class Peel(GroupingMethod):
         with threads.workers() as workers:
             lattice = Lattice.of(codes, self.policy, weights, self.objective, workers)
             tries = [
-                Peeling(lattice, step, self.exclusive, spendable, spread) for step, spread in self._list_settings(codes)
+                Peeling(lattice, step, self.exclusive, spendable, spread)
+                for step, spread in self._list_settings(lattice)
             ]
             groups = [peeling.run(codes.records, progress) for peeling in tries]
         records = ClusteringInput.of(codes, self.policy, weights, self.objective)
         best = min(range(len(tries)), key=lambda i: _compute_loss(codes, records, groups[i]))
         return self._place_leftovers(codes, records, groups[best], tries[best], rng)
 
-    def _list_settings(self, codes: Codes) -> list[tuple[float, float]]:
+    def _list_settings(self, lattice: Lattice) -> list[tuple[float, float]]:
         """The step and the spread of every try."""
         step = float(self.step)
         settings = [(step, np.inf), (step, 0.0), (step / 3, np.inf), (step / 3, 0.0)]
-        if self.tries is not None:
-            return settings[: self.tries]
-        return settings if len(codes.quasi) <= MOST_TRIED else settings[:1]
+        affordable = max(1, MOST_TRIED // (lattice.size * max(len(lattice.table.codes), 1)))
+        return settings[: affordable if self.tries is None else self.tries]
 
     @property
     def _relative(self) -> bool:

@@ -292,6 +292,7 @@ def test_the_schema_accepts_what_the_loader_accepts() -> None:
             "target",
             "keep",
             "key",
+            "unit",
             "truly_sensitive",
             "missing",
             "normalize",

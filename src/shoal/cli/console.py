@@ -20,7 +20,7 @@ from shoal.formats.numbers import format_count
 from shoal.progress import Progress as ReportProgress
 from shoal.release import Release
 from shoal.report.summary import INFORMATION_KEPT, RISKS, STATISTICS_KEPT
-from shoal.requirements import PARTITIONS_NOTE, SYNTHETIC_NOTE, UNION_NOTE, Certificate
+from shoal.requirements import EVIDENCE_NOTES, PARTITIONS_NOTE, Certificate
 
 WIDTH = 160  # characters per line in files and pipes
 
@@ -124,7 +124,7 @@ def print_certificate(certificate: Certificate) -> None:
     colour = "green" if certificate.publishable else "yellow" if certificate.holds else "red"
     verdict = Text(certificate.verdict, style=f"bold {colour}")
     scope = " together with the earlier releases" if certificate.evidence == "union" else ""
-    counts = f"{format_count(certificate.records, 'record')} in {format_count(certificate.groups, 'group')}"
+    counts = f"{format_count(certificate.records, 'record')}{certificate.of_people} in {format_count(certificate.groups, 'group')}"
     open_console().print(verdict.append(f": {counts}{scope}", style="default not bold"), soft_wrap=True)
     rows = [(f.text, f.reached_text, f"{f.failing_groups:,}", f"{f.failing_records:,}") for f in certificate.findings]
     print_table(("requirement", "worst group reaches", "failing groups", "failing records"), rows, right=(1, 2, 3))
@@ -134,8 +134,8 @@ def print_certificate(certificate: Certificate) -> None:
             print_line(f"worst group of {f.text}: {escape_invisible(worst)} ({format_count(f.worst_size, 'record')})")
     if certificate.parts > 1:
         print_line(PARTITIONS_NOTE.format(certificate.parts))
-    if certificate.evidence != "table":
-        print_line(SYNTHETIC_NOTE if certificate.evidence == "groups" else UNION_NOTE, "yellow")
+    if certificate.evidence in EVIDENCE_NOTES:
+        print_line(EVIDENCE_NOTES[certificate.evidence], "yellow")
     for remark in certificate.remarks:
         print_line(escape_invisible(remark), "yellow")
     print_line(f"fingerprint {certificate.fingerprint}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,13 +28,37 @@ class EncodedColumn:
 
 
 @dataclass(frozen=True)
+class EncodedUnit:
+    """The unit column: the text of every person by number. A missing value has no number."""
+
+    name: str
+    texts: tuple[str, ...]
+
+    def hash_people(self, key: KeyedHash) -> UInt64Array:
+        """The keyed hash of every person."""
+        return key.hash_texts(self.name, self.texts)
+
+    def make_pseudonyms(self, key: KeyedHash) -> list[str]:
+        """The pseudonym of every person."""
+        return key.make_pseudonyms(self.name, self.texts)
+
+
+@dataclass(frozen=True)
 class Codes:
-    """A table as counted cells of codes; ``counts.quasi[u, j]`` is the code of attribute j in combination u."""
+    """A table as counted cells of codes; ``counts.quasi[u, j]`` is the code of attribute j in combination u.
+
+    Where a policy has a unit, there are two forms. With ``person``, every person has cells of their own; ``person`` is the
+    number of the person of every cell (-1: a different person in every record). With ``by_person``, cells are counted without
+    regard to people, and ``by_person`` is the first form of the same table.
+    """
 
     attributes: tuple[Attribute, ...]
     sensitive: tuple[EncodedColumn, ...]
     counts: Counts
     hash: KeyedHash | None = None
+    unit: EncodedUnit | None = None
+    person: Int32Array | None = None
+    by_person: Codes | None = field(default=None, repr=False)
 
     @cached_property
     def combination_hash(self) -> UInt64Array:
@@ -43,9 +67,22 @@ class Codes:
 
     @cached_property
     def cell_hash(self) -> UInt64Array:
+        """The keyed hash of every cell, by its quasi-identifier and sensitive values, and its person."""
+        values = self._value_hash
+        if self.unit is None or self.person is None:
+            return values
+        people = np.append(self.unit.hash_people(self._key), np.uint64(0))
+        return self._key.mix(values, people[self.person])
+
+    @cached_property
+    def _value_hash(self) -> UInt64Array:
         """The keyed hash of every cell, by its quasi-identifier and sensitive values."""
         if not self.sensitive:
-            return self.combination_hash
+            return (
+                self.combination_hash
+                if len(self.counts.size) == len(self.quasi)
+                else self.combination_hash[self.combination]
+            )
         hashes = [self._key.hash_texts(s.name, ["" if v is None else v for v in s.labels]) for s in self.sensitive]
         return self._key.mix(self.combination_hash[self.combination], self._hash_rows(hashes, self.counts.sensitive))
 
@@ -132,7 +169,18 @@ class Codes:
     @cached_property
     def raw_groups(self) -> Groups:
         """The whole table as groups by its raw codes."""
-        return build_groups(self.counts, [a.name for a in self.attributes], self.sensitive)
+        return build_groups(self.counts, [a.name for a in self.attributes], self.sensitive, self.person)
+
+    def merge_people(self) -> Codes:
+        """The same table with cells that are counted without regard to people."""
+        counts = self.counts
+        new = np.ones(len(counts.size), bool)
+        new[1:] = (counts.sensitive[1:] != counts.sensitive[:-1]).any(axis=1)
+        new[counts.start[:-1]] = True
+        begin = np.flatnonzero(new)
+        start = np.searchsorted(begin, counts.start).astype(np.int64)
+        merged = Counts(counts.quasi, start, counts.sensitive[begin], np.add.reduceat(counts.size, begin))
+        return Codes(self.attributes, self.sensitive, merged, self.hash, by_person=self)
 
     @cached_property
     def distribution(self) -> TableDistribution:
@@ -147,8 +195,10 @@ def _hash_values(key: KeyedHash, attribute: Attribute) -> UInt64Array:
     return key.hash_texts(attribute.name, ["" if leaf is None else leaf for leaf in attribute.taxonomy.leaves])
 
 
-def build_groups(counts: Counts, names: Sequence[str], sensitive: Sequence[EncodedColumn]) -> Groups:
-    """Counted cells as groups: one group per combination."""
+def build_groups(
+    counts: Counts, names: Sequence[str], sensitive: Sequence[EncodedColumn], person: Int32Array | None = None
+) -> Groups:
+    """Counted cells as groups: one group per combination; ``person`` is the person of every cell."""
     return Groups(
         tuple(names),
         tuple(s.name for s in sensitive),
@@ -158,6 +208,7 @@ def build_groups(counts: Counts, names: Sequence[str], sensitive: Sequence[Encod
         counts.size,
         tuple(len(s.labels) for s in sensitive),
         tuple(s.labels for s in sensitive),
+        person,
     )
 
 
@@ -171,6 +222,7 @@ class EncodedTable:
     dictionaries: Mapping[str, Dictionary]
     least: int = 1
     hash: KeyedHash | None = None
+    unit: EncodedUnit | None = None
 
     @cached_property
     def partitioning(self) -> Partitioning:
@@ -179,7 +231,11 @@ class EncodedTable:
 
     def count(self, partition: int = 0) -> Codes:
         """Count the cells of a partition."""
-        return Codes(self.attributes, self.sensitive, self.engine.count(*self._names, partition=partition), self.hash)
+        counts = self.engine.count(*self._names, partition=partition)
+        if self.unit is None:
+            return Codes(self.attributes, self.sensitive, counts, self.hash)
+        counts, person = separate_people(counts, self.unit)
+        return Codes(self.attributes, self.sensitive, counts, self.hash, self.unit, person)
 
     def count_codes(self, j: int) -> Int64Array:
         """The number of records of each code of an attribute, from its dictionary."""
@@ -193,7 +249,15 @@ class EncodedTable:
 
     @property
     def _names(self) -> tuple[list[str], list[str]]:
-        return [a.name for a in self.attributes], [s.name for s in self.sensitive]
+        unit = [] if self.unit is None else [self.unit.name]
+        return [a.name for a in self.attributes], [*(s.name for s in self.sensitive), *unit]
+
+
+def separate_people(counts: Counts, unit: EncodedUnit) -> tuple[Counts, Int32Array]:
+    """Remove the unit, the last sensitive column, from counted cells; return the person of every cell."""
+    number = counts.sensitive[:, -1]
+    person = np.where(number < len(unit.texts), number, -1).astype(np.int32)
+    return replace(counts, sensitive=np.ascontiguousarray(counts.sensitive[:, :-1])), person
 
 
 def encode_table(
@@ -223,9 +287,10 @@ def encode_table(
         )
         attributes.append(attribute)
     columns = [encode_column(engine, c, readings[c], dictionaries) for c in sensitive]
+    unit = None if policy.unit_column is None else encode_unit(engine, policy, dictionaries)
     progress(len(readings), len(readings) + 1)
     encoded = engine.encode(dictionaries, carry=carry)
-    return EncodedTable(tuple(attributes), tuple(columns), encoded, dictionaries, policy.least_group_size, hash)
+    return EncodedTable(tuple(attributes), tuple(columns), encoded, dictionaries, policy.least_group_size, hash, unit)
 
 
 def encode_and_count(
@@ -234,6 +299,16 @@ def encode_and_count(
     """Encode and count a whole table; return its codes and the engine with the encoded table. See `encode_table`."""
     table = encode_table(engine, policy, extra=extra, hash=hash)
     return table.count(), table.engine
+
+
+def encode_unit(engine: Engine, policy: Policy, dictionaries: dict[str, Dictionary]) -> EncodedUnit:
+    """Encode the people of the unit column; add its dictionary to ``dictionaries``."""
+    column = str(policy.unit_column)
+    reading = policy.raw_reading(column)
+    distinct = engine.distinct(column, reading)
+    people = len(distinct.values)
+    dictionaries[column] = Dictionary(reading, distinct, np.arange(people, dtype=np.int32), people)
+    return EncodedUnit(column, tuple(map(str, distinct.values)))
 
 
 def encode_column(engine: Engine, column: str, reading: Reading, dictionaries: dict[str, Dictionary]) -> EncodedColumn:

@@ -8,7 +8,7 @@ are broken.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -72,6 +72,15 @@ class KeyedHash:
         number = np.empty(len(order), np.uint64)
         number[order] = place - np.maximum.accumulate(np.where(same, 0, place))
         return self.mix(hashes, number)
+
+    def make_pseudonyms(self, column: str, texts: Iterable[str]) -> list[str]:
+        """Return a pseudonym of every text of a column: a keyed hash of 128 bits. Without the key nobody can compute it."""
+        words = b"".join(word.to_bytes(8, "little") for word in self.key)
+        key = hashlib.blake2b(
+            words + column.encode("utf-8", "surrogatepass"), digest_size=32, person=b"shoal pseudonym"
+        )
+        digest, key_bytes = hashlib.blake2b, key.digest()
+        return [digest(t.encode("utf-8", "surrogatepass"), digest_size=16, key=key_bytes).hexdigest() for t in texts]
 
     def hash_words(self, column: str, words: UInt64Array) -> UInt64Array:
         """Return the hashes of 64-bit words of a column."""

@@ -159,6 +159,11 @@ class MemoryEngine(Engine):
         released = type(self)(nw.concat(frames_used, how="horizontal"), self.from_file, self.format)
         return replace(released, data=released._select_columns([c.name for c in plan.columns]))
 
+    def without(self, columns: Sequence[str]) -> MemoryEngine:
+        """Return the same rows without some columns."""
+        kept = [name for name in self.data.columns if name not in columns]
+        return type(self)(self._select_columns(kept), self.from_file, self.format)
+
     def _select_columns(self, columns: Sequence[str]) -> nw.DataFrame[Any]:
         """Select columns one by one: in a list of names, a library may read a name such as ``*`` as a pattern."""
         selected = [self.data.get_column(name).to_frame() for name in columns]

@@ -168,6 +168,14 @@ class UnchangedColumn:
 
 
 @dataclass(frozen=True)
+class HiddenColumn(UnchangedColumn):
+    """A column that only the audit reads: the person of every record. It has no influence on the order of the rows.
+
+    `Engine.without` removes it before anything is released.
+    """
+
+
+@dataclass(frozen=True)
 class GroupColumn:
     """A released column with one value per group: ``values[index[group]]``, where index -1 is missing."""
 
@@ -280,6 +288,10 @@ class Engine(ABC):
 
         The plans are for counts of this table, which may have been counted at any time and in any order.
         """
+
+    @abstractmethod
+    def without(self, columns: Sequence[str]) -> Engine:
+        """Return the same rows, in the same order, without some columns."""
 
     @abstractmethod
     def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:

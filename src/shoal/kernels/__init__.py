@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from shoal.kernels import mondrian as mondrian
     from shoal.kernels import neighbours as neighbours
     from shoal.kernels import order as order
+    from shoal.kernels import people as people
     from shoal.kernels import randomize as randomize
     from shoal.kernels import regrouping as regrouping
     from shoal.kernels import specialize as specialize
@@ -47,6 +48,7 @@ _MODULES = frozenset(
         "neighbours",
         "order",
         "local_search",
+        "people",
         "randomize",
         "regrouping",
         "specialize",

@@ -21,7 +21,7 @@ def _compute_discernibility(release: MeasureInput) -> float:
 
 
 def _compute_risk_above(release: MeasureInput) -> float:
-    at_risk = 1 / release.size > release.published.threshold + 1e-12
+    at_risk = 1 / release.people > release.published.threshold + 1e-12
     return float(release.size[at_risk].sum()) / release.records if release.records else 0.0
 
 
@@ -113,6 +113,22 @@ SIZES = (
         "`records` / `classes`",
         lambda r: r.records / len(r.size) if len(r.size) else 0.0,
     ),
+    _describe_sizes(
+        "people",
+        "people",
+        "people in the release",
+        "different people in the release, if the policy has a unit",
+        "a record without a value of the unit is a person of its own",
+        lambda r: r.total_people,
+    ),
+    _describe_sizes(
+        "smallest_people",
+        "people",
+        "group with the fewest people",
+        "different people of the group with the fewest people, if the policy has a unit",
+        "the k that the table reaches",
+        lambda r: None if r.total_people is None else float(r.people.min(initial=np.inf)),
+    ),
 )
 DISCERNIBILITY = _describe_table(
     "dm",
@@ -128,8 +144,8 @@ RISKS = (
         "highest re-identification risk",
         "the highest re-identification risk: the probability that an attacker chooses the right record of a person who is "
         "known to be in the table",
-        "1 / `smallest`",
-        lambda r: float((1 / r.size).max(initial=0.0)),
+        "1 / `smallest`; with a unit 1 / `smallest_people`",
+        lambda r: float((1 / r.people).max(initial=0.0)),
         "lower",
     ),
     _describe_sizes(
@@ -137,8 +153,8 @@ RISKS = (
         "probability",
         "mean re-identification risk",
         "the mean re-identification risk over records",
-        "`classes` / `records`",
-        lambda r: len(r.size) / r.records if r.records else 0.0,
+        "`classes` / `records`; with a unit the mean over records of 1 / people of the group",
+        lambda r: float((r.size / r.people).sum()) / r.records if r.records else 0.0,
         "lower",
     ),
     _describe_table(
@@ -152,8 +168,8 @@ RISKS = (
         "uniques",
         "records",
         "records that are alone in their group",
-        "",
-        lambda r: float((r.size == 1).sum()),
+        "with a unit, records in groups of one person",
+        lambda r: float(r.size[r.people == 1].sum()),
     ),
 )
 TARGET = (

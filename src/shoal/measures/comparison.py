@@ -32,7 +32,7 @@ def measure_tables(original: Any, released: Any, policy: Policy, *, threshold: f
         raise DataError(
             f"the release has {-suppressed} records more than the original. Pass the original table first, then its release."
         )
-    table = encode_table(before, policy)
+    table = encode_table(before, policy.model_copy(update={"unit": None}))
     columns = [
         PublishedColumn(attribute, *_read_labels(after, attribute.name, policy), table.count_codes(j))
         for j, attribute in enumerate(table.attributes)

@@ -53,7 +53,17 @@ class MeasureInput:
     @cached_property
     def size(self) -> FloatArray:
         """The number of records of each group."""
+        return self.published.groups.records_of_groups.astype(np.float64)
+
+    @cached_property
+    def people(self) -> FloatArray:
+        """The number of different people of each group; of records where the policy has no unit."""
         return self.published.groups.size.astype(np.float64)
+
+    @property
+    def total_people(self) -> int | None:
+        """The number of different people in the release; None where people are not counted."""
+        return self.published.groups.people
 
     @cached_property
     def records(self) -> float:
@@ -113,7 +123,7 @@ class Measure:
 
         A table whose ``evidence`` is not the table itself shows nothing about its groups; of these only the sizes are public.
         """
-        return self.public and (evidence in ("table", "union") or self.needs <= {"sizes"})
+        return self.public and (evidence in ("table", "union", "people") or self.needs <= {"sizes"})
 
 
 def _measure_column(published: PublishedColumn, suppressed: int) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,8 @@ class SensitiveFigures:
 
     @classmethod
     def of(cls, groups: Groups, policy: Policy, names: Sequence[str]) -> SensitiveFigures:
-        """Count groups that have the values of the columns ``names``."""
+        """Count groups that have the values of the columns ``names``; records are counted, also where the policy has a unit."""
+        groups = replace(groups, person=None)
         size = groups.size
         majority = None
         if policy.target is not None and policy.target in names:

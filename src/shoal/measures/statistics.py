@@ -41,7 +41,7 @@ def compare_statistics(before: Codes, released: Engine, policy: Policy) -> dict[
 def _encode_released(before: Codes, released: Engine, policy: Policy) -> Codes:
     """Encode a released table as numbers, dates and texts, without taxonomies."""
     kinds = {a.name: QuasiIdentifier(kind="categorical" if a.numbers is None else a.kind) for a in before.attributes}
-    return encode_and_count(released, policy.model_copy(update={"quasi": kinds, "require": ()}))[0]
+    return encode_and_count(released, policy.model_copy(update={"quasi": kinds, "require": (), "unit": None}))[0]
 
 
 class _Moments:

@@ -117,6 +117,9 @@ class GroupingMethod(Method):
 
     tests: ClassVar[frozenset[TestedOn]] = frozenset({"table", "groups"})
     cuts: ClassVar[bool] = False  # whether ends='cut' is possible
+    counts_people: ClassVar[bool] = (
+        False  # whether `decide` counts people itself (`Codes.by_person`), else it gets votes
+    )
     timed: ClassVar[bool] = False  # whether ``seconds`` also limits the search of the method itself
     weights: Mapping[str, float] | str | None = None  # attribute weights by column, for methods that take them
     write: str | None
@@ -231,6 +234,15 @@ class RandomizingMethod(Method):
     """
 
     tests: ClassVar[frozenset[TestedOn]] = frozenset({"operator"})
+
+    def check_parameters(self) -> None:
+        """Raise `PolicyError` for a policy with a unit: the records of a person would be changed independently."""
+        super().check_parameters()
+        if self.policy.unit is not None:
+            raise PolicyError(
+                f"{self.name} changes every record on its own, so several records of a person reveal more than one. Remove "
+                "'unit' from the policy if every person has one record, or use a method that groups records."
+            )
 
     @abstractmethod
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Operator:

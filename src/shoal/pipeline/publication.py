@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from shoal.arrays import Int32Array
 from shoal.encoding.codes import Codes
-from shoal.engines import Engine, GroupColumn, KeyedOrder, Plan, UnchangedColumn
+from shoal.engines import Engine, GroupColumn, HiddenColumn, KeyedOrder, Plan, UnchangedColumn
 from shoal.errors import PolicyError, list_choices
 from shoal.measures.statistics import compare_statistics
+from shoal.pipeline.people import divide_by_person
 from shoal.policy import Policy
 from shoal.recoding import Columns, Field, Output, Placement, Recoding, Style, Synthesis, expand_placement
 from shoal.recoding.group_labels import AVERAGES, STYLES, Ends
@@ -44,6 +45,12 @@ class RecodedTable:
     recoding: Recoding
     released_table: Engine
     counted_table: Engine
+
+    @classmethod
+    def of(cls, recoding: Recoding, table: Engine, policy: Policy) -> RecodedTable:
+        """The released table is the counted table without hidden columns."""
+        hidden = hide_unit(policy)
+        return cls(recoding, table.without([column.name for column in hidden]) if hidden else table, table)
 
 
 class Publication(ABC):
@@ -128,7 +135,7 @@ class LabelPublication(Publication):
     def apply(self, codes: Codes, engine: Engine, labelled: LabelledGroups, rng: np.random.Generator) -> RecodedTable:
         """Write the labels in place of the quasi-identifiers."""
         table = engine.apply([self.plan(codes, engine.schema().names, labelled)])
-        return RecodedTable(self.build_recoding(codes, labelled), table, table)
+        return RecodedTable.of(self.build_recoding(codes, labelled), table, self.policy)
 
     def label_boxes(self, codes: Codes, labelled: LabelledGroups) -> Columns:
         """The published labels; where these are pairs of columns, midpoints or averages, the labels of the boxes."""
@@ -142,8 +149,11 @@ class LabelPublication(Publication):
 
     def plan(self, codes: Codes, names: Sequence[str], labelled: LabelledGroups) -> Plan:
         """The plan that writes the labels."""
-        columns = self.output.order_columns(names, labelled.columns)
-        return build_plan(codes, labelled.grouping.placement, columns, self.policy)
+        placement, columns = labelled.grouping.placement, labelled.columns
+        if self.policy.pseudonym_column is not None:
+            placement, columns = add_pseudonyms(codes, placement, columns)
+        ordered = self.output.order_columns(names, columns)
+        return build_plan(codes, placement, (*ordered, *hide_unit(self.policy)), self.policy)
 
     def build_recoding(self, codes: Codes, labelled: LabelledGroups) -> Recoding:
         """The recoding of the groups, for later data."""
@@ -181,10 +191,11 @@ class SyntheticPublication(Publication):
         hidden = [column for column in self.tested_columns if column not in output.unchanged]
         tested = tuple(_write_tested_column(codes, each, column) for column in hidden)
 
-        def write(columns: Columns) -> Engine:
-            return engine.apply([build_plan(codes, each, output.order_columns(names, columns), self.policy)])
+        def write(columns: Columns, hidden: Sequence[HiddenColumn] = ()) -> Engine:
+            ordered = (*output.order_columns(names, columns), *hidden)
+            return engine.apply([build_plan(codes, each, ordered, self.policy)])
 
-        counted = write((*self._write_group_numbers(group), *tested))
+        counted = write((*self._write_group_numbers(group), *tested), hide_unit(self.policy))
         return RecodedTable(synthesis, write(synthesis.draw(rng)), counted)
 
     def label_boxes(self, codes: Codes, labelled: LabelledGroups) -> Columns:
@@ -205,6 +216,24 @@ class SyntheticPublication(Publication):
         first = {(requirement.on or quasi)[0] for requirement in self.policy.require} | {quasi[0]}
         values, empty = np.arange(int(group.max(initial=-1)) + 1), np.full(len(group), -1, np.int32)
         return tuple((name, GroupColumn(name, values, group if name in first else empty)) for name in quasi)
+
+
+def hide_unit(policy: Policy) -> tuple[HiddenColumn, ...]:
+    """The unit column, for the audit alone; none without a unit, or where the table shows its pseudonyms."""
+    column = policy.unit_column
+    return () if column is None or column == policy.pseudonym_column else (HiddenColumn(column),)
+
+
+def add_pseudonyms(codes: Codes, placement: Placement, columns: Columns) -> tuple[Placement, Columns]:
+    """Add the column of pseudonyms, with the groups divided by person."""
+    assert codes.unit is not None and codes.hash is not None  # noqa: S101
+    divided, group, person = divide_by_person(codes, placement)
+    by_person = tuple((source, replace(column, index=column.index[group])) for source, column in columns)
+    name, unknown = codes.unit.name, np.flatnonzero(person < 0)
+    texts = [*codes.unit.make_pseudonyms(codes.hash), *codes.hash.make_pseudonyms(f"{name} unknown", map(str, unknown))]
+    index = person.copy()
+    index[unknown] = len(codes.unit.texts) + np.arange(len(unknown), dtype=np.int32)
+    return divided, (*by_person, (name, GroupColumn(name, np.array(texts, object), index)))
 
 
 def _write_tested_column(codes: Codes, each: Placement, column: str) -> tuple[str, GroupColumn]:

@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.arrays import Int32Array
+from shoal.arrays import BoolArray, Int32Array
 from shoal.encoding.codes import Codes, EncodedTable, encode_table
 from shoal.engines import Engine, Plan, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import PolicyError, RequirementNotMet
 from shoal.formats.column_pairs import pair_names
+from shoal.kernels.interface import LossArrays
 from shoal.measures import Measures, PublishedColumn, compute_measures, merge_columns
 from shoal.measures.comparison import count_labels
 from shoal.measures.downcoding import count_downcoded
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.local_search import LossChange, improve_groups
+from shoal.pipeline.people import SuppressedPeople, Votes, merge_groups
 from shoal.pipeline.publication import LabelledGroups, Publication, RecodedTable
 from shoal.policy import Policy
 from shoal.progress import Progress, ignore_progress
@@ -35,12 +37,14 @@ from shoal.recoding.search_path import SearchPath
 from shoal.release import AuditedTable, Release, TableArtifact
 from shoal.requirements import (
     Certificate,
+    Evidence,
     certify,
     compute_distribution,
     describe,
     refuse_unreachable,
     select_passing_groups,
 )
+from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import parse_whole_number
 from shoal.secret import new_seed, parse_seed
 
@@ -58,6 +62,7 @@ class Result:
     labels: list[PublishedColumn]
     figures: dict[str, float]
     path: SearchPath | None = None
+    people: SuppressedPeople | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress:
     result = steps.search(table) if table.partitioning.partitions == 1 else steps.search_partitions(table)
     steps.report("checking", 0, 1)
     suppressed = schema.rows - result.recoded.counted_table.schema().rows
-    audited, certificate = steps.audit(result.recoded, suppressed, table.partitioning.partitions)
+    audited, certificate = steps.audit(result, suppressed, table.partitioning.partitions)
     measures = steps.measure(result, audited, certificate)
     steps.report("checking", 1, 1)
     return Release(
@@ -140,6 +145,9 @@ class Run:
         codes = table.count()
         self.report("reading", 1, 1)
         labelled = self.group(codes, rng, self.report, self.method.parse_seconds()).labelled
+        people = _count_suppressed_people(table)
+        if people is not None:
+            people.add(codes, labelled.grouping.placement)
         self.report("writing", 0, 1)
         recoded = publication.apply(codes, table.engine, labelled, rng)
         labels = count_labels(codes, labelled.grouping, publication.label_boxes(codes, labelled))
@@ -150,7 +158,7 @@ class Run:
             **publication.compare_statistics(codes, recoded.released_table),
         }
         self.report("writing", 1, 1)
-        return Result(recoded, labels, figures, labelled.grouping.path)
+        return Result(recoded, labels, figures, labelled.grouping.path, people)
 
     def search_partitions(self, table: EncodedTable) -> Result:
         """Search the partitions of a table one after another, and release them together.
@@ -167,6 +175,7 @@ class Run:
         changes: list[LossChange] = []
         seconds = self.method.parse_seconds()
         seconds = None if seconds is None else seconds / partitioning.partitions
+        people = _count_suppressed_people(table)
 
         def plans() -> Iterator[Plan]:
             for number, rng in enumerate(np.random.default_rng(self.secret).spawn(partitioning.partitions)):
@@ -178,6 +187,8 @@ class Run:
                     where = f"in partition {number + 1} of {partitioning.partitions}"
                     raise RequirementNotMet(f"{where}, {error} {REMEDY}").with_certificate(error.certificate) from None
                 labelled = improved.labelled
+                if people is not None:
+                    people.add(codes, labelled.grouping.placement)
                 changes.extend([improved.change] if improved.change else [])
                 recoding.put(number, publication.build_recoding(codes, labelled))
                 labels.append(count_labels(codes, labelled.grouping, publication.label_boxes(codes, labelled)))
@@ -186,15 +197,14 @@ class Run:
                 yield publication.plan(codes, names, labelled)
             self.report("parts", partitioning.partitions, partitioning.partitions)
 
-        released = table.engine.apply(plans())
-        recoded = RecodedTable(recoding, released, released)
+        recoded = RecodedTable.of(recoding, table.engine.apply(plans()), self.policy)
         self.report("writing", 1, 1)
         merged = [merge_columns(of_column) for of_column in zip(*labels, strict=True)]
         figures = _share_records("isolated_ends", _sum_known(isolated_ends), recoded)
         figures |= _share_records("downcoded", _sum_known(downcoded), recoded)
         if changes:
             figures |= LossChange(sum(c.before for c in changes), sum(c.after for c in changes)).figures
-        return Result(recoded, merged, figures)
+        return Result(recoded, merged, figures, people=people)
 
     def _refuse_partitions(self) -> None:
         if not self.publication.supports_partitions:
@@ -203,7 +213,9 @@ class Run:
         if obstacle:
             raise PolicyError(f"{obstacle} is not possible for a table that is searched in partitions. {REMEDY}")
         for requirement in self.method.full_policy().require:
-            if requirement.relative or not requirement.monotone:
+            if requirement.relative or not (
+                requirement.monotone and (requirement.upward_closed or not self.policy.unit)
+            ):
                 raise PolicyError(
                     f"{describe(requirement)} cannot be guaranteed for a table that is searched in partitions: it compares "
                     f"groups with the whole table, or a union of passing groups may fail it. {REMEDY}"
@@ -212,11 +224,56 @@ class Run:
     def group(self, codes: Codes, rng: np.random.Generator, report: Progress, seconds: float | None) -> ImprovedGroups:
         """Group cells by the method, suppress failing groups, then run the optional local search, at most so many seconds."""
         refuse_unreachable(self.policy.require, codes.raw_groups)
+        if codes.person is not None:
+            return self._group_people(codes, rng, report, seconds)
         grouping = self.method.decide(codes, rng=rng, progress=report)
         labelled = self._label(codes, grouping)
         _refuse_duplicate_names([column.name for _, column in labelled.columns], self.policy)
         labelled = self.suppress_failing_groups(codes, labelled)
         return self.improve(codes, labelled, report, seconds) if self.method.improve else ImprovedGroups(labelled)
+
+    def _group_people(
+        self, codes: Codes, rng: np.random.Generator, report: Progress, seconds: float | None
+    ) -> ImprovedGroups:
+        """As `group`, where people are counted: the method groups one vote per person, or counts people itself.
+
+        The groups of all records are then counted exactly. Failing groups are suppressed as far as the policy allows, else
+        merged, until every group passes.
+        """
+        votes, losses = Votes.of(codes), self._loss_arrays(codes)
+        searched = codes.merge_people() if self.method.counts_people else votes.voters
+        found = ImprovedGroups(self._label(searched, self.method.decide(searched, rng=rng, progress=report)))
+        _refuse_duplicate_names([column.name for _, column in found.labelled.columns], self.policy)
+        if self.method.improve and searched.by_person is None:
+            found = self.improve(votes.voters, found.labelled, report, seconds)
+        labelled = self._label(codes, votes.extend(found.labelled.grouping, losses))
+        while not self._is_allowed(codes, labelled):
+            grouping = labelled.grouping
+            if grouping.attribute_cuts or len(grouping.lo) < 2:
+                break
+            failing = ~self._select_passing(codes, labelled)
+            labelled = self._label(codes, merge_groups(codes, grouping, failing, losses))
+        return replace(found, labelled=self.suppress_failing_groups(codes, labelled))
+
+    def _loss_arrays(self, codes: Codes) -> LossArrays:
+        """The losses of the objective with the attribute weights, for the kernels."""
+        tables, weights = codes.loss_tables(self.method.objective), self.method.attribute_weights(codes)
+        return LossArrays(weights / (weights.max(initial=0.0) or 1.0), tables.ints, tables.floats)
+
+    def _select_passing(self, codes: Codes, labelled: LabelledGroups) -> BoolArray:
+        """Whether each group passes, as published, when all failing groups are suppressed."""
+        groups, merged_group = self._publish(codes, labelled)
+        return select_passing_groups(groups, self.method.full_policy().require)[merged_group]
+
+    def _publish(self, codes: Codes, labelled: LabelledGroups) -> tuple[Groups, Int32Array]:
+        """The groups as published: those with equal labels are one group; also the published group of every group."""
+        return build_published_groups(codes, labelled.grouping, labelled.columns, self.policy).merge_equal()
+
+    def _is_allowed(self, codes: Codes, labelled: LabelledGroups) -> bool:
+        """Whether the policy allows to suppress all failing groups."""
+        kept = self._select_passing(codes, labelled)
+        lost = codes.records - int(labelled.grouping.size()[kept].sum())
+        return lost <= self.policy.most_suppressed(codes.records) and bool(kept.any())
 
     def _label(self, codes: Codes, grouping: Grouping) -> LabelledGroups:
         return LabelledGroups(grouping, self.publication.label(codes, grouping))
@@ -224,7 +281,7 @@ class Run:
     def suppress_failing_groups(self, codes: Codes, labelled: LabelledGroups) -> LabelledGroups:
         """Suppress failing groups, as far as the policy allows; no label shows a value of suppressed records alone."""
         grouping, require = labelled.grouping, self.method.full_policy().require
-        groups, merged_group = build_published_groups(codes, grouping, labelled.columns, self.policy).merge_equal()
+        groups, merged_group = self._publish(codes, labelled)
         kept = select_passing_groups(groups, require)[merged_group]
         lost = codes.records - int(grouping.size()[kept].sum())
         allowed = self.policy.most_suppressed(codes.records)
@@ -278,33 +335,48 @@ class Run:
         require = self.method.full_policy().require
         if all(requirement.monotone for requirement in require):
             return True
-        groups, _ = build_published_groups(codes, labelled.grouping, labelled.columns, self.policy).merge_equal()
-        return bool(select_passing_groups(groups, require).all())
+        return bool(self._select_passing(codes, labelled).all())
 
-    def audit(self, recoded: RecodedTable, suppressed: int, partitions: int) -> tuple[AuditedTable, Certificate]:
+    def audit(self, result: Result, suppressed: int, partitions: int) -> tuple[AuditedTable, Certificate]:
         """Count the groups of the table and test every requirement; `RequirementNotMet` if one fails."""
-        required = self.method.full_policy()
+        recoded, required = result.recoded, self.method.full_policy()
         with ThreadPoolExecutor(1) as pool:  # the fingerprint is computed while the groups are counted
             fingerprint = pool.submit(recoded.released_table.fingerprint)
-            audited = AuditedTable.of(recoded.counted_table, required, measures_policy=self.policy)
+            audited = AuditedTable.of(
+                recoded.counted_table, required, measures_policy=self.policy, key=KeyedHash.of(self.secret)
+            )
         certificate = audited.certificate(
             required,
             suppressed=suppressed,
             released=recoded.released_table,
-            evidence=self.publication.evidence,
+            evidence=self._evidence,
             partitions=partitions,
             fingerprint=fingerprint.result(),
         )
+        if result.people is not None:
+            certificate = replace(
+                certificate, people_with_suppressed=result.people.some, people_suppressed=result.people.all
+            )
         if not certificate.holds:
             text = f"the release fails its audit, so nothing was written:\n{certificate}"
             raise RequirementNotMet(text).with_certificate(certificate)
         return audited, certificate
+
+    @property
+    def _evidence(self) -> Evidence:
+        evidence = self.publication.evidence
+        return "people" if self.policy.unit is not None and evidence == "table" else evidence
 
     def measure(self, result: Result, audited: AuditedTable, certificate: Certificate) -> Measures:
         """The measures of the release."""
         measures = compute_measures(result.labels, audited.for_measures(certificate.suppressed))
         measures |= result.figures
         return measures
+
+
+def _count_suppressed_people(table: EncodedTable) -> SuppressedPeople | None:
+    """The counts of suppressed records by person, before the first record; None without a unit."""
+    return None if table.unit is None else SuppressedPeople.start(len(table.unit.texts))
 
 
 def _rank_by_loss(codes: Codes, grouping: Grouping) -> Int32Array:

@@ -34,6 +34,7 @@ from shoal.formats.normalize import Normalizer
 from shoal.formats.surrogates import find_surrogates
 from shoal.formats.yaml_text import Place, read_file, read_yaml, refuse_deep
 from shoal.policy.columns import KINDS, QuasiIdentifier, parse_taxonomy
+from shoal.policy.unit import Unit, parse_unit
 from shoal.requirements import (
     REQUIREMENTS,
     BaseRequirement,
@@ -103,6 +104,8 @@ def _list_texts(value: Any) -> list[str]:
     """The texts in a validated value of a policy, except the labels of taxonomies."""
     if isinstance(value, str):
         return [value]
+    if isinstance(value, Unit):
+        return [value.column]
     if isinstance(value, Requirement):
         return _list_texts([getattr(value, parameter.name) for parameter in list_parameters(value)])
     if isinstance(value, Mapping):
@@ -166,6 +169,8 @@ class Policy(BaseModel):
     keep : other columns that are released unchanged
     key : a column that distinguishes the records; dropped. If equal records belong to different groups, a keyed hash of this
         column divides them, so that every engine assigns the same record to the same group
+    unit : the column of the person a record belongs to, where a person can have several records; requirements then count
+        different people instead of records. Or a mapping with ``column``, ``pseudonym`` and ``knows``; see `Unit`
     truly_sensitive : the harmful values of a sensitive column (for the sensitive diversity)
     missing : texts that represent a missing value
     normalize : sensitive columns, or the target, in which requirements and measures count all spellings of a value as one:
@@ -198,6 +203,7 @@ class Policy(BaseModel):
     target: str | None = None
     keep: Names = ()
     key: str | None = None
+    unit: Annotated[Unit | None, BeforeValidator(parse_unit)] = None
     truly_sensitive: dict[str, Names] = Field(default_factory=dict)
     missing: Names = ("",)
     normalize: Names = ()
@@ -261,6 +267,7 @@ class Policy(BaseModel):
                 f"column {self.key!r} is both the key and {role!r}, but Shoal drops the key; remove one of the two entries",
                 place=("key",),
             )
+        self._check_unit(roles)
         if self.target in self.identifiers:
             raise PolicyError(
                 f"the target {self.target!r} is an identifier and would be dropped, but a target is released; remove it from "
@@ -289,6 +296,18 @@ class Policy(BaseModel):
                     place=("require", number),
                 )
         return self._with_normalizer()
+
+    def _check_unit(self, roles: Mapping[str, str]) -> None:
+        column = self.unit_column
+        others = {self.target: "target", self.key: "key"} | {
+            c: role for c, role in roles.items() if role != "identifiers"
+        }
+        if column is not None and column in others:
+            raise PolicyError(
+                f"column {column!r} is both the unit and {others[column]!r}, but the unit is not released; remove one of the "
+                "two entries",
+                place=("unit",),
+            )
 
     def _with_normalizer(self) -> Policy:
         """Pass the normalizer to requirements that compare values of a normalized column."""
@@ -343,6 +362,8 @@ class Policy(BaseModel):
                 found[name] = {column: quasi.to_plain(public=public) for column, quasi in value.items()}
             elif name == "require":
                 found[name] = [_to_plain(requirement, public=public) for requirement in value]
+            elif value is not None and name == "unit":
+                found[name] = value.to_plain()
             elif isinstance(value, dict):
                 found |= {name: {key: list(listed) for key, listed in value.items()}} if value else {}
             elif value != field.default:
@@ -382,7 +403,23 @@ class Policy(BaseModel):
     @property
     def carried_columns(self) -> tuple[str, ...]:
         """The columns that a release needs in addition to the quasi-identifiers."""
-        return (*self.unchanged_columns, *((self.key,) if self.key else ()))
+        return (*self.unchanged_columns, *filter(None, (self.key, self.unit_column)))
+
+    @property
+    def unit_column(self) -> str | None:
+        """The column of the person a record belongs to, if requirements count people."""
+        return None if self.unit is None else self.unit.column
+
+    @property
+    def hidden_columns(self) -> tuple[str, ...]:
+        """The columns that may not be in a published table: identifiers, the key, and the unit without a pseudonym."""
+        columns = dict.fromkeys((*self.identifiers, *filter(None, (self.key, self.unit_column))))
+        return tuple(c for c in columns if c != self.pseudonym_column)
+
+    @property
+    def pseudonym_column(self) -> str | None:
+        """The column that is published as a pseudonym of the person, if any."""
+        return self.unit.column if self.unit is not None and self.unit.pseudonym else None
 
     @property
     def missing_texts(self) -> tuple[str, ...]:
@@ -430,7 +467,7 @@ class Policy(BaseModel):
 
     def find_unassigned(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns of a published table that have no role."""
-        roles = {*self.identifiers, *self.unchanged_columns, self.key, self.target}
+        roles = {*self.identifiers, *self.unchanged_columns, self.key, self.target, self.unit_column}
         roles.update(*self.published_columns(names).values())
         return tuple(name for name in names if name not in roles)
 
@@ -464,6 +501,7 @@ class Policy(BaseModel):
                 "keep": self.keep,
                 "target": (self.target,) if self.target else (),
                 "key": (self.key,) if self.key else (),
+                "unit": (self.unit.column,) if self.unit else (),
             }
         for role, columns in roles.items():
             for column in columns:

@@ -14,6 +14,7 @@ from typing import Any
 
 from shoal.policy.columns import KINDS, KINDS_OF, WITH_LEVELS, QuasiIdentifier
 from shoal.policy.policy import Policy
+from shoal.policy.unit import Unit
 from shoal.requirements import REQUIREMENTS, list_parameters
 from shoal.requirements.l_diversity import KINDS as DIVERSITIES
 from shoal.requirements.t_closeness import DISTANCES
@@ -81,6 +82,7 @@ def policy_schema() -> Schema:
         elif schema.get("type") == "string":
             properties[name] = {**WORD, **default}
     properties["quasi"] = {"type": "object", "minProperties": 1, "additionalProperties": _quasi_schema()}
+    properties["unit"] = {"anyOf": [WORD, _unit_schema()]}
     properties["truly_sensitive"] = {"type": "object", "additionalProperties": WORDS}
     properties["require"] = {"type": "array", "minItems": 1, "items": _requirement_schema()}
     described = _describe(properties, Policy)
@@ -130,6 +132,19 @@ def _quasi_schema() -> Schema:
                 "dependencies": {**excluded, **needed},
             },
         ]
+    }
+
+
+def _unit_schema() -> Schema:
+    """The long form of ``unit``."""
+    properties = _simplify(Unit.model_json_schema())["properties"]
+    del properties["knows"]["default"]  # depends on the pseudonym
+    return {
+        "type": "object",
+        "description": _summary_of(Unit),
+        "additionalProperties": False,
+        "required": ["column"],
+        "properties": _describe({**properties, "column": WORD}, Unit),
     }
 
 

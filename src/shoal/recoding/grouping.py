@@ -232,4 +232,5 @@ def build_published_groups(codes: Codes, grouping: Grouping, columns: Columns, p
         placement.count[order],
         tuple(len(s.labels) for s in codes.sensitive),
         tuple(s.labels for s in codes.sensitive),
+        None if codes.person is None else codes.person[placement.cell[order]],
     )

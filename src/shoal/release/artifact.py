@@ -81,9 +81,14 @@ class TableArtifact:
         return WrittenArtifact(path.name, _digest_files(path), (_note_escaped(escaped),) if escaped else ())
 
     def reopen(self, path: Path) -> TableArtifact:
-        """Open the written table; its groups are not counted again if the bytes are those that were counted."""
+        """Open the written table; its groups are not counted again if the bytes are those that were counted.
+
+        Where people were counted, the groups of the counted table are those of the written table, because `audit` compares
+        the fingerprints of both.
+        """
         engine = self.engine.reopen(path)
-        return replace(self, engine=engine, audited=self.audited if engine is self.engine else None)
+        counted = self.audited is not None and self.audited.groups.person is not None
+        return replace(self, engine=engine, audited=self.audited if engine is self.engine or counted else None)
 
     def fingerprint(self) -> str:
         """The digest of the rows as a multiset."""
@@ -95,11 +100,25 @@ class TableArtifact:
         A table that does not show its evidence was audited before it was written. Its fingerprint proves that the files have
         the same rows; recipients can count no groups in it.
         """
-        if before.evidence not in ("table", "union"):
+        if before.evidence not in ("table", "union", "people"):
             return replace(before, fingerprint=self.fingerprint()), None
         audited = self.audited or AuditedTable.of(self.engine, policy)
-        certificate = audited.certificate(policy, suppressed=before.suppressed, partitions=before.parts, prior=prior)
-        ledger = Ledger.of(audited.groups, audited.labels, certificate.fingerprint, normalized=policy.normalize)
+        certificate = audited.certificate(
+            policy,
+            suppressed=before.suppressed,
+            partitions=before.parts,
+            prior=prior,
+            released=self.engine,
+            evidence="table" if before.evidence == "union" else before.evidence,
+        )
+        certificate = replace(
+            certificate,
+            people_with_suppressed=before.people_with_suppressed,
+            people_suppressed=before.people_suppressed,
+        )
+        ledger = Ledger.of(
+            audited.groups, audited.labels, certificate.fingerprint, normalized=policy.normalize, people=audited.people
+        )
         return certificate, ledger.select_sensitive(policy.tested_columns)
 
 

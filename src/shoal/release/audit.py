@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shoal.encoding.published_table import read_published_groups, read_published_table
+from shoal.encoding.codes import EncodedUnit
+from shoal.encoding.published_table import read_published_table
 from shoal.engines import Engine, open_data
+from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import PolicyError, list_some
 from shoal.formats.column_pairs import published_names
 from shoal.formats.normalize import Normalizer
@@ -26,22 +28,39 @@ MINIMALITY = (
 
 @dataclass(frozen=True)
 class AuditedTable:
-    """A table as published, with its groups by published values."""
+    """A table as published, with its groups by published values.
+
+    ``people`` has the texts by which the ledger recognizes people, by their number in ``groups.person``: pseudonyms, or keyed
+    hashes.
+    """
 
     engine: Engine
     groups: Groups
     labels: Mapping[str, Sequence[str | None]]
     sensitive_figures: SensitiveFigures = field(default_factory=SensitiveFigures)
+    people: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, engine: Engine, policy: Policy, *, measures_policy: Policy | None = None) -> AuditedTable:
-        """Count the groups of a table by a policy; with ``measures_policy`` also the columns that the measures need."""
+    def of(
+        cls,
+        engine: Engine,
+        policy: Policy,
+        *,
+        measures_policy: Policy | None = None,
+        key: KeyedHash | None = None,
+    ) -> AuditedTable:
+        """Count the groups of a table by a policy; with ``measures_policy`` also the columns that the measures need.
+
+        ``key`` is needed to recognize people in later releases.
+        """
         policy.check_schema(engine.schema(), check=True, requires=False)
+        extra = () if measures_policy is None else list_measured_columns(engine, measures_policy)
+        table = read_published_table(engine, policy, extra=extra)
+        people = () if table.unit is None or key is None else name_people(table.unit, policy, key, published=True)
         if measures_policy is None:
-            return cls(engine, *read_published_groups(engine, policy))
-        table = read_published_table(engine, policy, extra=list_measured_columns(engine, measures_policy))
+            return cls(engine, table.groups(policy.tested_columns), table.labels, people=people)
         groups, sensitive_figures = count_groups(table, measures_policy, policy.tested_columns)
-        return cls(engine, groups, table.labels, sensitive_figures)
+        return cls(engine, groups, table.labels, sensitive_figures, people)
 
     def certificate(
         self,
@@ -74,7 +93,7 @@ class AuditedTable:
         groups, labels = self.groups, self.labels
         notes = _note_spellings(policy, columns, self.labels, prior)
         if prior is not None:
-            union = prior.union(Ledger.of(groups, labels, fingerprint))
+            union = prior.union(Ledger.of(groups, labels, fingerprint, people=self.people))
             groups, labels = union.groups, union.labels
         certificate = certify(
             groups,
@@ -82,7 +101,7 @@ class AuditedTable:
             fingerprint=fingerprint,
             label=lambda column, code: labels[column][code],
             suppressed=suppressed,
-            identifiers=tuple(n for n in columns if n in policy.identifiers or n == policy.key),
+            identifiers=tuple(n for n in columns if n in policy.hidden_columns),
             unassigned=policy.find_unassigned(columns),
             evidence=evidence if prior is None else "union",
             parts=partitions,
@@ -107,6 +126,13 @@ def audit_table(data: Any, policy: Policy) -> Certificate:
     engine = open_data(data)
     policy.check_schema(engine.schema(), check=True)
     return AuditedTable.of(engine, policy).certificate(policy)
+
+
+def name_people(unit: EncodedUnit, policy: Policy, key: KeyedHash, *, published: bool) -> tuple[str, ...]:
+    """The texts by which a ledger recognizes people; ``published``: the unit column already has the pseudonyms, if any."""
+    if policy.pseudonym_column is not None:
+        return unit.texts if published else tuple(unit.make_pseudonyms(key))
+    return tuple(f"{number:016x}" for number in unit.hash_people(key).tolist())
 
 
 def _names_sensitive(policy: Policy) -> bool:

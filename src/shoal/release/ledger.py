@@ -38,7 +38,7 @@ from shoal.requirements.groups import Groups, stack_columns
 Labels = tuple[str | None, ...]
 
 FILE = "groups.json"
-KEYS = ("releases", "recoding", "columns", "confidential", "groups", "start", "values", "records")
+KEYS = ("releases", "recoding", "columns", "confidential", "groups", "start", "values", "records", "people", "person")
 MOST_RECORDS = 2**53  # sums of counts are exact up to this number
 
 
@@ -48,7 +48,7 @@ class Ledger:
 
     ``labels`` has the text of every code, by column. ``releases`` are the fingerprints of the counted tables, the earliest
     first. ``recoding`` is the digest of their recoding. ``normalized`` lists the sensitive columns whose values were normalized
-    before counting.
+    before counting. Where people are counted, ``people`` has a pseudonym or keyed hash of every person in ``groups.person``.
     """
 
     groups: Groups
@@ -56,6 +56,7 @@ class Ledger:
     releases: tuple[str, ...] = ()
     recoding: str = ""
     normalized: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -65,10 +66,11 @@ class Ledger:
         release: str,
         *,
         normalized: Sequence[str] = (),
+        people: tuple[str, ...] = (),
     ) -> Ledger:
         """The ledger of one table; ``release`` is its fingerprint."""
         by_column = {name: tuple(labels[name]) for name in groups.names}
-        return cls(groups, by_column, (release,), normalized=tuple(normalized))
+        return cls(groups, by_column, (release,), normalized=tuple(normalized), people=people)
 
     def check_policy(self, policy: Policy) -> Ledger:
         """Select the columns that the policy's requirements name, and normalize the values as the policy requires."""
@@ -135,6 +137,7 @@ class Ledger:
         columns_of_both = zip(mine.labels, theirs.labels, mine.sensitive_codes.T, theirs.sensitive_codes.T, strict=True)
         sensitive = [_merge_labels(a, b, x, y) for a, b, x, y in columns_of_both]
         count = np.concatenate([mine.cell_size, theirs.cell_size])
+        people, person = _merge_people(self, other)
         groups = Groups(
             mine.names,
             mine.sensitive,
@@ -144,9 +147,10 @@ class Ledger:
             count,
             tuple(len(labels) for labels, _ in sensitive),
             tuple(labels for labels, _ in sensitive),
+            person,
         )
         labels = {name: texts for name, (texts, _) in zip(mine.names, quasi, strict=True)}
-        return Ledger(groups, labels, (*self.releases, *other.releases), self.recoding, self.normalized)
+        return Ledger(groups, labels, (*self.releases, *other.releases), self.recoding, self.normalized, people)
 
     def union(self, other: Ledger) -> Ledger:
         """The groups of both tables together; groups with equal labels are merged."""
@@ -174,6 +178,11 @@ class Ledger:
                 "start": array_to_json(groups.start),
                 "values": array_to_json(groups.sensitive_codes),
                 "records": array_to_json(groups.cell_size),
+                **(
+                    {}
+                    if groups.person is None
+                    else {"people": list(self.people), "person": array_to_json(groups.person)}
+                ),
             },
             ensure_ascii=False,
         )
@@ -195,12 +204,14 @@ class Ledger:
             count,
             tuple(map(len, sensitive.values())),
             tuple(sensitive.values()),
+            array(found, "person", np.int32, (len(count),)) if "person" in found else None,
         )
-        _check_groups(groups, columns)
+        people = texts(found, "people") if "person" in found else ()
+        _check_groups(groups, columns, people)
         normalized = tuple(
             member(e, "name", str) for e in objects(found, "confidential") if e.get("normalized") is True
         )
-        return cls(groups, columns, texts(found, "releases"), member(found, "recoding", str), normalized)
+        return cls(groups, columns, texts(found, "releases"), member(found, "recoding", str), normalized, people)
 
     @classmethod
     def load(cls, recoding: Path) -> Ledger:
@@ -253,18 +264,35 @@ def _merge_labels(mine: Labels, theirs: Labels, codes: Int32Array, others: Int32
     return labels, np.concatenate([recode(mine, codes), recode(theirs, others)]).astype(np.int32)
 
 
+def _merge_people(mine: Ledger, theirs: Ledger) -> tuple[tuple[str, ...], Int32Array | None]:
+    """The people of two ledgers, and the number of the person of every cell of both."""
+    one, other = mine.groups.person, theirs.groups.person
+    if one is None or other is None:
+        if one is not other:
+            raise DataError(
+                "the earlier releases count records and the policy counts people, or the other way round. Use the policy of "
+                "the earlier release, or anonymize all records together with a new recoding."
+            )
+        return (), None
+    number = {person: i for i, person in enumerate(mine.people)}
+    new = [number.setdefault(person, len(number)) for person in theirs.people]
+    return tuple(number), np.concatenate([one, np.array([*new, -1], np.int32)[other]]).astype(np.int32)
+
+
 def _merge_groups(groups: Groups) -> Groups:
-    """Merge groups with equal labels, and in each group the cells with equal sensitive values."""
+    """Merge groups with equal labels, and in each group the cells with equal sensitive values and persons."""
     merged, _ = groups.merge_equal()
     group = merged.group_of_cell
-    _, order, begin = sort_combinations([group, *merged.sensitive_codes.T], len(group))
+    person = [] if merged.person is None else [merged.person + 1]
+    _, order, begin = sort_combinations([group, *merged.sensitive_codes.T, *person], len(group))
     first = order[begin]
     count = np.add.reduceat(merged.cell_size[order], begin) if len(begin) else merged.cell_size
     start = np.searchsorted(group[first], np.arange(len(merged.start))).astype(np.int64)
-    return replace(merged, start=start, sensitive_codes=merged.sensitive_codes[first], cell_size=count)
+    people = None if merged.person is None else merged.person[first]
+    return replace(merged, start=start, sensitive_codes=merged.sensitive_codes[first], cell_size=count, person=people)
 
 
-def _check_groups(groups: Groups, labels: Mapping[str, Sequence[Any]]) -> None:
+def _check_groups(groups: Groups, labels: Mapping[str, Sequence[Any]], people: Sequence[str]) -> None:
     """Raise `DataError` if the arrays of a ledger do not fit together."""
     ends = [len(labels[n]) for n in groups.names], groups.domains
     tables = groups.quasi, groups.sensitive_codes
@@ -274,5 +302,13 @@ def _check_groups(groups: Groups, labels: Mapping[str, Sequence[Any]]) -> None:
     start = groups.start
     rising = len(start) == len(groups.quasi) + 1 and start[0] == 0 and (np.diff(start) > 0).all()
     counts = (groups.cell_size > 0).all() and groups.cell_size.sum(dtype=np.float64) < MOST_RECORDS
-    fits = codes and rising and start[-1] == len(groups.cell_size) and counts
+    person = groups.person is None or ((groups.person >= -1) & (groups.person < len(people))).all()
+    fits = (
+        codes
+        and rising
+        and start[-1] == len(groups.cell_size)
+        and counts
+        and person
+        and len(set(people)) == len(people)
+    )
     require(fits, "its codes and counts do not fit together")

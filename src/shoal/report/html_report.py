@@ -30,7 +30,12 @@ the same recoding. The requirements hold for the groups of all these tables toge
 groups, so a person who is known to be in this table is less protected. The risks below are those of this table alone."""
 OPERATOR = """The values of the quasi-identifiers were changed at random. The requirements hold for the probabilities of the
 changes. These probabilities were tested before the table was written; the table alone does not show them."""
-EVIDENCE = {"table": TABLE, "groups": GROUPS, "union": UNION, "operator": OPERATOR}
+PEOPLE = (
+    "The rows of the released table were counted together with the person that each row belongs to; the requirements count "
+    "different people. Without a pseudonym the table does not show which records belong to the same person, so recipients can "
+    "repeat the count of records, but not of people."
+)
+EVIDENCE = {"table": TABLE, "people": PEOPLE, "groups": GROUPS, "union": UNION, "operator": OPERATOR}
 
 
 def render_report(summary: Summary, policy: Policy, *, owner: bool) -> str:
@@ -51,7 +56,8 @@ def render_report(summary: Summary, policy: Policy, *, owner: bool) -> str:
 <h2>Size and re-identification risk</h2>
 {_render_table(RISKS, summary.risks(owner=owner), figures=True)}
 <p>The re-identification risk of a record is the probability that an attacker picks the right record of a person. The attacker
-knows that the person is in the table and knows the person's quasi-identifiers. The risk is 1 / number of records of the
+knows that the person is in the table and knows the person's quasi-identifiers. The risk is 1 / number of
+{"records" if certificate.people is None else "different people"} of the
 group{" from which the record was generated" if summary.treatment == "synthetic" else ""}.</p>
 {_render_information(summary) if owner and summary.information_kept else ""}
 <h2>Columns</h2>
@@ -121,5 +127,6 @@ def _list_roles(policy: Policy, treatment: str) -> list[tuple[str, str]]:
         ("sensitive attributes, unchanged", ", ".join(policy.sensitive)),
         ("target", policy.target or ""),
         ("other columns, unchanged", ", ".join(policy.keep)),
+        ("unit, replaced by a pseudonym", policy.pseudonym_column or ""),
     ]
     return [row for row in rows if row[1]]

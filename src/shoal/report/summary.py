@@ -26,11 +26,17 @@ def _format_records(value: float) -> str:
     return format_count(value, "record")
 
 
+def _format_people(value: float) -> str:
+    return format_count(value, "person", "people")
+
+
 RISK_FORMATS: dict[str, Callable[[float], str]] = {  # the measures of `Summary.risks`, in order
     "records": _format_records,
     "suppressed": _format_records,
+    "people": _format_people,
     "classes": lambda value: format_count(value, "group"),
     "smallest": _format_records,
+    "smallest_people": _format_people,
     "risk_max": _format_percentage,
     "risk_mean": _format_percentage,
     "isolated_ends": lambda value: f"{value:.1%} of records",

@@ -6,9 +6,8 @@ from typing import Any
 
 from shoal.registry import Registry
 from shoal.requirements.certificate import (
+    EVIDENCE_NOTES,
     PARTITIONS_NOTE,
-    SYNTHETIC_NOTE,
-    UNION_NOTE,
     Certificate,
     Evidence,
     Finding,
@@ -45,10 +44,9 @@ REQUIREMENTS: Registry[type[Any]] = Registry(
 )
 
 __all__ = [
+    "EVIDENCE_NOTES",
     "PARTITIONS_NOTE",
     "REQUIREMENTS",
-    "SYNTHETIC_NOTE",
-    "UNION_NOTE",
     "AlphaKAnonymity",
     "BaseRequirement",
     "BetaLikeness",

@@ -15,7 +15,7 @@ from shoal.errors import escape_invisible
 from shoal.formats.numbers import format_count
 from shoal.requirements.groups import Groups
 from shoal.requirements.operator import Distributions, Operator, OperatorRequirement
-from shoal.requirements.requirement import Requirement, collect_parameters, describe
+from shoal.requirements.requirement import Requirement, collect_parameters, describe, format_reached, format_worst
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,19 @@ class Finding:
         return f"{self.worst_text}; {groups} with {records} fail{'s' * (self.failing_groups == 1)}"
 
 
-Evidence = Literal["table", "groups", "union", "operator"]
-SYNTHETIC_NOTE = (
-    "the records are synthetic; they were generated from groups that meet the requirements, but the table does not show "
-    "these groups"
-)
-OPERATOR_NOTE = (
-    "the records were changed at random; the requirements hold for the probabilities of the changes, which the table does not "
-    "show"
-)
+Evidence = Literal["table", "people", "groups", "union", "operator"]
+EVIDENCE_NOTES: dict[Evidence, str] = {
+    "people": "the requirements count different people; without a pseudonym, the table does not show which records belong to "
+    "the same person",
+    "groups": "the records are synthetic; they were generated from groups that meet the requirements, but the table does not "
+    "show these groups",
+    "operator": "the records were changed at random; the requirements hold for the probabilities of the changes, which the "
+    "table does not show",
+    "union": "the table was counted together with the earlier releases; the table alone may hold smaller groups",
+}
 PARTITIONS_NOTE = (
     "the table was searched in {} partitions, one after another; each partition meets the requirements on its own"
 )
-UNION_NOTE = "the table was counted together with the earlier releases; the table alone may hold smaller groups"
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,11 @@ class Certificate:
     it is ``union``: the groups of this table and of all earlier tables are counted together; ``records`` is the number
     of records of this table. For randomized records it is ``operator``: the probabilities by which values were changed were
     tested, and the findings count attributes instead of groups.
+
+    Where the policy has a unit, requirements count different people, and the evidence is ``people``: the rows of the table
+    were counted together with the person of each, which the table does not show. ``people`` is the number of people in the
+    table, ``smallest_people`` the number of people of the group with the fewest. ``people_with_suppressed`` and
+    ``people_suppressed`` are the people with some, and with all, of their records suppressed.
 
     Counting: a missing value is a value of its own, so records without a value of a quasi-identifier form their own groups
     and are counted. Suppressed records are not in the table. ``parts`` is the number of partitions of a table that was too
@@ -103,6 +108,10 @@ class Certificate:
     parts: int = 1
     unassigned: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    people: int | None = None
+    smallest_people: int | None = None
+    people_with_suppressed: int | None = None
+    people_suppressed: int | None = None
 
     @property
     def publishable(self) -> bool:
@@ -133,10 +142,16 @@ class Certificate:
                     f"The certificate counts {getattr(self, name)} {name}. This is a bug; nothing was released."
                 )
 
+    @property
+    def of_people(self) -> str:
+        """The clause "of 12 people"; empty where people are not counted."""
+        return "" if self.people is None else f" of {format_count(self.people, 'person', 'people')}"
+
     def to_dict(self) -> dict[str, Any]:
-        """The certificate as plain values, for JSON."""
+        """The certificate as plain values, for JSON; without figures about people where none are counted."""
+        found = {name: value for name, value in asdict(self).items() if value is not None}
         findings = [f.to_dict() for f in self.findings]
-        return {"holds": self.holds, "publishable": self.publishable, **asdict(self), "findings": findings}
+        return {"holds": self.holds, "publishable": self.publishable, **found, "findings": findings}
 
     def to_json(self) -> str:
         """The certificate as JSON text."""
@@ -145,15 +160,11 @@ class Certificate:
     def __str__(self) -> str:
         union = " together with the earlier releases" if self.evidence == "union" else ""
         verdict = self.verdict if self.holds else self.verdict.upper()
-        counts = f"{format_count(self.records, 'record')} in {format_count(self.groups, 'group')}"
+        counts = f"{format_count(self.records, 'record')}{self.of_people} in {format_count(self.groups, 'group')}"
         lines = [f"{verdict}: {counts}{union}"]
         lines += [f"  {'ok  ' if f.holds else 'FAIL'} {f.text}: {f.result}" for f in self.findings]
-        if self.evidence == "groups":
-            lines.append(f"  note {SYNTHETIC_NOTE}")
-        if self.evidence == "operator":
-            lines.append(f"  note {OPERATOR_NOTE}")
-        if self.evidence == "union":
-            lines.append(f"  note {UNION_NOTE}")
+        if self.evidence in EVIDENCE_NOTES:
+            lines.append(f"  note {EVIDENCE_NOTES[self.evidence]}")
         if self.parts > 1:
             lines.append(f"  note {PARTITIONS_NOTE.format(self.parts)}")
         lines += [f"  note {remark}" for remark in self.remarks]
@@ -182,12 +193,12 @@ def certify(
         findings = tuple(_test_requirement(groups, requirement, label) for requirement in requirements)
     if evidence != "table":  # publish no values of a single group that the table does not show
         findings = tuple(replace(f, worst={}) for f in findings)
-    size = groups.size
+    size = groups.records_of_groups
     return Certificate(
         all(f.holds for f in findings),
         groups.records,
         len(size),
-        int(size.min(initial=np.iinfo(np.int64).max)) if len(size) else 0,
+        int(size.min()) if len(size) else 0,
         findings,
         fingerprint,
         suppressed,
@@ -196,6 +207,8 @@ def certify(
         parts,
         unassigned,
         notes,
+        groups.people,
+        int(groups.size.min(initial=np.iinfo(np.int64).max)) if groups.people else None,
     )
 
 
@@ -213,11 +226,11 @@ def _test_requirement(groups: Groups, requirement: Requirement, label: Callable[
         verdict.reached,
         len(size),
         int((~verdict.ok).sum()),
-        int(size[~verdict.ok].sum()),
+        int(merged.records_of_groups[~verdict.ok].sum()),
         worst,
-        int(size[verdict.worst]) if len(size) else 0,
-        requirement.format_value(verdict.reached),
-        requirement.format_worst(verdict.reached),
+        int(merged.records_of_groups[verdict.worst]) if len(size) else 0,
+        format_reached(requirement, verdict.reached, merged),
+        format_worst(requirement, verdict.reached, merged),
     )
 
 

@@ -22,6 +22,9 @@ class Groups:
     Group ``g`` has the published codes ``quasi[g]`` and the cells ``start[g]:start[g + 1]``; a cell is a combination of
     sensitive codes with its number of records. ``domains`` is the number of codes of each sensitive attribute, ``labels``
     the value of each code.
+
+    Where a policy has a unit, ``person`` is the person of every cell (-1: every record is a person of its own). Sizes and
+    histograms then count different people instead of records, and a cell is a combination of sensitive codes and person.
     """
 
     names: tuple[str, ...]
@@ -32,9 +35,15 @@ class Groups:
     cell_size: Int64Array
     domains: tuple[int, ...] = ()
     labels: tuple[tuple[str | None, ...], ...] = ()
+    person: Int32Array | None = None
 
     @cached_property
     def size(self) -> Int64Array:
+        """The number of records of every group, or of different people."""
+        return self.records_of_groups if self.person is None else self._count_people(self.start, self.person)
+
+    @cached_property
+    def records_of_groups(self) -> Int64Array:
         """The number of records of every group."""
         return self._per_group(self.cell_size)
 
@@ -43,16 +52,58 @@ class Groups:
         """The number of records of all groups."""
         return int(self.cell_size.sum())
 
+    @cached_property
+    def people(self) -> int | None:
+        """The number of different people of all groups; None where records are counted."""
+        if self.person is None:
+            return None
+        return int(self._count_people(np.array([0, len(self.person)]), self.person)[0])
+
     def histogram(self, of: str) -> tuple[Int32Array, Int32Array, Int64Array]:
-        """Group, sensitive code and number of records, for all pairs that occur; sorted by group."""
+        """Group, sensitive code, and number of records or of people, for all pairs that occur; sorted by group."""
         column = self.sensitive_codes[:, self.sensitive.index(of)].astype(np.int64)
         domain = self.domains[self.sensitive.index(of)]
         key = self.group_of_cell.astype(np.int64) * domain + column
+        if self.person is not None:
+            return self._count_pairs(key, domain)
         if (key[1:] > key[:-1]).all():  # the cells differ by this attribute alone
             return self.group_of_cell, column.astype(np.int32), self.cell_size
         pair, pair_of_cell = np.unique(key, return_inverse=True)
         records = np.bincount(pair_of_cell, self.cell_size, minlength=len(pair)).astype(np.int64)
         return (pair // domain).astype(np.int32), (pair % domain).astype(np.int32), records
+
+    def _count_pairs(self, key: Int64Array, domain: int) -> tuple[Int32Array, Int32Array, Int64Array]:
+        """The histogram where people are counted; a person counts once for every value that one of their records has."""
+        assert self.person is not None  # noqa: S101
+        order = np.argsort(key, kind="stable")
+        pair = key[order]
+        begin = np.flatnonzero(np.append(True, pair[1:] != pair[:-1])[: len(pair)])
+        people = self._count_people(np.append(begin, len(pair)), self.person[order], self.cell_size[order])
+        return (pair[begin] // domain).astype(np.int32), (pair[begin] % domain).astype(np.int32), people
+
+    def _count_people(self, start: Int64Array, person: Int32Array, records: Int64Array | None = None) -> Int64Array:
+        return kernels.people.count_people(
+            start.astype(np.int64),
+            person,
+            self.cell_size if records is None else records,
+            int(person.max(initial=-1)) + 1,
+        )
+
+    def values_of_groups(self, of: str) -> Int64Array:
+        """The sum of the histogram of every group: its records, or its different pairs of person and value."""
+        if self.person is None:
+            return self.size
+        group, _, count = self.histogram(of)
+        return np.bincount(group, count, minlength=len(self.start) - 1).astype(np.int64)
+
+    def values_of_table(self, of: str) -> Int64Array:
+        """The number of records of every value in all groups together, or of people who have the value."""
+        domain = self.domains[self.sensitive.index(of)]
+        column = self.sensitive_codes[:, self.sensitive.index(of)]
+        if self.person is None:
+            return np.bincount(column, self.cell_size, minlength=domain).astype(np.int64)
+        _, code, people = self._count_pairs(column.astype(np.int64), domain)
+        return np.bincount(code, people, minlength=domain).astype(np.int64)
 
     @cached_property
     def group_of_cell(self) -> Int32Array:
@@ -82,6 +133,7 @@ class Groups:
             self.cell_size[cells],
             self.domains,
             self.labels,
+            None if self.person is None else self.person[cells],
         )
         return merged, merged_group
 
@@ -100,6 +152,7 @@ class Groups:
             self.cell_size[inside],
             self.domains,
             self.labels,
+            None if self.person is None else self.person[inside],
         )
 
     def _per_group(self, values: Int64Array) -> Int64Array:

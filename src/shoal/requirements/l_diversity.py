@@ -88,6 +88,11 @@ class LDiversity(BaseRequirement):
         """l, rounded up: every value needs a record."""
         return math.ceil(self.l)
 
+    @property
+    def upward_closed(self) -> bool:
+        """Whether additional values cannot make a group fail."""
+        return self.kind == "distinct"
+
     def format_value(self, value: float) -> str:
         """The number of distinct values, the entropy, or the ratio."""
         if self.kind == "distinct":
@@ -110,7 +115,7 @@ class LDiversity(BaseRequirement):
             value = np.bincount(group, minlength=count).astype(np.float64)
             ok = value >= self.l
         elif self.kind == "entropy":
-            share = records / groups.size[group]
+            share = records / groups.values_of_groups(self.of)[group]
             value = np.exp(np.bincount(group, -share * np.log(share), minlength=count))
             ok = np.log(value) >= math.log(self.l) - SLACK
         else:

@@ -27,13 +27,16 @@ Normalization = Callable[[str], str] | None  # applied to values before they are
 class TableDistribution:
     """The distribution of every sensitive attribute in the whole table; the attributes' codes follow each other.
 
-    ``domains`` is the number of codes of each attribute, ``shares`` the share of records of each code.
+    ``domains`` is the number of codes of each attribute, ``shares`` the share of records of each code. Where people are
+    counted, ``shares`` is relative to all pairs of person and value, and ``rates`` to all people: a person can have several
+    values. Where records are counted both are the same.
     """
 
     sensitive: tuple[str, ...]
     domains: tuple[int, ...]
     shares: FloatArray
     labels: tuple[tuple[str | None, ...], ...] = ()
+    rates: FloatArray | None = None
 
     def span(self, of: str) -> tuple[int, int]:
         """The index of an attribute's first code, and the index after its last code."""
@@ -44,6 +47,10 @@ class TableDistribution:
     def share(self, of: str) -> FloatArray:
         """The share of each value of an attribute in the whole table."""
         return self.shares[slice(*self.span(of))]
+
+    def rate(self, of: str) -> FloatArray:
+        """The share of records, or of people, that have each value of an attribute in the whole table."""
+        return (self.shares if self.rates is None else self.rates)[slice(*self.span(of))]
 
     def label(self, of: str) -> tuple[str | None, ...]:
         """The value of each code of an attribute."""
@@ -158,6 +165,8 @@ class Requirement(Protocol):
     that is tested. Methods, the audit and the report read these properties and never ask for the class. ``monotone``: a union
     of groups that pass passes. ``relative``: groups are compared with the whole table, so suppressing some groups changes the
     test of the others. ``least``: no smaller group can pass. ``size_only``: every group of at least ``least`` records passes.
+    ``upward_closed``: a group that passes still passes with any additional people and values; with a unit, only such
+    requirements are monotone.
     ``tested_on``: the object that is tested: the groups that the published ``table`` shows, or ``groups`` that only the owner
     knows. Requirements on a randomizing operator are `OperatorRequirement`.
     """
@@ -167,6 +176,11 @@ class Requirement(Protocol):
     relative: ClassVar[bool]
     size_only: ClassVar[bool]
     tested_on: ClassVar[TestedOn]
+
+    @property
+    def upward_closed(self) -> bool:
+        """Whether a group that passes still passes with any additional people and values."""
+        ...
 
     @property
     def on(self) -> Sequence[str] | None:
@@ -208,18 +222,35 @@ def combine_limits(requirements: Iterable[Requirement], distribution: TableDistr
 
 
 def compute_distribution(groups: Groups) -> TableDistribution:
-    """The distribution of the sensitive attributes over the records of all groups."""
-    shares = [
-        np.bincount(groups.sensitive_codes[:, j], groups.cell_size, minlength=domain) / max(groups.records, 1)
-        for j, domain in enumerate(groups.domains)
-    ]
+    """The distribution of the sensitive attributes over the records, or the people, of all groups."""
+    values = [groups.values_of_table(of) for of in groups.sensitive]
+    units = groups.records if groups.people is None else groups.people
+    shares = [v / max(units if groups.people is None else v.sum(), 1) for v in values]
+    rates = None if groups.people is None else [v / max(units, 1) for v in values]
     return TableDistribution(
-        groups.sensitive, groups.domains, np.concatenate(shares) if shares else np.zeros(0), groups.labels
+        groups.sensitive,
+        groups.domains,
+        np.concatenate([np.zeros(0), *shares]),
+        groups.labels,
+        None if rates is None else np.concatenate([np.zeros(0), *rates]),
     )
 
 
 def iterate_shares(groups: Groups, of: str) -> Iterator[tuple[int, int, FloatArray]]:
-    """Yield the share of every value in some groups at a time, to bound the memory: first group, last group, shares."""
+    """Yield the distribution of a sensitive attribute in some groups at a time: first group, last group, shares.
+
+    Where people are counted, the shares are relative to the pairs of person and value.
+    """
+    return _iterate(groups, of, groups.values_of_groups(of))
+
+
+def iterate_rates(groups: Groups, of: str) -> Iterator[tuple[int, int, FloatArray]]:
+    """Yield the share of records, or of people, with every value, in some groups at a time: first group, last group, rates."""
+    return _iterate(groups, of, groups.size)
+
+
+def _iterate(groups: Groups, of: str, total: Int64Array) -> Iterator[tuple[int, int, FloatArray]]:
+    """Yield the counts of the values relative to ``total``, in some groups at a time, to bound the memory."""
     group, code, count_of_value = groups.histogram(of)
     domain = groups.domains[groups.sensitive.index(of)]
     count = len(groups.start) - 1
@@ -229,7 +260,7 @@ def iterate_shares(groups: Groups, of: str) -> Iterator[tuple[int, int, FloatArr
         inside = slice(*np.searchsorted(group, [begin, end]))
         records = np.zeros((end - begin, domain))
         records[group[inside] - begin, code[inside]] = count_of_value[inside]
-        yield begin, end, records / groups.size[begin:end, None]
+        yield begin, end, records / total[begin:end, None]
 
 
 def list_parameters(requirement: Any) -> list[Field[Any]]:
@@ -285,6 +316,11 @@ class BaseRequirement:
     value_format: ClassVar[str] = "{:g}"
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ()
 
+    @property
+    def upward_closed(self) -> bool:
+        """Whether a group that passes still passes with any additional people and values."""
+        return self.size_only
+
     def format_value(self, value: float) -> str:
         """The value that a group reaches, with its unit."""
         return self.value_format.format(value)
@@ -332,6 +368,19 @@ class SizeRequirement(BaseRequirement, ABC):
         return f"smallest group has {self.format_value(value)}, {self.least} required"
 
 
+def format_reached(requirement: Requirement, value: float, groups: Groups) -> str:
+    """The value that a group reaches, with its unit: people where people are counted."""
+    people = requirement.size_only and groups.person is not None
+    return format_count(value, "person", "people") if people else requirement.format_value(value)
+
+
+def format_worst(requirement: Requirement, value: float, groups: Groups) -> str:
+    """A clause that states the value of the worst group."""
+    if requirement.size_only and groups.person is not None:
+        return f"smallest group has {format_reached(requirement, value, groups)}, {requirement.least} required"
+    return requirement.format_worst(value)
+
+
 def refuse_unreachable(requirements: Iterable[Requirement], table: Groups) -> None:
     """Raise an error for a requirement that even the whole table as one group fails: no release can meet it."""
     whole_table = Groups(
@@ -343,11 +392,12 @@ def refuse_unreachable(requirements: Iterable[Requirement], table: Groups) -> No
         table.cell_size,
         table.domains,
         table.labels,
+        table.person,
     )
     for requirement in requirements:
         verdict = requirement.test(whole_table)
         if not verdict.ok.all():
-            value = requirement.format_value(verdict.reached)
+            value = format_reached(requirement, verdict.reached, table)
             raise RequirementNotMet(
                 f"{describe(requirement)} cannot be met: the whole table as one group reaches {value}. Relax the requirement."
             )

@@ -26,7 +26,7 @@ from shoal.requirements.requirement import (
     Term,
     Verdict,
     compute_distribution,
-    iterate_shares,
+    iterate_rates,
     parse_attributes,
     parse_column,
     parse_names,
@@ -59,17 +59,17 @@ class _ShareBounds(BaseRequirement, ABC):
     def limits(self, distribution: TableDistribution) -> tuple[Term, ...]:
         """The bounds of every value."""
         first, last = distribution.span(self.of)
-        floor, ceiling = self.bounds(distribution.share(self.of), distribution.label(self.of))
+        floor, ceiling = self.bounds(distribution.rate(self.of), distribution.label(self.of))
         return (Term(rules.BETWEEN, first, last, floor=floor, ceiling=ceiling),)
 
     def test(self, groups: Groups) -> Verdict:
         """The value of every group; the worst group is a failing one, if any group fails."""
-        table_share = compute_distribution(groups).share(self.of)
+        table_share = compute_distribution(groups).rate(self.of)
         labels = groups.labels[groups.sensitive.index(self.of)]
         floor, ceiling = self.bounds(table_share, labels)
         count = len(groups.start) - 1
         ok, value = np.ones(count, bool), np.zeros(count)
-        for begin, end, share in iterate_shares(groups, self.of):
+        for begin, end, share in iterate_rates(groups, self.of):
             ok[begin:end] = ((share >= floor - SLACK) & (share <= ceiling + SLACK)).all(axis=1)
             value[begin:end] = self.value(share, table_share, labels)
         failing = np.where(ok, -np.inf, value) if not ok.all() else value

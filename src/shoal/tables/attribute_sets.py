@@ -100,25 +100,27 @@ class SuppressionAllowance:
 
     With one attribute set and no requirement that compares groups with the whole table, exactly the records of failing groups
     are suppressed. Otherwise a suppression can make other groups fail, so the suppressed records must be found by repeated
-    tests (``needs_repeats``).
+    tests (``needs_repeats``). Where people are counted (``counts_people``), every cut must be counted exactly.
     """
 
     policy: Policy
     records: int
     needs_repeats: bool
+    counts_people: bool = False
 
     @classmethod
     def of(cls, policy: Policy, codes: Codes) -> SuppressionAllowance:
         """Return the allowance of a policy for a table."""
         records = policy.most_suppressed(codes.records)
         is_direct = len(list_attribute_sets(policy)) == 1 and not any(r.relative for r in policy.require)
-        return cls(policy, records, records > 0 and not is_direct)
+        counts_people = codes.by_person is not None
+        return cls(policy, records, counts_people or (records > 0 and not is_direct), counts_people)
 
     @property
     def is_refusal_final(self) -> bool:
         """Whether a value that cannot be specialized now never can be, because groups only get smaller."""
-        require = self.policy.require
-        return all(r.monotone and (self.records == 0 or r.size_only) for r in require)
+        closed = all(r.upward_closed or not self.counts_people for r in self.policy.require)
+        return closed and all(r.monotone and (self.records == 0 or r.size_only) for r in self.policy.require)
 
     def allows(self, suppressed: int, records: int) -> bool:
         """Whether this many of all records may be suppressed; a release keeps at least one record."""
@@ -131,11 +133,13 @@ class SuppressionAllowance:
 
     def count_suppressed(self, codes: Codes, cuts: Sequence[AttributeCut]) -> int:
         """Return the number of records that must be suppressed for all remaining groups of these cuts to pass."""
-        if all(r.size_only for r in self.policy.require):
+        if codes.by_person is not None:
+            codes = codes.by_person
+        elif all(r.size_only for r in self.policy.require):
             return self._count_suppressed_by_size(codes, cuts)
         groups = _build_groups(codes, Grouping.from_cuts(codes, cuts))
         kept = select_passing_groups(groups, self.policy.require)
-        return codes.records - int(groups.size[kept].sum())
+        return codes.records - int(groups.records_of_groups[kept].sum())
 
     def _count_suppressed_by_size(self, codes: Codes, cuts: Sequence[AttributeCut]) -> int:
         """As `count_suppressed`, for requirements on the size of groups alone."""
@@ -173,4 +177,5 @@ def _build_groups(codes: Codes, grouping: Grouping) -> Groups:
         table.cell_size[order],
         table.domains,
         table.labels,
+        None if table.person is None else table.person[order],
     )

@@ -56,6 +56,7 @@ class BottomUpGeneralization(GroupingMethod):
 
     name: ClassVar[str] = "bottom-up"
     cuts: ClassVar[bool] = True
+    counts_people: ClassVar[bool] = True
     summary: ClassVar[str] = "generalizes values bottom-up, lowest information loss per anonymity gain first"
 
     path_: SearchPath
@@ -264,7 +265,8 @@ class _Search:
     def holds(self) -> bool:
         """Whether the current table meets the requirements; sets the suppressed records of the last step."""
         failing, allowance = self.count_failing(), self.allowance
-        if failing == 0 or (not allowance.needs_repeats and allowance.allows(failing, self.codes.records)):
+        direct = not allowance.counts_people and (failing == 0 or not allowance.needs_repeats)
+        if direct and allowance.allows(failing, self.codes.records):
             return True
         if not allowance.needs_repeats or (failing > allowance.records and allowance.counts_all_failing):
             return False

@@ -71,6 +71,7 @@ class TopDownSpecialization(GroupingMethod):
 
     name: ClassVar[str] = "tds"
     cuts: ClassVar[bool] = True
+    counts_people: ClassVar[bool] = True
     timed: ClassVar[bool] = True
     summary: ClassVar[str] = "specializes values top-down, highest information gain per anonymity loss first"
 
@@ -211,7 +212,7 @@ class Search:
         """Return the value to specialize next, or None, and set the number of suppressed records after that step."""
         while (x := self._find_best()) is not None:
             self.suppressed = self._count_failing(x)
-            if self.suppressed == 0 or not self.allowance.needs_repeats:
+            if not self.allowance.needs_repeats or (self.suppressed == 0 and not self.allowance.counts_people):
                 break
             cuts = [self.values.build_cut(j, cut, x) for j, cut in enumerate(self.cut)]
             self.suppressed = self.allowance.count_suppressed(self.codes, cuts)

@@ -24,7 +24,7 @@ import pyarrow.csv as pc_csv
 from shoal import threads
 from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines import column_values, fingerprint, table_files
-from shoal.engines.duckdb.output import ReleaseWriter, StagedTable
+from shoal.engines.duckdb.output import ReleaseWriter, StagedTable, copy_without
 from shoal.engines.duckdb.partitions import partition_table, scan_partition, write_partitions
 from shoal.engines.duckdb.session import Session
 from shoal.engines.duckdb.sources import (
@@ -293,6 +293,10 @@ class DuckEngine(Engine):
             writer.assign_groups(plan, counted.staged, records, counted.words)
         self.source.refuse_changed()
         return DuckEngine(self.session, writer.write())
+
+    def without(self, columns: Sequence[str]) -> DuckEngine:
+        """Return the same rows, in the same order, in new files without some columns."""
+        return DuckEngine(self.session, copy_without(self.session, self.source, columns))
 
     def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
         """Copy the Parquet files to ``path``, or write their rows in the same order to a CSV file."""

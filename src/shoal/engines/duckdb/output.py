@@ -19,7 +19,7 @@ from shoal.engines.duckdb.partitions import scan_partition, write_partitions
 from shoal.engines.duckdb.session import OutOfMemory, Session
 from shoal.engines.duckdb.sources import CHANGED, Source, open_parquet, scan_files
 from shoal.engines.keyed_hash import KeyedHash
-from shoal.engines.protocol import GroupColumn, KeyedOrder, Partitioning, Plan, UnchangedColumn
+from shoal.engines.protocol import GroupColumn, HiddenColumn, KeyedOrder, Partitioning, Plan, UnchangedColumn
 from shoal.engines.sql import (
     CellGroups,
     Keys,
@@ -178,7 +178,11 @@ class ReleaseWriter:
     def _sort_query(self, records: str, labels: str) -> str:
         """Return the query for records with their published values, sorted by group and by a hash of the unchanged columns."""
         assert self.staged is not None  # noqa: S101  there is at least one partition
-        kept = [self.staged.carried_name(column.name) for column in self.columns if isinstance(column, UnchangedColumn)]
+        kept = [
+            self.staged.carried_name(column.name)
+            for column in self.columns
+            if isinstance(column, UnchangedColumn) and not isinstance(column, HiddenColumn)
+        ]
         content = f", hash({', '.join(kept)}) AS h" if kept else ""
         rows = f"(SELECT *{content} FROM {records} ORDER BY g{', h' if kept else ''})"
         columns, group_columns = [], 0
@@ -236,7 +240,9 @@ class ReleaseWriter:
 
     def _partition_columns(self) -> list[str]:
         """The released columns whose values are in the folder names of the source."""
-        return [column for column in self.source.partition_columns if column in self._column_types()]
+        hidden = [column.name for column in self.columns if isinstance(column, HiddenColumn)]
+        names = [column for column in self._column_types() if column not in hidden]
+        return [column for column in self.source.partition_columns if column in names]
 
     def _write_rows(self, query: str) -> Source:
         """Write the release to a file, or to a folder of files where the source is a folder."""
@@ -255,24 +261,7 @@ class ReleaseWriter:
         return open_parquet(sorted(target.rglob("*.parquet")), self.source.format, root=target, own=True)
 
     def _copy_rows(self, query: str, target: Path, *options: str) -> None:
-        """Write rows in the order of the query; the Arrow schema keeps the time zones, which DuckDB does not store."""
-        types, settings = self._column_types(), ["FORMAT parquet", *options]
-        if any(pa.types.is_timestamp(kind) and kind.tz for kind in types.values()):
-            schema = base64.b64encode(pa.schema(list(types.items())).serialize().to_pybytes()).decode("ascii")
-            settings.append(f"KV_METADATA {{'ARROW:schema': {quote_text(schema)}}}")
-        copy = f"COPY ({query}) TO {quote_text(str(target))} ({', '.join(settings)})"
-        self.session.run("SET preserve_insertion_order = true")
-        if any(
-            option.startswith("PARTITION_BY") for option in options
-        ):  # several threads would change the order of the rows
-            self.session.run("SET threads = 1")
-        try:
-            self.session.run(copy)
-        except OutOfMemory:  # one thread needs less memory than several
-            self.session.run("SET threads = 1")
-            self.session.run(copy)
-        finally:
-            self.session.run(f"SET preserve_insertion_order = false; SET threads = {self.session.threads}")
+        copy_rows(self.session, self._column_types(), query, target, *options)
 
     def _column_types(self) -> dict[str, pa.DataType]:
         found = {}
@@ -288,3 +277,37 @@ def _build_labels(column: GroupColumn, count: int) -> pa.Array:
     kind = pa.string() if column.values.dtype == object else None
     index = column.index[:count]
     return pa.DictionaryArray.from_arrays(pa.array(index, mask=index < 0), pa.array(column.values, kind))
+
+
+def copy_rows(session: Session, types: Mapping[str, pa.DataType], query: str, target: Path, *options: str) -> None:
+    """Write rows in the order of the query; the Arrow schema keeps the time zones, which DuckDB does not store."""
+    settings = ["FORMAT parquet", *options]
+    if any(pa.types.is_timestamp(kind) and kind.tz for kind in types.values()):
+        schema = base64.b64encode(pa.schema(list(types.items())).serialize().to_pybytes()).decode("ascii")
+        settings.append(f"KV_METADATA {{'ARROW:schema': {quote_text(schema)}}}")
+    copy = f"COPY ({query}) TO {quote_text(str(target))} ({', '.join(settings)})"
+    session.run("SET preserve_insertion_order = true")
+    if any(
+        option.startswith("PARTITION_BY") for option in options
+    ):  # several threads would change the order of the rows
+        session.run("SET threads = 1")
+    try:
+        session.run(copy)
+    except OutOfMemory:  # one thread needs less memory than several
+        session.run("SET threads = 1")
+        session.run(copy)
+    finally:
+        session.run(f"SET preserve_insertion_order = false; SET threads = {session.threads}")
+
+
+def copy_without(session: Session, source: Source, columns: Sequence[str]) -> Source:
+    """Write the files of a release again, without some columns."""
+    types = {name: kind for name, kind in source.types.items() if name not in (*columns, *source.partition_columns)}
+    names = ", ".join(map(quote_name, types))
+    target, files = session.new_path("released"), []
+    for file in source.files:
+        path = target.with_suffix(".parquet") if source.root is None else target / file.relative_to(source.root)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        copy_rows(session, types, f"SELECT {names} FROM {scan_files([file])}", path)
+        files.append(path)
+    return open_parquet(files, source.format, root=None if source.root is None else target, own=True)

@@ -1,0 +1,245 @@
+"""People instead of records: one vote per person for the search, and the groups of all records.
+
+Numbers of different people do not add up over cells, and the methods add counts. So every person gets one vote, for one of
+their records, chosen by the keyed hash. A method groups the votes. The votes of a group never exceed its people, so groups
+with k votes have at least k people. The other records then join the groups, and the groups are counted exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shoal import kernels
+from shoal.arrays import BoolArray, Int32Array, Int64Array
+from shoal.encoding.codes import Codes
+from shoal.engines import Counts
+from shoal.kernels.interface import LossArrays
+from shoal.recoding import Placement
+from shoal.recoding.grouping import Grouping
+
+
+@dataclass(frozen=True)
+class Votes:
+    """The votes of a table whose cells are counted by person.
+
+    ``codes`` are the cells of all records, ``voters`` the cells of the votes. Vote v is for the cell ``cell[v]`` of ``codes``
+    and is counted in the cell ``voter[v]`` of ``voters``. A record without a person has a vote of its own.
+    """
+
+    codes: Codes
+    voters: Codes
+    cell: Int64Array
+    voter: Int64Array
+
+    @classmethod
+    def of(cls, codes: Codes) -> Votes:
+        """Choose the record of every person that votes."""
+        assert codes.person is not None  # noqa: S101
+        counts, people = codes.counts, int(codes.person.max(initial=-1)) + 1
+        voting = np.flatnonzero(kernels.people.choose_votes(codes.person, codes.cell_hash, people))
+        combination = codes.combination[voting]
+        new = np.ones(len(voting), bool)
+        new[1:] = (combination[1:] != combination[:-1]) | (
+            counts.sensitive[voting[1:]] != counts.sensitive[voting[:-1]]
+        ).any(axis=1)
+        first = np.flatnonzero(new)
+        votes = np.where(codes.person[voting] < 0, counts.size[voting], 1)
+        held, start = np.unique(combination[first], return_index=True)
+        voters = Codes(
+            codes.attributes,
+            codes.sensitive,
+            Counts(
+                counts.quasi[held],
+                np.append(start, len(first)).astype(np.int64),
+                counts.sensitive[voting[first]],
+                np.add.reduceat(votes, first).astype(np.int64),
+            ),
+            codes.hash,
+        )
+        return cls(codes, voters, np.repeat(voting, votes), np.repeat(np.cumsum(new) - 1, votes))
+
+    def extend(self, grouping: Grouping, losses: LossArrays) -> Grouping:
+        """The groups of all records, from the groups of the votes.
+
+        A global recoding and a tree of splits place every record. Otherwise the records of a person in the cell of their vote
+        follow the vote, records of other cells join the votes of the same combination, and the rest joins the group whose
+        information loss grows least.
+        """
+        codes = self.codes
+        if grouping.attribute_cuts:
+            extended = Grouping.from_cuts(codes, grouping.attribute_cuts, grouping.path)
+            return replace(extended, figures=grouping.figures)
+        group_of_vote = self._assign_votes(grouping.placement)
+        home = self._place_combinations(grouping, group_of_vote, losses)
+        group = home[codes.combination].astype(np.int32)
+        if grouping.split_tree is None:
+            group = self._follow_votes(group, group_of_vote)
+        placement = self._divide_unknown(group, group_of_vote)
+        lo, hi = kernels.boxes.bound_groups(
+            codes.quasi, codes.combination[placement.cell], placement.group, len(grouping.lo)
+        )
+        return replace(grouping, placement=placement, lo=lo, hi=hi)
+
+    def _assign_votes(self, placement: Placement) -> Int32Array:
+        """The group of every vote; the votes of a divided cell are assigned in the order of their keyed hashes."""
+        order = np.lexsort((self.codes.cell_hash[self.cell], self.voter))
+        group = np.empty(len(self.cell), np.int32)
+        by_cell = np.argsort(placement.cell, kind="stable")
+        group[order] = np.repeat(placement.group[by_cell], placement.count[by_cell])
+        return group
+
+    def _place_combinations(self, grouping: Grouping, group_of_vote: Int32Array, losses: LossArrays) -> Int32Array:
+        """The group of the records of every combination that do not follow a vote of their person."""
+        codes = self.codes
+        home = np.full(len(codes.quasi), -1, np.int32)
+        tree = grouping.split_tree
+        if tree is not None:
+            home = kernels.boxes.descend(codes.quasi, tree.attribute, tree.at, tree.left, tree.right, tree.group)
+        else:
+            held = np.flatnonzero(group_of_vote >= 0)[::-1]  # the first vote of a combination is written last
+            home[codes.combination[self.cell[held]]] = group_of_vote[held]
+        lost = np.flatnonzero(home < 0)
+        boxes = (grouping.lo, grouping.hi) if grouping.regions is None else (grouping.regions.lo, grouping.regions.hi)
+        rows = codes.quasi[lost]
+        if len(lost) and len(grouping.lo):
+            nobody = np.full(len(lost), -1, np.int64)
+            home[lost] = find_cheapest_boxes(rows, rows, codes.size[lost], nobody, *boxes, grouping.size(), losses)
+        return home
+
+    def _follow_votes(self, group: Int32Array, group_of_vote: Int32Array) -> Int32Array:
+        """Place the cells of a person in the combination of their vote in the group of the vote."""
+        codes, person = self.codes, self.codes.person
+        assert person is not None  # noqa: S101
+        known = person[self.cell] >= 0
+        vote_group = np.full(int(person.max(initial=-1)) + 2, -1, np.int32)
+        vote_combination = np.full(len(vote_group), -1, np.int64)
+        vote_group[person[self.cell[known]]] = group_of_vote[known]
+        vote_combination[person[self.cell[known]]] = codes.combination[self.cell[known]]
+        follows = (vote_combination[person] == codes.combination) & (person >= 0)
+        return np.where(follows, vote_group[person], group).astype(np.int32)
+
+    def _divide_unknown(self, group: Int32Array, group_of_vote: Int32Array) -> Placement:
+        """The placement of all cells; the records of a cell without a person can be in different groups."""
+        codes, person = self.codes, self.codes.person
+        assert person is not None  # noqa: S101
+        known = np.flatnonzero(person >= 0)
+        unknown = np.flatnonzero(person[self.cell] < 0)
+        groups = int(max(group.max(initial=-1), group_of_vote.max(initial=-1))) + 2
+        key, count = np.unique(self.cell[unknown] * groups + group_of_vote[unknown] + 1, return_counts=True)
+        cell = np.concatenate([known, key // groups])
+        order = np.argsort(cell, kind="stable")
+        return Placement(
+            cell[order].astype(np.int64),
+            np.concatenate([group[known], key % groups - 1])[order].astype(np.int32),
+            np.concatenate([codes.counts.size[known], count])[order].astype(np.int64),
+        )
+
+
+@dataclass
+class SuppressedPeople:
+    """The released and the suppressed records of every person; add up those of several partitions.
+
+    ``unknown`` is the number of suppressed records without a person.
+    """
+
+    released: Int64Array
+    suppressed: Int64Array
+    unknown: int = 0
+
+    @classmethod
+    def start(cls, people: int) -> SuppressedPeople:
+        """No records."""
+        return cls(np.zeros(people, np.int64), np.zeros(people, np.int64))
+
+    def add(self, codes: Codes, placement: Placement) -> None:
+        """Add the records of a table or partition."""
+        assert codes.person is not None  # noqa: S101
+        person, lost, people = codes.person[placement.cell], placement.group < 0, len(self.released)
+        known = person >= 0
+        for total, chosen in ((self.released, known & ~lost), (self.suppressed, known & lost)):
+            total += np.bincount(person[chosen], placement.count[chosen], minlength=people).astype(np.int64)
+        self.unknown += int(placement.count[~known & lost].sum())
+
+    @property
+    def some(self) -> int:
+        """The people with at least one suppressed record."""
+        return int((self.suppressed > 0).sum()) + self.unknown
+
+    @property
+    def all(self) -> int:
+        """The people without a released record."""
+        return int(((self.suppressed > 0) & (self.released == 0)).sum()) + self.unknown
+
+
+def divide_by_person(codes: Codes, placement: Placement) -> tuple[Placement, Int32Array, Int32Array]:
+    """Divide the groups of a placement by person, so that every person in a group has a number of their own.
+
+    Also return the group and the person of every number; records without a person have numbers of their own, and the person -1.
+    """
+    assert codes.person is not None  # noqa: S101
+    repeats = np.where((codes.person[placement.cell] < 0) & (placement.group >= 0), placement.count, 1)
+    cell, group = np.repeat(placement.cell, repeats), np.repeat(placement.group, repeats)
+    count = np.where(repeats > 1, 1, placement.count)
+    count, person = np.repeat(count, repeats), codes.person[cell]
+    single = np.where(person < 0, np.arange(len(cell)), -1)
+    held = group >= 0
+    triples = np.stack([group[held], person[held], single[held]], axis=1)
+    found, inverse = np.unique(triples, axis=0, return_inverse=True)
+    number = np.full(len(cell), -1, np.int32)
+    number[held] = inverse.reshape(-1)
+    return Placement(cell, number, count), found[:, 0].astype(np.int32), found[:, 1].astype(np.int32)
+
+
+def find_cheapest_boxes(
+    low: Int32Array,
+    high: Int32Array,
+    records: Int64Array,
+    own: Int64Array,
+    group_low: Int32Array,
+    group_high: Int32Array,
+    size: Int64Array,
+    losses: LossArrays,
+) -> Int32Array:
+    """For every box of records the group whose information loss grows least; never the group ``own`` of the box."""
+    group_tree = kernels.group_tree
+    pairs, begin = group_tree.tabulate_losses(losses)
+    tables = group_tree.Losses(pairs, begin, losses, np.arange(low.shape[1]))
+    loss = kernels.people.rate_boxes(group_low, group_high, tables)
+    numbers = np.arange(len(group_low), dtype=np.int64)
+    tree = group_tree.build_tree(
+        numbers, group_low, group_high, loss, loss.sum(axis=1), size.astype(np.float64), tables
+    )
+    found = kernels.people.find_cheapest_boxes(low, high, records.astype(np.float64), own, tree, tables)
+    return np.asarray(found, np.int32)
+
+
+def merge_groups(codes: Codes, grouping: Grouping, failing: BoolArray, losses: LossArrays) -> Grouping:
+    """Merge every failing group with the group whose union with it loses least information."""
+    number, lo, hi, size = np.flatnonzero(failing), grouping.lo, grouping.hi, grouping.size()
+    partner = find_cheapest_boxes(lo[number], hi[number], size[number], number, lo, hi, size, losses)
+    merged = _connect(len(lo), number, partner)
+    placement = grouping.placement
+    group = np.where(placement.group >= 0, merged[placement.group], -1).astype(np.int32)
+    lo, hi = kernels.boxes.bound_groups(codes.quasi, codes.combination[placement.cell], group, int(merged.max()) + 1)
+    return Grouping(replace(placement, group=group), lo, hi, figures=grouping.figures)
+
+
+def _connect(groups: int, one: Int64Array, other: Int32Array) -> Int32Array:
+    """Number the groups so that connected groups have the same number; numbers follow the first group of each union."""
+    root = np.arange(groups)
+    for a, b in zip(one.tolist(), other.tolist(), strict=True):
+        if b < 0:
+            continue
+        a, b = _find_root(root, a), _find_root(root, b)
+        root[max(a, b)] = min(a, b)
+    roots = np.array([_find_root(root, g) for g in range(groups)])
+    return np.unique(roots, return_inverse=True)[1].reshape(-1).astype(np.int32)
+
+
+def _find_root(root: Int64Array, group: int) -> int:
+    while root[group] != group:
+        root[group] = root[root[group]]
+        group = int(root[group])
+    return group

@@ -124,8 +124,7 @@ def print_certificate(certificate: Certificate) -> None:
     colour = "green" if certificate.publishable else "yellow" if certificate.holds else "red"
     verdict = Text(certificate.verdict, style=f"bold {colour}")
     scope = " together with the earlier releases" if certificate.evidence == "union" else ""
-    counts = f"{format_count(certificate.records, 'record')}{certificate.of_people} in {format_count(certificate.groups, 'group')}"
-    open_console().print(verdict.append(f": {counts}{scope}", style="default not bold"), soft_wrap=True)
+    open_console().print(verdict.append(f": {certificate.counts}{scope}", style="default not bold"), soft_wrap=True)
     rows = [(f.text, f.reached_text, f"{f.failing_groups:,}", f"{f.failing_records:,}") for f in certificate.findings]
     print_table(("requirement", "worst group reaches", "failing groups", "failing records"), rows, right=(1, 2, 3))
     for f in certificate.findings:

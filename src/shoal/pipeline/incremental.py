@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from shoal.arrays import BoolArray, Int32Array
-from shoal.encoding.codes import EncodedColumn, encode_column
+from shoal.encoding.codes import Codes, EncodedColumn, EncodedUnit, encode_column, encode_unit, separate_people
 from shoal.engines import Counts, Dictionary, Engine, GroupColumn, Plan, open_data
+from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import DataError, PolicyError, RequirementNotMet
 from shoal.formats.numbers import format_count, format_number, parse_number
 from shoal.measures import compute_measures
+from shoal.pipeline.publication import RecodedTable, add_pseudonyms, hide_unit
 from shoal.policy import Policy
 from shoal.progress import Progress, ignore_progress
 from shoal.recoding import (
@@ -34,6 +36,7 @@ from shoal.recoding import (
     refuse_other_policy,
 )
 from shoal.release import AuditedTable, Release, TableArtifact, map_to_published_columns
+from shoal.release.audit import name_people
 from shoal.release.ledger import Labels, Ledger
 from shoal.requirements import Requirement, certify, describe
 from shoal.requirements.groups import Groups, stack_columns
@@ -51,6 +54,11 @@ class PriorReleases:
     ledger: Ledger
     seed: int
 
+    @property
+    def key(self) -> KeyedHash:
+        """The key by which people are recognized."""
+        return KeyedHash.of(self.seed)
+
     @classmethod
     def load(cls, path: Path, policy: Policy | None) -> PriorReleases:
         """Read an owner folder, by its path or by the path of its recoding; ``policy`` replaces the policy in the folder."""
@@ -64,8 +72,8 @@ class PriorReleases:
             recoding.apply(path)  # raises the error
         policy = policy or Policy.load(path.with_name("policy.yaml"))
         refuse_other_policy(policy, recoding)
-        folder = path.parent  # no record is assigned by the seed here, so any seed gives the same release
-        seed = load_seed(folder) if (folder / LEDGER).is_file() else new_seed()
+        folder = path.parent  # the seed recognizes people; without a unit any seed gives the same release
+        seed = load_seed(folder) if (folder / LEDGER).is_file() or policy.unit is not None else new_seed()
         return cls(policy, recoding, Ledger.load(path).check_policy(policy), seed)
 
 
@@ -74,6 +82,7 @@ class NewPartition:
     """A partition of the new records: cells, the group of each combination (-1: suppressed), the columns of the groups.
 
     ``lost`` counts the records that the recoding suppresses, by reason. ``outside`` marks combinations that no box contains.
+    ``person`` is the person of every cell, if the policy has a unit.
     """
 
     counts: Counts
@@ -81,6 +90,7 @@ class NewPartition:
     columns: Columns
     lost: dict[str, int]
     outside: BoolArray
+    person: Int32Array | None = None
 
     @property
     def untrue_labels(self) -> int:
@@ -88,8 +98,8 @@ class NewPartition:
         wrong = np.repeat(self.outside & (self.group >= 0), np.diff(self.counts.start))
         return int(self.counts.size[wrong].sum())
 
-    def ledger(self, sensitive: Sequence[EncodedColumn], prior: Ledger) -> Ledger:
-        """The groups of these records by their published values."""
+    def ledger(self, sensitive: Sequence[EncodedColumn], prior: Ledger, people: tuple[str, ...]) -> Ledger:
+        """The groups of these records by their published values; ``people`` has the texts by which people are recognized."""
         group = np.repeat(self.group, np.diff(self.counts.start))
         order = np.argsort(group, kind="stable")
         order = order[group[order] >= 0]
@@ -105,8 +115,9 @@ class NewPartition:
             self.counts.size[order],
             tuple(len(s.labels) for s in sensitive),
             tuple(s.labels for s in sensitive),
+            None if self.person is None else self.person[order],
         )
-        return Ledger(groups, self._labels(prior))
+        return Ledger(groups, self._labels(prior), people=people)
 
     def suppress_groups(self, failing: set[Labels], prior: Ledger) -> NewPartition:
         """Suppress the records of groups with these labels."""
@@ -134,6 +145,7 @@ class NewRecords:
     sensitive: tuple[EncodedColumn, ...]
     names: tuple[str, ...]
     nearest: bool
+    unit: EncodedUnit | None = None
     _cached: dict[int, NewPartition] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -144,13 +156,23 @@ class NewRecords:
             encode_column(engine, c, prior.policy.published_reading(c), dictionaries)
             for c in prior.policy.tested_columns
         )
-        encoded = encode_later_data(prior.recoding, engine, dictionaries)
-        return cls(prior, encoded, sensitive, engine.schema().names, nearest)
+        unit = None if prior.policy.unit is None else encode_unit(engine, prior.policy, dictionaries)
+        carry = () if unit is None else (unit.name,)
+        encoded = encode_later_data(prior.recoding, engine, dictionaries, carry=carry)
+        return cls(prior, encoded, sensitive, engine.schema().names, nearest, unit)
+
+    @cached_property
+    def people(self) -> tuple[str, ...]:
+        """The texts by which the ledger recognizes the people of these records."""
+        if self.unit is None:
+            return ()
+        return name_people(self.unit, self.prior.policy, self.prior.key, published=False)
 
     @property
     def counted_columns(self) -> tuple[list[str], list[str]]:
-        """The quasi-identifiers and the sensitive columns that are counted."""
-        return [f.name for f in self.prior.recoding.fields], [s.name for s in self.sensitive]
+        """The quasi-identifiers, and the sensitive columns and the unit that are counted."""
+        unit = [] if self.unit is None else [self.unit.name]
+        return [f.name for f in self.prior.recoding.fields], [*(s.name for s in self.sensitive), *unit]
 
     @cached_property
     def partition_count(self) -> int:
@@ -166,7 +188,9 @@ class NewRecords:
             yield partition
 
     def _place(self, number: int) -> NewPartition:
-        counts = self.encoded.engine.count(*self.counted_columns, partition=number)
+        counts, person = self.encoded.engine.count(*self.counted_columns, partition=number), None
+        if self.unit is not None:
+            counts, person = separate_people(counts, self.unit)
         later = LaterData(counts.quasi, self.encoded.positions)
         placement = self.prior.recoding.place(later)
         records = np.zeros(len(placement.group), np.int64)
@@ -178,20 +202,23 @@ class NewRecords:
         group = np.where(unknown | outside, -1, placement.group).astype(np.int32)
         outside = placement.outside | later.unknown
         lost = {reason: int(records[combinations].sum()) for reason, combinations in reasons.items()}
-        return NewPartition(counts, group, placement.columns, lost, outside)
+        return NewPartition(counts, group, placement.columns, lost, outside, person)
 
     def apply(self, failing: set[Labels]) -> tuple[Engine, int]:
         """The released table without the groups that have these labels, and the number of records with untrue labels."""
-        output, ledger = self.prior.recoding.output, self.prior.ledger
+        output, ledger, policy = self.prior.recoding.output, self.prior.ledger, self.prior.policy
         untrue: list[int] = []
 
         def plans() -> Iterator[Plan]:
             for partition in self.partitions():
                 kept = partition.suppress_groups(failing, ledger)
                 untrue.append(kept.untrue_labels)
-                cells = Placement.whole(kept.counts, kept.group)
-                columns = output.order_columns(self.names, kept.columns)
-                yield Plan(kept.counts, cells.cell, cells.group, cells.count, columns)
+                cells, columns = Placement.whole(kept.counts, kept.group), kept.columns
+                if policy.pseudonym_column is not None:
+                    codes = Codes((), (), kept.counts, self.prior.key, self.unit, kept.person)
+                    cells, columns = add_pseudonyms(codes, cells, columns)
+                ordered = (*output.order_columns(self.names, columns), *hide_unit(policy))
+                yield Plan(kept.counts, cells.cell, cells.group, cells.count, ordered)
 
         return self.encoded.engine.apply(plans()), sum(untrue)
 
@@ -207,17 +234,23 @@ def release_new_records(
     policy, source = prior.policy, open_data(data)
     schema = source.schema()
     policy.check_schema(schema, check=True)
+    if policy.unit_column is not None and policy.unit_column not in schema.names:
+        raise PolicyError(
+            f"the unit {policy.unit_column!r} is not in the table, so people cannot be counted. Add the column to the records."
+        )
     progress("reading", 0, 1)
     new = NewRecords.of(source, prior, nearest=nearest)
     progress("reading", 1, 1)
     failing = _failing_labels(new, schema.rows)
     progress("writing", 0, 1)
-    table, untrue = new.apply(failing)
+    counted, untrue = new.apply(failing)
+    recoded = RecodedTable.of(prior.recoding, counted, policy)
+    table = recoded.released_table
     progress("writing", 1, 1)
     progress("checking", 0, 1)
     suppressed = schema.rows - table.schema().rows
-    audited = AuditedTable.of(table, policy, measures_policy=policy)
-    certificate = audited.certificate(policy, suppressed=suppressed, prior=prior.ledger)
+    audited = AuditedTable.of(counted, policy, measures_policy=policy, key=prior.key)
+    certificate = audited.certificate(policy, suppressed=suppressed, released=table, prior=prior.ledger)
     if certificate.fingerprint in prior.ledger.releases:
         raise DataError(
             "these records were released before: the table has the same fingerprint as an earlier release, "
@@ -242,7 +275,7 @@ def release_new_records(
         "recoding",
         {"kind": prior.recoding.kind, "nearest": nearest},
         tuple(n for n in schema.names if n not in policy.quasi and n not in policy.unchanged_columns),
-        TableArtifact(table, source.format),
+        TableArtifact(table, source.format, audited if policy.unit is not None else None),
         seed=prior.seed,
         prior=prior.ledger,
     )
@@ -257,14 +290,14 @@ def _failing_labels(new: NewRecords, records: int) -> set[Labels]:
     lost = dict.fromkeys(("unknown", "outside", "suppressed", "failing"), 0)
     both = ledger
     for partition in new.partitions():
-        both = both.stack(partition.ledger(new.sensitive, ledger))
+        both = both.stack(partition.ledger(new.sensitive, ledger, new.people))
         lost = {reason: count + partition.lost.get(reason, 0) for reason, count in lost.items()}
     fixed = np.arange(len(both.groups.quasi)) < len(ledger.groups.quasi)
     require = map_to_published_columns(policy.require, both.groups.names)
     kept = select_new_groups(both.groups, require, fixed)
     _refuse_failing_prior(both.groups.keep(kept), both.groups.keep(fixed), require)
     out = ~kept & ~fixed
-    lost["failing"] = int(both.groups.size[out].sum())
+    lost["failing"] = int(both.groups.records_of_groups[out].sum())
     total, allowed = sum(lost.values()), policy.most_suppressed(records)
     if total > allowed or total == records:
         raise RequirementNotMet(_explain_suppression(new, lost, total, records, allowed))
@@ -310,7 +343,7 @@ def _refuse_failing_prior(groups: Groups, prior: Groups, requirements: Sequence[
             else "The earlier releases did not meet this requirement. Use the policy of the earlier release."
         )
         failing = ~verdict.ok
-        size = format_count(int(merged.size[failing].sum()), "record")
+        size = format_count(int(merged.records_of_groups[failing].sum()), "record")
         raise RequirementNotMet(
             f"{describe(requirement)} fails for {format_count(int(failing.sum()), 'group')} with {size} of earlier releases, "
             f"which cannot be withdrawn. {reason}"

@@ -108,7 +108,7 @@ class AuditedTable:
             notes=(*notes, *((MINIMALITY,) if _names_sensitive(policy) else ())),
             findings=findings,
         )
-        return replace(certificate, records=self.groups.records)
+        return replace(certificate, records=self.groups.records, people=self.groups.people)
 
     def for_measures(self, suppressed: int) -> PublishedGroups:
         """The input of the measures."""

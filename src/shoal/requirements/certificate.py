@@ -143,9 +143,10 @@ class Certificate:
                 )
 
     @property
-    def of_people(self) -> str:
-        """The clause "of 12 people"; empty where people are not counted."""
-        return "" if self.people is None else f" of {format_count(self.people, 'person', 'people')}"
+    def counts(self) -> str:
+        """The number of records, of people if they are counted, and of groups, as text."""
+        people = "" if self.people is None else f" of {format_count(self.people, 'person', 'people')}"
+        return f"{format_count(self.records, 'record')}{people} in {format_count(self.groups, 'group')}"
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate as plain values, for JSON; without figures about people where none are counted."""
@@ -160,8 +161,7 @@ class Certificate:
     def __str__(self) -> str:
         union = " together with the earlier releases" if self.evidence == "union" else ""
         verdict = self.verdict if self.holds else self.verdict.upper()
-        counts = f"{format_count(self.records, 'record')}{self.of_people} in {format_count(self.groups, 'group')}"
-        lines = [f"{verdict}: {counts}{union}"]
+        lines = [f"{verdict}: {self.counts}{union}"]
         lines += [f"  {'ok  ' if f.holds else 'FAIL'} {f.text}: {f.result}" for f in self.findings]
         if self.evidence in EVIDENCE_NOTES:
             lines.append(f"  note {EVIDENCE_NOTES[self.evidence]}")

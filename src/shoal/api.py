@@ -121,6 +121,7 @@ def check(
     data: Any,
     policy: Policy | str | Path | Mapping[str, Any],
     *,
+    records: bool = False,
     engine: str | None = None,
     memory: str | int | None = None,
     temp: str | Path | None = None,
@@ -131,6 +132,8 @@ def check(
     ----------
     data : the table, in any form that `anonymize` accepts
     policy : its quasi-identifiers form the groups and its requirements are tested; taxonomies are not needed
+    records : if the policy has a unit and the table does not have this column, accept a count of records. Otherwise the
+        certificate does not hold, because people cannot be counted
     engine, memory, temp : as for `anonymize`
 
     Returns
@@ -151,7 +154,8 @@ def check(
     >>> check(hospital(500, seed=1), hospital_policy(k=5)).smallest
     1
     """
-    return audit_table(open_data(data, parse_resources(engine, memory, temp=temp)), parse_policy(policy))
+    table = open_data(data, parse_resources(engine, memory, temp=temp))
+    return audit_table(table, parse_policy(policy), records=records)
 
 
 def measure(

@@ -251,16 +251,20 @@ def check(
     json_: Annotated[
         Path | None, typer.Option("--json", help="Write the certificate as JSON to this file (-: standard output).")
     ] = None,
+    records: Annotated[
+        bool,
+        typer.Option("--records", help="Accept a count of records if the table does not have the unit of the policy."),
+    ] = False,
     engine: EngineOption = None,
     memory: MemoryOption = None,
     temp: TempOption = None,
 ) -> None:
     """Test the published values of TABLE against the policy.
 
-    Exit status 1 if a requirement does not hold or identifiers are present.
+    Exit status 1 if a requirement does not hold, identifiers are present, or people cannot be counted.
     """
     _refuse_overwriting(json_, table, policy)
-    certificate = shoal.check(table, Policy.load(policy), engine=engine, memory=memory, temp=temp)
+    certificate = shoal.check(table, Policy.load(policy), records=records, engine=engine, memory=memory, temp=temp)
     if json_ is not None and str(json_) == "-":
         print_json(certificate.to_json())
     else:

@@ -277,7 +277,7 @@ def encode_table(
     sensitive = [c for c in dict.fromkeys((*policy.tested_columns, *extra)) if c not in policy.quasi]
     readings = {c: policy.raw_reading(c) for c in policy.quasi}
     readings |= {c: policy.published_reading(c) for c in sensitive}
-    engine.prepare(readings)
+    engine.prepare(readings | unit_reading(policy))
     dictionaries: dict[str, Dictionary] = {}
     attributes = []
     for number, (name, quasi) in enumerate(policy.quasi.items()):
@@ -290,7 +290,10 @@ def encode_table(
     unit = None if policy.unit_column is None else encode_unit(engine, policy, dictionaries)
     progress(len(readings), len(readings) + 1)
     encoded = engine.encode(dictionaries, carry=carry)
-    return EncodedTable(tuple(attributes), tuple(columns), encoded, dictionaries, policy.least_group_size, hash, unit)
+    least = policy.least_group_size
+    if unit is not None:  # so many records have at least so many people
+        least *= int(dictionaries[unit.name].distinct.counts.max(initial=1))
+    return EncodedTable(tuple(attributes), tuple(columns), encoded, dictionaries, least, hash, unit)
 
 
 def encode_and_count(
@@ -303,12 +306,16 @@ def encode_and_count(
 
 def encode_unit(engine: Engine, policy: Policy, dictionaries: dict[str, Dictionary]) -> EncodedUnit:
     """Encode the people of the unit column; add its dictionary to ``dictionaries``."""
-    column = str(policy.unit_column)
-    reading = policy.raw_reading(column)
+    ((column, reading),) = unit_reading(policy).items()
     distinct = engine.distinct(column, reading)
     people = len(distinct.values)
     dictionaries[column] = Dictionary(reading, distinct, np.arange(people, dtype=np.int32), people)
     return EncodedUnit(column, tuple(map(str, distinct.values)))
+
+
+def unit_reading(policy: Policy) -> dict[str, Reading]:
+    """How the unit column is read; empty without a unit."""
+    return {} if policy.unit_column is None else {policy.unit_column: policy.raw_reading(policy.unit_column)}
 
 
 def encode_column(engine: Engine, column: str, reading: Reading, dictionaries: dict[str, Dictionary]) -> EncodedColumn:

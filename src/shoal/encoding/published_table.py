@@ -12,6 +12,7 @@ from shoal.encoding.codes import (
     encode_column,
     encode_unit,
     separate_people,
+    unit_reading,
 )
 from shoal.engines import Dictionary, Engine
 from shoal.policy import Policy
@@ -59,10 +60,10 @@ def read_published_table(engine: Engine, policy: Policy, *, extra: Sequence[str]
     columns = tuple(column for pair in policy.published_columns(engine.schema().names).values() for column in pair)
     names = tuple(dict.fromkeys((*columns, *policy.tested_columns, *extra)))
     readings = {name: policy.published_reading(name) for name in names}
-    engine.prepare(readings)
+    has_unit = policy.unit_column in engine.schema().names
+    engine.prepare(readings | (unit_reading(policy) if has_unit else {}))
     dictionaries: dict[str, Dictionary] = {}
     values = {name: encode_column(engine, name, readings[name], dictionaries) for name in names}
-    has_unit = policy.unit_column in engine.schema().names
     unit = encode_unit(engine, policy, dictionaries) if has_unit else None
     return PublishedTable(columns, values, engine.encode(dictionaries), unit)
 

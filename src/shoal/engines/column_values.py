@@ -27,6 +27,7 @@ from shoal.formats.numbers import EXACT, parse_number
 
 FRACTION = r"(\.[0-9]*[1-9])0*$|\.0*$"  # of a second; trailing zeros are not written
 
+MANY_TEXTS = 5_000  # from this number on, Arrow sorts texts faster than NumPy
 ParsedValues = tuple[NDArray[Any], BoolArray]  # the values that are not missing; which raw values are missing
 
 
@@ -64,10 +65,27 @@ def unify_values(raw: pa.Array, column: str, reading: Reading) -> tuple[NDArray[
     else:
         parse = {"number": _read_numbers, "date": _read_dates, "text": _read_categories}[reading.kind]
         values, is_missing = parse(raw, column, tuple(m.strip() for m in reading.missing))
-    distinct, inverse = np.unique(values, return_inverse=True) if len(values) else (values, np.empty(0, np.int64))
+    distinct, inverse = _sort_distinct(values)
     target = np.full(len(raw), -1, np.int32)
     target[~is_missing] = inverse
     return distinct, target
+
+
+def _sort_distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.integer]]:
+    """Return the distinct values in ascending order, and the index of every value among them."""
+    if not len(values):
+        return values, np.empty(0, np.int64)
+    if values.dtype != object or len(values) < MANY_TEXTS:
+        return np.unique(values, return_inverse=True)
+    try:
+        order = pc.array_sort_indices(pa.array(values, pa.large_string())).to_numpy()  # UTF-8 sorts as code points do
+    except (UnicodeEncodeError, pa.ArrowException):  # lone surrogates
+        return np.unique(values, return_inverse=True)
+    ordered = values[order]
+    new = np.append(True, ordered[1:] != ordered[:-1])
+    inverse = np.empty(len(values), np.int64)
+    inverse[order] = np.cumsum(new) - 1
+    return ordered[new], inverse
 
 
 def dictionary_encode(array: pa.ChunkedArray, column: str) -> tuple[pa.Array, Int32Array]:

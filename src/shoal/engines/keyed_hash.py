@@ -42,7 +42,13 @@ class KeyedHash:
 
     def hash_texts(self, column: str, texts: Sequence[str]) -> UInt64Array:
         """Return the hashes of texts of a column."""
-        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        try:
+            content = "".join(texts).encode("ascii")
+        except UnicodeEncodeError:
+            encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        else:
+            offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+            return self.hash_utf8(column, offsets, np.frombuffer(content, np.uint8))
         offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
         return self.hash_utf8(column, offsets, np.frombuffer(b"".join(encoded), np.uint8))
 

@@ -28,6 +28,61 @@ def count_people(
 
 
 @njit(cache=True, nogil=True)
+def count_failing_records(order, begin, start, person, records, least, people):
+    """Return the number of records in groups of fewer than ``least`` people.
+
+    Group g has the combinations ``order[begin[g]:begin[g + 1]]``, combination u the cells ``start[u]:start[u + 1]``.
+    """
+    seen = np.full(people, -1, np.int64)
+    failing = 0
+    for g in range(len(begin) - 1):
+        found, total = 0, 0
+        for at in range(begin[g], begin[g + 1]):
+            u = order[at]
+            for cell in range(start[u], start[u + 1]):
+                p = person[cell]
+                total += records[cell]
+                if p < 0:
+                    found += records[cell]
+                elif seen[p] != g:
+                    seen[p] = g
+                    found += 1
+        if found < least:
+            failing += total
+    return failing
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _scatter(word):
+    """Return a word whose bits all depend on all bits of a word (the finalizer of splitmix64)."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def sum_histories(
+    group: NDArray[np.int32], person: NDArray[np.int32], records: NDArray[np.int64], people: int
+) -> NDArray[np.uint64]:
+    """Return two hashes of the history of every cell: the multiset of the groups of all records of its person.
+
+    The hash of a multiset is a sum. A record without a person is a history of its own.
+    """
+    total = np.zeros((people, 2), np.uint64)
+    hashes = np.empty((len(group), 2), np.uint64)
+    for cell in range(len(group)):
+        for h in range(2):
+            word = _scatter(np.uint64(group[cell]) * np.uint64(2) + np.uint64(h + 1) * np.uint64(0x9E3779B97F4A7C15))
+            hashes[cell, h] = word
+            if person[cell] >= 0:
+                total[person[cell], h] += word * np.uint64(records[cell])
+    for cell in range(len(group)):
+        if person[cell] >= 0:
+            hashes[cell] = total[person[cell]]
+    return hashes
+
+
+@njit(cache=True, nogil=True)
 def choose_votes(person: NDArray[np.int32], keyed: NDArray[np.uint64], people: int) -> NDArray[np.bool_]:
     """Mark one cell of every person: the one with the smallest keyed hash; cells of records without a person vote all."""
     chosen = np.full(people, -1, np.int64)

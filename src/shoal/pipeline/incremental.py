@@ -17,12 +17,12 @@ import numpy as np
 
 from shoal.arrays import BoolArray, Int32Array
 from shoal.encoding.codes import Codes, EncodedColumn, EncodedUnit, encode_column, encode_unit, separate_people
-from shoal.engines import Counts, Dictionary, Engine, GroupColumn, Plan, open_data
+from shoal.engines import Counts, Dictionary, Engine, GroupColumn, HiddenColumn, Plan, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import DataError, PolicyError, RequirementNotMet
 from shoal.formats.numbers import format_count, format_number, parse_number
 from shoal.measures import compute_measures
-from shoal.pipeline.publication import RecodedTable, add_pseudonyms, hide_unit
+from shoal.pipeline.publication import RecodedTable, add_pseudonyms, list_hidden_columns
 from shoal.policy import Policy
 from shoal.progress import Progress, ignore_progress
 from shoal.recoding import (
@@ -217,7 +217,7 @@ class NewRecords:
                 if policy.pseudonym_column is not None:
                     codes = Codes((), (), kept.counts, self.prior.key, self.unit, kept.person)
                     cells, columns = add_pseudonyms(codes, cells, columns)
-                ordered = (*output.order_columns(self.names, columns), *hide_unit(policy))
+                ordered = (*output.order_columns(self.names, columns), *map(HiddenColumn, list_hidden_columns(policy)))
                 yield Plan(kept.counts, cells.cell, cells.group, cells.count, ordered)
 
         return self.encoded.engine.apply(plans()), sum(untrue)
@@ -244,7 +244,7 @@ def release_new_records(
     failing = _failing_labels(new, schema.rows)
     progress("writing", 0, 1)
     counted, untrue = new.apply(failing)
-    recoded = RecodedTable.of(prior.recoding, counted, policy)
+    recoded = RecodedTable.of(prior.recoding, counted, list_hidden_columns(policy))
     table = recoded.released_table
     progress("writing", 1, 1)
     progress("checking", 0, 1)

@@ -167,6 +167,11 @@ class GroupingMethod(Method):
         if self.seconds is not None and not self.improve and not self.timed:
             raise PolicyError("seconds has an effect only with improve=True. Set improve=True or remove seconds.")
         self.parse_seconds()
+        if self.policy.pseudonym_column is not None and self.publication().evidence != "table":
+            raise PolicyError(
+                f"{self.name} generates synthetic records, which belong to nobody, so they get no pseudonym. Remove "
+                "'pseudonym' from the unit, or use another method."
+            )
 
     def parse_seconds(self) -> float | None:
         """The time limit in seconds, or None."""

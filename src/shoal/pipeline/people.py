@@ -7,6 +7,7 @@ with k votes have at least k people. The other records then join the groups, and
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,10 +15,20 @@ import numpy as np
 from shoal import kernels
 from shoal.arrays import BoolArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
-from shoal.engines import Counts
+from shoal.encoding.published_table import read_published_table
+from shoal.engines import Counts, Engine
+from shoal.errors import DataError
 from shoal.kernels.interface import LossArrays
+from shoal.policy import Policy, Unit
 from shoal.recoding import Placement
 from shoal.recoding.grouping import Grouping
+
+MOST_SEARCHED = 2_000_000  # records of a table in which columns that seem to name people are searched
+LEAST_RECORDS = 1.01  # mean records per value of a column that seems to name people
+MOST_RECORDS = 50
+MOST_RECORDS_UNNAMED = 5  # for columns without a role
+LEAST_PEOPLE = 10
+NUMBER_OR_DATE = re.compile(r"[-+]?\d+([.,]\d*)?$|\d{4}[-/.]\d|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}:\d\d")
 
 
 @dataclass(frozen=True)
@@ -69,8 +80,7 @@ class Votes:
         """
         codes = self.codes
         if grouping.attribute_cuts:
-            extended = Grouping.from_cuts(codes, grouping.attribute_cuts, grouping.path)
-            return replace(extended, figures=grouping.figures)
+            return grouping.apply_cuts(codes)
         group_of_vote = self._assign_votes(grouping.placement)
         home = self._place_combinations(grouping, group_of_vote, losses)
         group = home[codes.combination].astype(np.int32)
@@ -135,6 +145,48 @@ class Votes:
             np.concatenate([group[known], key % groups - 1])[order].astype(np.int32),
             np.concatenate([codes.counts.size[known], count])[order].astype(np.int64),
         )
+
+
+@dataclass(frozen=True)
+class PersonColumn:
+    """A column that seems to name people with several records, in a policy without a unit."""
+
+    name: str
+    records: int
+    people: int
+
+    def describe(self, counted: Engine, policy: Policy) -> str:
+        """A note for the owner; ``counted`` is the released table with this column."""
+        by_person = policy.model_copy(update={"unit": Unit(column=self.name), "require": ()})
+        smallest = int(read_published_table(counted, by_person).groups(()).size.min())
+        return (
+            f"Column {self.name!r} seems to name people who have several records: {self.records:,} records have "
+            f"{self.people:,} different values. The requirements count records, and some group has only {smallest:,} different "
+            f"value{'' if smallest == 1 else 's'} of {self.name!r}. To count people, add 'unit: {self.name}' to the policy."
+        )
+
+
+def find_person_column(engine: Engine, policy: Policy) -> PersonColumn | None:
+    """The first column that seems to name people with several records, if the policy has no unit.
+
+    Identifiers and the key count as names of people unless a value has many records. Other columns that are not released
+    count if they have texts, and most texts are rare. Very large tables are not searched.
+    """
+    schema = engine.schema()
+    if policy.unit is not None or schema.rows > MOST_SEARCHED:
+        return None
+    named = dict.fromkeys((*policy.identifiers, *filter(None, (policy.key,))), MOST_RECORDS)
+    rest = dict.fromkeys(policy.find_unassigned(schema.names), MOST_RECORDS_UNNAMED)
+    for column, most in (named | rest).items():
+        try:
+            distinct = engine.distinct(column, policy.raw_reading(column))
+        except DataError:  # values that cannot be compared name nobody, and the column is not released
+            continue
+        records, people = schema.rows - distinct.missing, len(distinct.values)
+        repeats = LEAST_RECORDS * people <= records <= most * people and people >= LEAST_PEOPLE
+        if repeats and (column in named or not NUMBER_OR_DATE.match(str(distinct.values[people // 2]))):
+            return PersonColumn(column, records, people)
+    return None
 
 
 @dataclass

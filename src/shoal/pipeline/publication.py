@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -47,10 +48,9 @@ class RecodedTable:
     counted_table: Engine
 
     @classmethod
-    def of(cls, recoding: Recoding, table: Engine, policy: Policy) -> RecodedTable:
-        """The released table is the counted table without hidden columns."""
-        hidden = hide_unit(policy)
-        return cls(recoding, table.without([column.name for column in hidden]) if hidden else table, table)
+    def of(cls, recoding: Recoding, table: Engine, hidden: Sequence[str]) -> RecodedTable:
+        """The released table is the counted table without the hidden columns."""
+        return cls(recoding, table.without(hidden) if hidden else table, table)
 
 
 class Publication(ABC):
@@ -66,6 +66,13 @@ class Publication(ABC):
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
+        self.hidden = list_hidden_columns(policy)  # columns that only the audit reads
+
+    def hide(self, column: str) -> Publication:
+        """The same publication, with one more column for the audit alone."""
+        other = copy(self)
+        other.hidden = tuple(dict.fromkeys((*self.hidden, column)))
+        return other
 
     @property
     def output(self) -> Output:
@@ -135,7 +142,7 @@ class LabelPublication(Publication):
     def apply(self, codes: Codes, engine: Engine, labelled: LabelledGroups, rng: np.random.Generator) -> RecodedTable:
         """Write the labels in place of the quasi-identifiers."""
         table = engine.apply([self.plan(codes, engine.schema().names, labelled)])
-        return RecodedTable.of(self.build_recoding(codes, labelled), table, self.policy)
+        return RecodedTable.of(self.build_recoding(codes, labelled), table, self.hidden)
 
     def label_boxes(self, codes: Codes, labelled: LabelledGroups) -> Columns:
         """The published labels; where these are pairs of columns, midpoints or averages, the labels of the boxes."""
@@ -153,7 +160,7 @@ class LabelPublication(Publication):
         if self.policy.pseudonym_column is not None:
             placement, columns = add_pseudonyms(codes, placement, columns)
         ordered = self.output.order_columns(names, columns)
-        return build_plan(codes, placement, (*ordered, *hide_unit(self.policy)), self.policy)
+        return build_plan(codes, placement, (*ordered, *map(HiddenColumn, self.hidden)), self.policy)
 
     def build_recoding(self, codes: Codes, labelled: LabelledGroups) -> Recoding:
         """The recoding of the groups, for later data."""
@@ -191,11 +198,11 @@ class SyntheticPublication(Publication):
         hidden = [column for column in self.tested_columns if column not in output.unchanged]
         tested = tuple(_write_tested_column(codes, each, column) for column in hidden)
 
-        def write(columns: Columns, hidden: Sequence[HiddenColumn] = ()) -> Engine:
-            ordered = (*output.order_columns(names, columns), *hidden)
+        def write(columns: Columns, hidden: Sequence[str] = ()) -> Engine:
+            ordered = (*output.order_columns(names, columns), *map(HiddenColumn, hidden))
             return engine.apply([build_plan(codes, each, ordered, self.policy)])
 
-        counted = write((*self._write_group_numbers(group), *tested), hide_unit(self.policy))
+        counted = write((*self._write_group_numbers(group), *tested), self.hidden)
         return RecodedTable(synthesis, write(synthesis.draw(rng)), counted)
 
     def label_boxes(self, codes: Codes, labelled: LabelledGroups) -> Columns:
@@ -218,10 +225,10 @@ class SyntheticPublication(Publication):
         return tuple((name, GroupColumn(name, values, group if name in first else empty)) for name in quasi)
 
 
-def hide_unit(policy: Policy) -> tuple[HiddenColumn, ...]:
+def list_hidden_columns(policy: Policy) -> tuple[str, ...]:
     """The unit column, for the audit alone; none without a unit, or where the table shows its pseudonyms."""
     column = policy.unit_column
-    return () if column is None or column == policy.pseudonym_column else (HiddenColumn(column),)
+    return () if column is None or column == policy.pseudonym_column else (column,)
 
 
 def add_pseudonyms(codes: Codes, placement: Placement, columns: Columns) -> tuple[Placement, Columns]:

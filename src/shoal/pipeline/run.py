@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoal import kernels
 from shoal.arrays import BoolArray, Int32Array
 from shoal.encoding.codes import Codes, EncodedTable, encode_table
 from shoal.engines import Engine, Plan, open_data
@@ -27,7 +28,7 @@ from shoal.measures.comparison import count_labels
 from shoal.measures.downcoding import count_downcoded
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.local_search import LossChange, improve_groups
-from shoal.pipeline.people import SuppressedPeople, Votes, merge_groups
+from shoal.pipeline.people import PersonColumn, SuppressedPeople, Votes, find_person_column, merge_groups
 from shoal.pipeline.publication import LabelledGroups, Publication, RecodedTable
 from shoal.policy import Policy
 from shoal.progress import Progress, ignore_progress
@@ -45,6 +46,7 @@ from shoal.requirements import (
     select_passing_groups,
 )
 from shoal.requirements.groups import Groups
+from shoal.requirements.histories import select_passing_cells
 from shoal.requirements.requirement import parse_whole_number
 from shoal.secret import new_seed, parse_seed
 
@@ -84,9 +86,10 @@ def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress:
     method.check_parameters()
     secret = new_seed() if seed is None else parse_seed(seed)
     engine = open_data(data)
-    steps = Run(method, secret, progress or ignore_progress)
     schema = engine.schema()
     method.policy.check_schema(schema)
+    people = find_person_column(engine, method.policy)
+    steps = Run(method, secret, progress or ignore_progress, people)
     table = steps.encode(engine)
     result = steps.search(table) if table.partitioning.partitions == 1 else steps.search_partitions(table)
     steps.report("checking", 0, 1)
@@ -105,7 +108,7 @@ def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress:
         TableArtifact(result.recoded.released_table, engine.format, audited),
         result.path,
         secret,
-        method_notes=method.notes(),
+        method_notes=(*method.notes(), *steps.note_people(result.recoded.counted_table)),
         remake=partial(run, method, engine) if seed is None else None,
     )
 
@@ -117,6 +120,7 @@ class Run:
     method: GroupingMethod
     secret: int
     report: Progress
+    person_column: PersonColumn | None = None  # of a policy without a unit
 
     @property
     def policy(self) -> Policy:
@@ -126,7 +130,12 @@ class Run:
     @property
     def publication(self) -> Publication:
         """What is published for the groups."""
-        return self.method.publication()
+        publication = self.method.publication()
+        return publication if self.person_column is None else publication.hide(self.person_column.name)
+
+    def note_people(self, counted: Engine) -> tuple[str, ...]:
+        """A note for the owner if a column seems to name people with several records, and the policy has no unit."""
+        return () if self.person_column is None else (self.person_column.describe(counted, self.policy),)
 
     def encode(self, engine: Engine) -> EncodedTable:
         """Replace the values of the table by codes."""
@@ -134,7 +143,7 @@ class Run:
             engine,
             self.policy,
             extra=self.method.extra_columns(),
-            carry=self.policy.carried_columns,
+            carry=(*self.policy.carried_columns, *self.publication.hidden),
             hash=KeyedHash.of(self.secret),
             progress=lambda done, total: self.report("reading", done, total),
         )
@@ -197,7 +206,7 @@ class Run:
                 yield publication.plan(codes, names, labelled)
             self.report("parts", partitioning.partitions, partitioning.partitions)
 
-        recoded = RecodedTable.of(recoding, table.engine.apply(plans()), self.policy)
+        recoded = RecodedTable.of(recoding, table.engine.apply(plans()), publication.hidden)
         self.report("writing", 1, 1)
         merged = [merge_columns(of_column) for of_column in zip(*labels, strict=True)]
         figures = _share_records("isolated_ends", _sum_known(isolated_ends), recoded)
@@ -212,6 +221,11 @@ class Run:
         obstacle = self.method.find_partition_obstacle()
         if obstacle:
             raise PolicyError(f"{obstacle} is not possible for a table that is searched in partitions. {REMEDY}")
+        if self.policy.knows_history:
+            raise PolicyError(
+                "'knows: history' cannot be guaranteed for a table that is searched in partitions: the records of a person can "
+                f"be in several partitions. {REMEDY}"
+            )
         for requirement in self.method.full_policy().require:
             if requirement.relative or not (
                 requirement.monotone and (requirement.upward_closed or not self.policy.unit)
@@ -240,20 +254,28 @@ class Run:
         The groups of all records are then counted exactly. Failing groups are suppressed as far as the policy allows, else
         merged, until every group passes.
         """
-        votes, losses = Votes.of(codes), self._loss_arrays(codes)
-        searched = codes.merge_people() if self.method.counts_people else votes.voters
-        found = ImprovedGroups(self._label(searched, self.method.decide(searched, rng=rng, progress=report)))
-        _refuse_duplicate_names([column.name for _, column in found.labelled.columns], self.policy)
-        if self.method.improve and searched.by_person is None:
-            found = self.improve(votes.voters, found.labelled, report, seconds)
-        labelled = self._label(codes, votes.extend(found.labelled.grouping, losses))
+        losses = self._loss_arrays(codes)
+        if self.method.counts_people:
+            merged = codes.merge_people()
+            found = ImprovedGroups(self._label(merged, self.method.decide(merged, rng=rng, progress=report)))
+            grouping = found.labelled.grouping.apply_cuts(codes)
+        else:
+            votes = Votes.of(codes)
+            grouping = self.method.decide(votes.voters, rng=rng, progress=report)
+            found = ImprovedGroups(self._label(votes.voters, grouping))
+            if self.method.improve:
+                found = self.improve(votes.voters, found.labelled, report, seconds)
+            grouping = votes.extend(found.labelled.grouping, losses)
+        labelled = self._label(codes, grouping)
+        _refuse_duplicate_names([column.name for _, column in labelled.columns], self.policy)
         while not self._is_allowed(codes, labelled):
             grouping = labelled.grouping
             if grouping.attribute_cuts or len(grouping.lo) < 2:
                 break
             failing = ~self._select_passing(codes, labelled)
             labelled = self._label(codes, merge_groups(codes, grouping, failing, losses))
-        return replace(found, labelled=self.suppress_failing_groups(codes, labelled))
+        suppress = self.suppress_failing_people if self.policy.knows_history else self.suppress_failing_groups
+        return replace(found, labelled=suppress(codes, labelled))
 
     def _loss_arrays(self, codes: Codes) -> LossArrays:
         """The losses of the objective with the attribute weights, for the kernels."""
@@ -294,6 +316,29 @@ class Run:
                 f"suppressed, and the policy allows {allowed}. Relax the requirement or raise 'suppress'."
             ).with_certificate(certificate)
         return labelled if kept.all() else self._label(codes, grouping.keep_groups(kept))
+
+    def suppress_failing_people(self, codes: Codes, labelled: LabelledGroups) -> LabelledGroups:
+        """Suppress failing groups and all records of people whose histories fail, as far as the policy allows."""
+        require, allowed = self.method.full_policy().require, self.policy.most_suppressed(codes.records)
+        while True:
+            grouping = labelled.grouping
+            groups = build_published_groups(codes, grouping, labelled.columns, self.policy)
+            entries = kernels.order.sort_by_group(grouping.placement.group, len(grouping.lo))[0]
+            kept = np.zeros(len(grouping.placement.group), bool)
+            kept[entries[select_passing_cells(groups, require)]] = True
+            lost = codes.records - int(grouping.placement.count[kept].sum())
+            if lost > allowed or not kept.any():
+                certificate = certify(groups, require, fingerprint="", label=lambda *_: None, histories=True)
+                wanted = "; ".join(describe(r) for r in require)
+                raise RequirementNotMet(
+                    f"{self.method.name} cannot meet {wanted} for an attacker who knows all records of a person: the smallest "
+                    f"group of people with equal histories has {certificate.smallest_history}. {lost} of {codes.records} "
+                    f"records would have to be suppressed, and the policy allows {allowed}. Use tds or bottom-up, relax the "
+                    "requirement, raise 'suppress', or write 'knows: record'."
+                ).with_certificate(certificate)
+            if kept[entries].all():
+                return labelled
+            labelled = self._label(codes, grouping.keep_entries(codes, kept))
 
     def improve(
         self, codes: Codes, labelled: LabelledGroups, report: Progress, seconds: float | None

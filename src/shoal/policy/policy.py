@@ -417,6 +417,11 @@ class Policy(BaseModel):
         return tuple(c for c in columns if c != self.pseudonym_column)
 
     @property
+    def knows_history(self) -> bool:
+        """Whether the attacker knows all records of a person."""
+        return self.unit is not None and self.unit.knows == "history"
+
+    @property
     def pseudonym_column(self) -> str | None:
         """The column that is published as a pseudonym of the person, if any."""
         return self.unit.column if self.unit is not None and self.unit.pseudonym else None

@@ -140,6 +140,10 @@ class Grouping:
         ranks = None if rank is None else rank[by_first[:groups]]
         return cls(Placement(cells, group, count.astype(np.int64)), lo, hi, regions=ordered, rank=ranks)
 
+    def apply_cuts(self, codes: Codes) -> Grouping:
+        """The groups of the same cuts, for another form of the same table."""
+        return replace(Grouping.from_cuts(codes, self.attribute_cuts, self.path), figures=self.figures)
+
     def keep_groups(self, kept: BoolArray) -> Grouping:
         """Suppress all groups but the kept ones."""
         number = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
@@ -159,6 +163,17 @@ class Grouping:
             regions=None if self.regions is None else self.regions.of(kept),
             rank=None if self.rank is None else self.rank[kept],
         )
+
+    def keep_entries(self, codes: Codes, kept: BoolArray) -> Grouping:
+        """Suppress all entries of the placement but the kept ones; groups without records are removed."""
+        placement = self.placement
+        group = np.where(kept, placement.group, -1).astype(np.int32)
+        remains = np.bincount(group[group >= 0], minlength=len(self.lo)) > 0
+        fewer = replace(self, placement=replace(placement, group=group))
+        if not self.attribute_cuts:
+            lo, hi = kernels.boxes.bound_groups(codes.quasi, codes.combination[placement.cell], group, len(self.lo))
+            fewer = replace(fewer, lo=lo, hi=hi)
+        return fewer.keep_groups(remains)
 
     @cached_property
     def suppresses_records(self) -> bool:

@@ -116,9 +116,7 @@ class TableArtifact:
             people_with_suppressed=before.people_with_suppressed,
             people_suppressed=before.people_suppressed,
         )
-        ledger = Ledger.of(
-            audited.groups, audited.labels, certificate.fingerprint, normalized=policy.normalize, people=audited.people
-        )
+        ledger = audited.ledger(policy, certificate.fingerprint)
         return certificate, ledger.select_sensitive(policy.tested_columns)
 
 

@@ -30,15 +30,15 @@ MINIMALITY = (
 class AuditedTable:
     """A table as published, with its groups by published values.
 
-    ``people`` has the texts by which the ledger recognizes people, by their number in ``groups.person``: pseudonyms, or keyed
-    hashes.
+    ``unit`` has the texts of the unit column by their number in ``groups.person``, and ``key`` the key to hash them.
     """
 
     engine: Engine
     groups: Groups
     labels: Mapping[str, Sequence[str | None]]
     sensitive_figures: SensitiveFigures = field(default_factory=SensitiveFigures)
-    people: tuple[str, ...] = field(default=(), repr=False)
+    unit: EncodedUnit | None = field(default=None, repr=False)
+    key: KeyedHash | None = None
 
     @classmethod
     def of(
@@ -56,11 +56,17 @@ class AuditedTable:
         policy.check_schema(engine.schema(), check=True, requires=False)
         extra = () if measures_policy is None else list_measured_columns(engine, measures_policy)
         table = read_published_table(engine, policy, extra=extra)
-        people = () if table.unit is None or key is None else name_people(table.unit, policy, key, published=True)
         if measures_policy is None:
-            return cls(engine, table.groups(policy.tested_columns), table.labels, people=people)
-        groups, sensitive_figures = count_groups(table, measures_policy, policy.tested_columns)
-        return cls(engine, groups, table.labels, sensitive_figures, people)
+            groups, sensitive_figures = table.groups(policy.tested_columns), SensitiveFigures()
+        else:
+            groups, sensitive_figures = count_groups(table, measures_policy, policy.tested_columns)
+        return cls(engine, groups, table.labels, sensitive_figures, table.unit, key)
+
+    def ledger(self, policy: Policy, fingerprint: str) -> Ledger:
+        """The ledger of this table, with the texts by which people are recognized in later releases."""
+        has_people = self.unit is not None and self.key is not None
+        people = name_people(self.unit, policy, self.key, published=True) if has_people else ()  # type: ignore[arg-type]
+        return Ledger.of(self.groups, self.labels, fingerprint, normalized=policy.normalize, people=people)
 
     def certificate(
         self,
@@ -91,9 +97,9 @@ class AuditedTable:
         columns = released.schema().names
         fingerprint = fingerprint or released.fingerprint()
         groups, labels = self.groups, self.labels
-        notes = _note_spellings(policy, columns, self.labels, prior)
+        notes = (*_note_spellings(policy, columns, self.labels, prior), *_note_unknown_people(groups, policy))
         if prior is not None:
-            union = prior.union(Ledger.of(groups, labels, fingerprint, people=self.people))
+            union = prior.union(self.ledger(policy, fingerprint))
             groups, labels = union.groups, union.labels
         certificate = certify(
             groups,
@@ -107,6 +113,7 @@ class AuditedTable:
             parts=partitions,
             notes=(*notes, *((MINIMALITY,) if _names_sensitive(policy) else ())),
             findings=findings,
+            histories=policy.knows_history,
         )
         return replace(certificate, records=self.groups.records, people=self.groups.people)
 
@@ -115,8 +122,12 @@ class AuditedTable:
         return PublishedGroups(self.groups, suppressed, self.sensitive_figures)
 
 
-def audit_table(data: Any, policy: Policy) -> Certificate:
-    """Test the published values of a table against a policy, whichever program made the table."""
+def audit_table(data: Any, policy: Policy, *, records: bool = False) -> Certificate:
+    """Test the published values of a table against a policy, whichever program made the table.
+
+    If the table does not have the unit of the policy, records are counted. That decides nothing, unless ``records`` accepts
+    it.
+    """
     for requirement in policy.require:
         if requirement.tested_on == "operator":
             raise PolicyError(
@@ -125,7 +136,12 @@ def audit_table(data: Any, policy: Policy) -> Certificate:
             )
     engine = open_data(data)
     policy.check_schema(engine.schema(), check=True)
-    return AuditedTable.of(engine, policy).certificate(policy)
+    audited = AuditedTable.of(engine, policy)
+    counts_people = audited.groups.person is not None
+    certificate = audited.certificate(policy, evidence="people" if counts_people else "table")
+    if policy.unit_column is None or counts_people:
+        return certificate
+    return replace(certificate, holds=certificate.holds and records, uncounted_unit=policy.unit_column)
 
 
 def name_people(unit: EncodedUnit, policy: Policy, key: KeyedHash, *, published: bool) -> tuple[str, ...]:
@@ -138,6 +154,15 @@ def name_people(unit: EncodedUnit, policy: Policy, key: KeyedHash, *, published:
 def _names_sensitive(policy: Policy) -> bool:
     """Whether a requirement names a sensitive column or the target, which are published unchanged."""
     return any(r.of is not None and (r.of in policy.sensitive or r.of == policy.target) for r in policy.require)
+
+
+def _note_unknown_people(groups: Groups, policy: Policy) -> tuple[str, ...]:
+    """A note if records have no value of the unit."""
+    if groups.person is None or (groups.person >= 0).all():
+        return ()
+    records = int(groups.cell_size[groups.person < 0].sum())
+    many = "1 record has" if records == 1 else f"{records:,} records have"
+    return (f"{many} no value of the unit {policy.unit_column!r}. Each of them counts as a person of its own.",)
 
 
 def _note_spellings(

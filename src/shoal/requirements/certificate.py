@@ -14,6 +14,7 @@ from shoal.arrays import BoolArray
 from shoal.errors import escape_invisible
 from shoal.formats.numbers import format_count
 from shoal.requirements.groups import Groups
+from shoal.requirements.histories import group_by_history
 from shoal.requirements.operator import Distributions, Operator, OperatorRequirement
 from shoal.requirements.requirement import Requirement, collect_parameters, describe, format_reached, format_worst
 
@@ -66,6 +67,7 @@ EVIDENCE_NOTES: dict[Evidence, str] = {
     "table does not show",
     "union": "the table was counted together with the earlier releases; the table alone may hold smaller groups",
 }
+UNCOUNTED = "people cannot be counted: column {} is not in the table; records were counted instead"
 PARTITIONS_NOTE = (
     "the table was searched in {} partitions, one after another; each partition meets the requirements on its own"
 )
@@ -83,8 +85,11 @@ class Certificate:
 
     Where the policy has a unit, requirements count different people, and the evidence is ``people``: the rows of the table
     were counted together with the person of each, which the table does not show. ``people`` is the number of people in the
-    table, ``smallest_people`` the number of people of the group with the fewest. ``people_with_suppressed`` and
-    ``people_suppressed`` are the people with some, and with all, of their records suppressed.
+    table, ``smallest_people`` the number of people of the group with the fewest. ``smallest_history`` is the smallest number
+    of people with equal histories, if the attacker knows histories. A history is the multiset of the published labels of a
+    person's records. ``people_with_suppressed`` and ``people_suppressed`` are the people with some, and with all, of their
+    records suppressed. ``uncounted_unit`` is the unit of the policy if the table does not have this column: records were
+    counted instead, which cannot show that the requirements hold.
 
     Counting: a missing value is a value of its own, so records without a value of a quasi-identifier form their own groups
     and are counted. Suppressed records are not in the table. ``parts`` is the number of partitions of a table that was too
@@ -112,6 +117,8 @@ class Certificate:
     smallest_people: int | None = None
     people_with_suppressed: int | None = None
     people_suppressed: int | None = None
+    uncounted_unit: str | None = None
+    smallest_history: int | None = None
 
     @property
     def publishable(self) -> bool:
@@ -121,6 +128,8 @@ class Certificate:
     @property
     def verdict(self) -> str:
         """The verdict in a few words."""
+        if self.uncounted_unit is not None and not self.holds and all(f.holds for f in self.findings):
+            return "cannot be decided"
         if not self.holds:
             return "does not hold"
         return "holds" if self.publishable else "holds for the quasi-identifiers, but identifiers are present"
@@ -132,7 +141,8 @@ class Certificate:
             "the table holds identifiers, which no requirement protects": self.identifiers,
             "the table holds columns without a role in the policy, which were not tested": self.unassigned,
         }
-        return (*(f"{text}: {', '.join(names)}" for text, names in columns.items() if names), *self.notes)
+        uncounted = () if self.uncounted_unit is None else (UNCOUNTED.format(self.uncounted_unit),)
+        return (*uncounted, *(f"{text}: {', '.join(names)}" for text, names in columns.items() if names), *self.notes)
 
     def __post_init__(self) -> None:
         """Refuse negative counts: they are a bug, and nothing may be released."""
@@ -184,13 +194,19 @@ def certify(
     unassigned: tuple[str, ...] = (),
     notes: tuple[str, ...] = (),
     findings: tuple[Finding, ...] | None = None,
+    histories: bool = False,
 ) -> Certificate:
     """Test groups against every requirement, each on its own set of attributes.
 
-    ``findings`` are the results of requirements that were not tested on groups.
+    ``findings`` are the results of requirements that were not tested on groups. With ``histories`` every requirement is also
+    tested on the groups of people with equal histories.
     """
+    every, smallest_history = list(requirements), None
     if findings is None:
-        findings = tuple(_test_requirement(groups, requirement, label) for requirement in requirements)
+        findings = tuple(_test_requirement(groups, requirement, label) for requirement in every)
+    if histories and groups.person is not None:
+        findings += tuple(_test_histories(groups, requirement) for requirement in every)
+        smallest_history = int(group_by_history(groups, None)[0].size.min(initial=np.iinfo(np.int64).max))
     if evidence != "table":  # publish no values of a single group that the table does not show
         findings = tuple(replace(f, worst={}) for f in findings)
     size = groups.records_of_groups
@@ -209,18 +225,30 @@ def certify(
         notes,
         groups.people,
         int(groups.size.min(initial=np.iinfo(np.int64).max)) if groups.people else None,
+        smallest_history=smallest_history,
     )
 
 
 def _test_requirement(groups: Groups, requirement: Requirement, label: Callable[[str, int], str | None]) -> Finding:
-    merged, _ = groups.project(requirement.on)
+    return _describe_verdict(groups.project(requirement.on)[0], requirement, label, describe(requirement))
+
+
+def _test_histories(groups: Groups, requirement: Requirement) -> Finding:
+    """Test a requirement on the groups of people with equal histories."""
+    by_history, _ = group_by_history(groups, requirement.on)
+    return _describe_verdict(by_history, requirement, lambda *_: None, f"{describe(requirement)}, by histories")
+
+
+def _describe_verdict(
+    merged: Groups, requirement: Requirement, label: Callable[[str, int], str | None], text: str
+) -> Finding:
     verdict = requirement.test(merged)
     size = merged.size
     worst = {n: label(n, int(merged.quasi[verdict.worst, j])) for j, n in enumerate(merged.names)} if len(size) else {}
     return Finding(
         requirement.name,
         collect_parameters(requirement, public=True),
-        describe(requirement),
+        text,
         list(merged.names),
         bool(verdict.ok.all()),
         verdict.reached,

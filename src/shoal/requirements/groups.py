@@ -155,6 +155,23 @@ class Groups:
             None if self.person is None else self.person[inside],
         )
 
+    def keep_cells(self, kept: BoolArray) -> Groups:
+        """Return the groups with only the cells that are marked; groups without cells are removed."""
+        if kept.all():
+            return self
+        count = np.bincount(self.group_of_cell[kept], minlength=len(self.start) - 1)
+        return Groups(
+            self.names,
+            self.sensitive,
+            self.quasi[count > 0],
+            np.concatenate(([0], np.cumsum(count[count > 0]))).astype(np.int64),
+            self.sensitive_codes[kept],
+            self.cell_size[kept],
+            self.domains,
+            self.labels,
+            None if self.person is None else self.person[kept],
+        )
+
     def _per_group(self, values: Int64Array) -> Int64Array:
         total = np.zeros(len(values) + 1, np.int64)
         np.cumsum(values, out=total[1:])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal import threads
+from shoal import kernels, threads
 from shoal.arrays import Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.kernels.combinations import pack_keys, sort_matrix
@@ -18,6 +18,7 @@ from shoal.policy import Policy
 from shoal.recoding.grouping import AttributeCut, Grouping
 from shoal.requirements import Limits, Requirement, combine_limits, describe, select_passing_groups
 from shoal.requirements.groups import Groups
+from shoal.requirements.histories import select_passing_cells
 
 MOST_GROUPS = 2**22  # group numbers, with gaps, up to which no sorting is needed
 SAMPLE, MOST_DISTINCT = 4096, 0.98  # rows sampled; a larger share of distinct rows does not repay sorting all rows
@@ -131,15 +132,44 @@ class SuppressionAllowance:
         """Whether every failing record must be suppressed: suppressing other records cannot make its group pass."""
         return not self.needs_repeats or all(r.size_only for r in self.policy.require)
 
-    def count_suppressed(self, codes: Codes, cuts: Sequence[AttributeCut]) -> int:
-        """Return the number of records that must be suppressed for all remaining groups of these cuts to pass."""
+    def count_suppressed(self, codes: Codes, cuts: Sequence[AttributeCut], changed: Int64Array | None = None) -> int:
+        """Return the number of records that must be suppressed for all remaining groups of these cuts to pass.
+
+        Where people are counted and nothing may be suppressed, a number above 0 may be too small. ``changed`` are then the
+        combinations of the groups that may fail (default: all).
+        """
         if codes.by_person is not None:
             codes = codes.by_person
+            direct = self.records == 0 and not self.policy.knows_history
+            if direct and all(r.size_only for r in self.policy.require):
+                return self._count_failing_people(codes, cuts, changed)
         elif all(r.size_only for r in self.policy.require):
             return self._count_suppressed_by_size(codes, cuts)
         groups = _build_groups(codes, Grouping.from_cuts(codes, cuts))
+        if self.policy.knows_history:
+            return codes.records - int(groups.cell_size[select_passing_cells(groups, self.policy.require)].sum())
         kept = select_passing_groups(groups, self.policy.require)
         return codes.records - int(groups.records_of_groups[kept].sum())
+
+    def _count_failing_people(self, codes: Codes, cuts: Sequence[AttributeCut], combinations: Int64Array | None) -> int:
+        """Return the records of groups with too few people, for requirements on the size of groups alone."""
+        assert codes.person is not None  # noqa: S101
+        rows = np.arange(len(codes.quasi)) if combinations is None else combinations
+        failing = 0
+        for attribute_set in list_attribute_sets(self.policy):
+            divided = [j for j in attribute_set.columns if len(cuts[j].first) > 1]
+            tables = [cuts[j].table(codes.attributes[j].size) for j in divided]
+            _, order, begin = sort_matrix(codes.quasi[rows], divided, [len(cuts[j].first) for j in divided], tables)
+            failing += kernels.people.count_failing_records(
+                rows[order],
+                np.append(begin, len(rows)),
+                codes.counts.start,
+                codes.person,
+                codes.counts.size,
+                max(r.least for r in attribute_set.require),
+                int(codes.person.max(initial=-1)) + 1,
+            )
+        return int(failing)
 
     def _count_suppressed_by_size(self, codes: Codes, cuts: Sequence[AttributeCut]) -> int:
         """As `count_suppressed`, for requirements on the size of groups alone."""

@@ -86,7 +86,7 @@ class BottomUpGeneralization(GroupingMethod):
                 )
         search = _Search.start(codes, self.policy, anonymity, self.objective)
         records = codes.records
-        while not search.holds():
+        while not search.holds() and search.ready:
             search.generalize(search.select_next())
             progress("generalizing", records - min(search.count_failing(), records), records)
         self.path_ = search.build_path()

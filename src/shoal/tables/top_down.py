@@ -215,7 +215,9 @@ class Search:
             if not self.allowance.needs_repeats or (self.suppressed == 0 and not self.allowance.counts_people):
                 break
             cuts = [self.values.build_cut(j, cut, x) for j, cut in enumerate(self.cut)]
-            self.suppressed = self.allowance.count_suppressed(self.codes, cuts)
+            values, codes = self.values, self.codes.quasi[:, self.values.attribute[x]]
+            changed = np.flatnonzero((codes >= values.lo[x]) & (codes <= values.hi[x]))
+            self.suppressed = self.allowance.count_suppressed(self.codes, cuts, changed)
             if self.allowance.allows(self.suppressed, self.codes.records):
                 break
             self._refuse(x, self.suppressed)

@@ -171,6 +171,13 @@ class Codes:
         """The whole table as groups by its raw codes."""
         return build_groups(self.counts, [a.name for a in self.attributes], self.sensitive, self.person)
 
+    @cached_property
+    def most_records(self) -> int:
+        """The largest number of records of a person."""
+        assert self.person is not None  # noqa: S101
+        known = self.person >= 0
+        return int(np.bincount(self.person[known], self.counts.size[known], minlength=1).max())
+
     def merge_people(self) -> Codes:
         """The same table with cells that are counted without regard to people."""
         counts = self.counts

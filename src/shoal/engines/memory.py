@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from shoal import kernels
-from shoal.arrays import Int32Array, Int64Array, UInt64Array
+from shoal.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from shoal.engines import column_values, fingerprint, frames, table_files
 from shoal.engines.protocol import (
     KEY_LIMIT,
@@ -25,6 +25,7 @@ from shoal.engines.protocol import (
     Engine,
     Format,
     GroupColumn,
+    HiddenColumn,
     KeyedOrder,
     Plan,
     Reading,
@@ -50,6 +51,7 @@ class MemoryEngine(Engine):
     format: Format = "csv"
     codes: Mapping[str, Int32Array] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    dictionaries: Mapping[str, Dictionary] = field(default_factory=dict, repr=False)
     _cache: dict[tuple[str, Reading], column_values.EncodedValues] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -103,7 +105,7 @@ class MemoryEngine(Engine):
             self._cache.pop((column, dictionary.reading), None)  # large, and no longer needed
             codes[column] = target[coded.index]
             sizes[column] = int(target.max(initial=0)) + 1
-        return replace(self, codes=codes, sizes=sizes, _cache={})
+        return replace(self, codes=codes, sizes=sizes, dictionaries={**self.dictionaries, **dictionaries}, _cache={})
 
     def count(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, partition: int | None = None) -> Counts:
         """Count the cells of encoded columns, sorted by their codes."""
@@ -157,7 +159,27 @@ class MemoryEngine(Engine):
         labelled = nw.from_native(frames.to_native(pa.table(labels), kind), eager_only=True)
         frames_used = [f for f in (data, labelled) if f.columns]
         released = type(self)(nw.concat(frames_used, how="horizontal"), self.from_file, self.format)
-        return replace(released, data=released._select_columns([c.name for c in plan.columns]))
+        hidden = [c.name for c in plan.columns if isinstance(c, HiddenColumn) and c.name in self.codes]
+        read = {(name, self.dictionaries[name].reading): self._select_values(name, present) for name in hidden}
+        return replace(released, data=released._select_columns([c.name for c in plan.columns]), _cache=read)
+
+    def _select_values(self, column: str, rows: BoolArray) -> column_values.EncodedValues:
+        """Return the values of some records of a column that is already encoded."""
+        dictionary = self.dictionaries[column]
+        value = np.full(self.sizes[column] + 1, -1, np.int32)
+        value[dictionary.codes] = np.arange(len(dictionary.codes), dtype=np.int32)
+        index = (
+            value[self.codes[column][rows]]
+            if dictionary.missing < 0
+            else np.where(self.codes[column][rows] == dictionary.missing, np.int32(-1), value[self.codes[column][rows]])
+        )
+        counts = np.bincount(index + 1, minlength=len(dictionary.codes) + 1)
+        present = counts[1:] > 0
+        number = np.append(np.where(present, np.cumsum(present) - 1, -1), -1).astype(np.int32)
+        values = dictionary.distinct.values[present]
+        return column_values.EncodedValues(
+            Distinct(values, counts[1:][present].astype(np.int64), int(counts[0])), number[index]
+        )
 
     def without(self, columns: Sequence[str]) -> MemoryEngine:
         """Return the same rows without some columns."""

@@ -108,6 +108,7 @@ class SuppressionAllowance:
     records: int
     needs_repeats: bool
     counts_people: bool = False
+    most_records: int = 1  # of a person
 
     @classmethod
     def of(cls, policy: Policy, codes: Codes) -> SuppressionAllowance:
@@ -115,7 +116,12 @@ class SuppressionAllowance:
         records = policy.most_suppressed(codes.records)
         is_direct = len(list_attribute_sets(policy)) == 1 and not any(r.relative for r in policy.require)
         counts_people = codes.by_person is not None
-        return cls(policy, records, counts_people or (records > 0 and not is_direct), counts_people)
+        most = 1 if codes.by_person is None else codes.by_person.most_records
+        return cls(policy, records, counts_people or (records > 0 and not is_direct), counts_people, most)
+
+    def is_large_enough(self, smallest: int, require: Sequence[Requirement]) -> bool:
+        """Whether a group of so many records has enough people, however its records are distributed over people."""
+        return all(r.size_only and smallest >= r.least * self.most_records for r in require)
 
     @property
     def is_refusal_final(self) -> bool:

@@ -212,7 +212,7 @@ class Search:
         """Return the value to specialize next, or None, and set the number of suppressed records after that step."""
         while (x := self._find_best()) is not None:
             self.suppressed = self._count_failing(x)
-            if not self.allowance.needs_repeats or (self.suppressed == 0 and not self.allowance.counts_people):
+            if not self.allowance.needs_repeats or (self.suppressed == 0 and not self._may_lack_people(x)):
                 break
             cuts = [self.values.build_cut(j, cut, x) for j, cut in enumerate(self.cut)]
             values, codes = self.values, self.codes.quasi[:, self.values.attribute[x]]
@@ -222,6 +222,13 @@ class Search:
                 break
             self._refuse(x, self.suppressed)
         return x
+
+    def _may_lack_people(self, x: int) -> bool:
+        """Whether a group may have too few people after the specialization of a value."""
+        if not self.allowance.counts_people:
+            return False
+        sets = [(int(groups.smallest_after[x]), groups.attribute_set.require) for groups in self.groups]
+        return self.policy.knows_history or not all(self.allowance.is_large_enough(*of_set) for of_set in sets)
 
     def specialize(self, x: int) -> None:
         """Specialize a value, and append the step to the path."""

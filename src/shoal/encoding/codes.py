@@ -317,7 +317,7 @@ def encode_unit(engine: Engine, policy: Policy, dictionaries: dict[str, Dictiona
     distinct = engine.distinct(column, reading)
     people = len(distinct.values)
     dictionaries[column] = Dictionary(reading, distinct, np.arange(people, dtype=np.int32), people)
-    return EncodedUnit(column, tuple(map(str, distinct.values)))
+    return EncodedUnit(column, tuple(distinct.values.tolist()))
 
 
 def unit_reading(policy: Policy) -> dict[str, Reading]:

@@ -122,3 +122,64 @@ def find_cheapest_boxes(low, high, records, own, tree, losses):
         if find_cheapest_groups(low[b], high[b], loss, records[b], own[b], np.inf, 0, 1, most, tree, losses, nearest):
             found[b] = nearest.group[0]
     return found
+
+
+@njit(cache=True, nogil=True)
+def find_cuts(groups, order, begin, quasi, combination, person, records, least, people, losses, attribute, at):
+    """Write the best cut of every group: codes up to ``at`` of ``attribute`` go left (-1: no cut is possible).
+
+    Group g has the cells ``order[begin[g]:begin[g + 1]]``. Both sides of a cut have at least ``least`` different people. The
+    best cut lowers the information loss of its attribute most; ties: the earlier attribute, then the smaller code.
+    """
+    pairs, starts, loss_tables = losses.pairs, losses.begin, losses.loss_tables
+    seen = np.full(people, -1, np.int64)
+    token = 0
+    for g in groups:
+        cells = order[begin[g] : begin[g + 1]]
+        n = len(cells)
+        total = 0
+        for c in cells:
+            total += records[c]
+        if n < 2 or total < 2 * least:
+            continue
+        best = 0.0
+        code, before, left = np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64)
+        for j in range(quasi.shape[1]):
+            for i in range(n):
+                code[i] = quasi[combination[cells[i]], j]
+            lo, hi = code.min(), code.max()
+            if lo == hi:
+                continue
+            place = np.argsort(code)
+            found, held = 0, 0
+            for i in range(n):
+                c = cells[place[i]]
+                p = person[c]
+                held += records[c]
+                if p < 0:
+                    found += records[c]
+                elif seen[p] != token:
+                    seen[p] = token
+                    found += 1
+                before[i], left[i] = found, held
+            token += 1
+            whole = total * interval_cost(j, lo, hi, pairs, starts, loss_tables)
+            found = 0
+            for i in range(n - 1, 0, -1):
+                c = cells[place[i]]
+                p = person[c]
+                if p < 0:
+                    found += records[c]
+                elif seen[p] != token:
+                    seen[p] = token
+                    found += 1
+                high, low = code[place[i]], code[place[i - 1]]
+                if before[i - 1] < least:
+                    break
+                if high == low or found < least:
+                    continue
+                loss = left[i - 1] * interval_cost(j, lo, low, pairs, starts, loss_tables)
+                loss += (total - left[i - 1]) * interval_cost(j, high, hi, pairs, starts, loss_tables)
+                if whole - loss > best * (1 + 1e-12) or (attribute[g] == j and whole - loss >= best):
+                    best, attribute[g], at[g] = whole - loss, j, low
+            token += 1

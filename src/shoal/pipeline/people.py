@@ -8,11 +8,12 @@ with k votes have at least k people. The other records then join the groups, and
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shoal import kernels
+from shoal import kernels, threads
 from shoal.arrays import BoolArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.encoding.published_table import read_published_table
@@ -21,7 +22,8 @@ from shoal.errors import DataError
 from shoal.kernels.interface import LossArrays
 from shoal.policy import Policy, Unit
 from shoal.recoding import Placement
-from shoal.recoding.grouping import Grouping
+from shoal.recoding.grouping import Grouping, build_raw_groups
+from shoal.requirements import Requirement
 
 MOST_SEARCHED = 2_000_000  # records of a table in which columns that seem to name people are searched
 LEAST_RECORDS = 1.01  # mean records per value of a column that seems to name people
@@ -145,6 +147,78 @@ class Votes:
             np.concatenate([group[known], key % groups - 1])[order].astype(np.int32),
             np.concatenate([codes.counts.size[known], count])[order].astype(np.int64),
         )
+
+
+def split_groups(codes: Codes, grouping: Grouping, require: Sequence[Requirement], losses: LossArrays) -> Grouping:
+    """Split groups that have more people than they need, while both sides meet every requirement.
+
+    Votes count a person once in the whole table, so groups of votes have more people than required. Here every person counts in
+    every group that has one of their records. Requirements on fewer attributes leave the groups unchanged.
+    """
+    if any(r.on is not None for r in require) or grouping.attribute_cuts:
+        return grouping
+    least = max((r.least for r in require), default=1)
+    waiting = np.arange(len(grouping.lo))
+    while len(waiting):
+        attribute, at = _find_cuts(codes, grouping, waiting, least, losses)
+        cut = np.flatnonzero(attribute >= 0)
+        if not len(cut):
+            break
+        finer = _apply_cuts(codes, grouping, attribute, at)
+        if not all(r.size_only for r in require):
+            groups = build_raw_groups(codes, finer)
+            ok = np.logical_and.reduce([r.test(groups).ok for r in require])
+            right = len(grouping.lo) + np.arange(len(cut))
+            attribute[cut[~(ok[cut] & ok[right])]] = -1
+            cut = np.flatnonzero(attribute >= 0)
+            finer = _apply_cuts(codes, grouping, attribute, at)
+        waiting = np.concatenate([cut, len(grouping.lo) + np.arange(len(cut))])
+        grouping = finer
+    return grouping
+
+
+def _find_cuts(
+    codes: Codes, grouping: Grouping, waiting: Int64Array, least: int, losses: LossArrays
+) -> tuple[Int32Array, Int32Array]:
+    """The best cut of some groups; both sides have at least ``least`` people."""
+    assert codes.person is not None  # noqa: S101
+    placement, groups = grouping.placement, len(grouping.lo)
+    order, begin = kernels.order.sort_by_group(placement.group, groups)
+    group_tree = kernels.group_tree
+    pairs, starts = group_tree.tabulate_losses(losses)
+    tables = group_tree.Losses(pairs, starts, losses, np.arange(codes.quasi.shape[1]))
+    attribute, at = np.full(groups, -1, np.int32), np.zeros(groups, np.int32)
+    people = int(codes.person.max(initial=-1)) + 1
+    entries = codes.combination[placement.cell], codes.person[placement.cell], placement.count
+    threads.each(
+        lambda some: kernels.people.find_cuts(
+            some, order, begin, codes.quasi, *entries, least, people, tables, attribute, at
+        ),
+        np.array_split(waiting, threads.CORES if len(waiting) > 1000 else 1),
+    )
+    return attribute, at
+
+
+def _apply_cuts(codes: Codes, grouping: Grouping, attribute: Int32Array, at: Int32Array) -> Grouping:
+    """Cut groups in two; the right half of the n-th group that is cut gets a new number."""
+    placement, groups = grouping.placement, len(grouping.lo)
+    cut = np.flatnonzero(attribute >= 0)
+    number = np.full(groups, -1, np.int32)
+    number[cut] = groups + np.arange(len(cut), dtype=np.int32)
+    held = np.maximum(placement.group, 0)
+    code = codes.quasi[codes.combination[placement.cell], np.maximum(attribute[held], 0)]
+    is_right = (placement.group >= 0) & (attribute[held] >= 0) & (code > at[held])
+    group = np.where(is_right, number[held], placement.group).astype(np.int32)
+    lo, hi = kernels.boxes.bound_groups(codes.quasi, codes.combination[placement.cell], group, groups + len(cut))
+    return replace(
+        grouping,
+        placement=replace(placement, group=group),
+        lo=lo,
+        hi=hi,
+        split_tree=None if grouping.split_tree is None else grouping.split_tree.grow(cut, attribute[cut], at[cut]),
+        regions=None if grouping.regions is None else grouping.regions.cut(cut, attribute[cut], at[cut]),
+        rank=None if grouping.rank is None else np.append(grouping.rank, grouping.rank[cut]).astype(np.int32),
+    )
 
 
 @dataclass(frozen=True)

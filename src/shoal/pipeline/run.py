@@ -28,7 +28,7 @@ from shoal.measures.comparison import count_labels
 from shoal.measures.downcoding import count_downcoded
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.local_search import LossChange, improve_groups
-from shoal.pipeline.people import PersonColumn, SuppressedPeople, Votes, find_person_column, merge_groups
+from shoal.pipeline.people import PersonColumn, SuppressedPeople, Votes, find_person_column, merge_groups, split_groups
 from shoal.pipeline.publication import LabelledGroups, Publication, RecodedTable
 from shoal.policy import Policy
 from shoal.progress import Progress, ignore_progress
@@ -266,6 +266,7 @@ class Run:
             if self.method.improve:
                 found = self.improve(votes.voters, found.labelled, report, seconds)
             grouping = votes.extend(found.labelled.grouping, losses)
+            grouping = split_groups(codes, grouping, self.method.full_policy().require, losses)
         labelled = self._label(codes, grouping)
         _refuse_duplicate_names([column.name for _, column in labelled.columns], self.policy)
         while not self._is_allowed(codes, labelled):

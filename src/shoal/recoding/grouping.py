@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,27 @@ class SplitTree:
     left: Int32Array
     right: Int32Array
     group: Int32Array
+
+    def grow(self, groups: Int64Array, attribute: Int32Array, at: Int32Array) -> SplitTree:
+        """Split the leaves of some groups; the left leaf keeps the number, the right leaves get the next numbers in order."""
+        nodes, new = len(self.attribute), len(groups)
+        leaf = np.empty(int(self.group.max(initial=-1)) + 1, np.int64)
+        leaves = np.flatnonzero((self.attribute < 0) & (self.group >= 0))
+        leaf[self.group[leaves]] = leaves
+        parents, first = leaf[groups], nodes + 2 * np.arange(new)
+
+        def extend(values: Int32Array, inner: NDArray[np.integer], left: Any, right: Any) -> Int32Array:
+            found = np.concatenate([values, np.zeros(2 * new, np.int32)])
+            found[parents], found[first], found[first + 1] = inner, left, right
+            return found.astype(np.int32)
+
+        return SplitTree(
+            extend(self.attribute, attribute, -1, -1),
+            extend(self.at, at, 0, 0),
+            extend(self.left, first, -1, -1),
+            extend(self.right, first + 1, -1, -1),
+            extend(self.group, np.full(new, -1), groups, len(leaf) + np.arange(new)),
+        )
 
 
 @dataclass(frozen=True)
@@ -61,6 +83,17 @@ class Regions:
     lo: Int32Array
     hi: Int32Array
     shared: BoolArray
+
+    def cut(self, groups: Int64Array, attribute: Int32Array, at: Int32Array) -> Regions:
+        """The regions with some groups cut in two; the right halves follow all groups."""
+        new = np.arange(len(groups))
+        left_hi, right_lo, shared = self.hi.copy(), self.lo[groups].copy(), self.shared.copy()
+        left_hi[groups, attribute], right_lo[new, attribute], shared[groups, attribute] = at, at + 1, False
+        return Regions(
+            np.concatenate([self.lo, right_lo]),
+            np.concatenate([left_hi, self.hi[groups]]),
+            np.concatenate([shared, self.shared[groups]]),
+        )
 
     def of(self, groups: NDArray[np.integer] | BoolArray) -> Regions:
         """The regions of some groups."""
@@ -221,6 +254,24 @@ def count_members(codes: Codes, grouping: Grouping) -> Callable[[int], tuple[Int
         return (pair // size).astype(np.int32), (pair % size).astype(np.int32), records
 
     return members
+
+
+def build_raw_groups(codes: Codes, grouping: Grouping) -> Groups:
+    """The groups with the smallest codes of their boxes as quasi-identifiers; groups without records are kept."""
+    placement, table = grouping.placement, codes.raw_groups
+    order, start = kernels.order.sort_by_group(placement.group, len(grouping.lo))
+    cells = placement.cell[order]
+    return Groups(
+        table.names,
+        table.sensitive,
+        grouping.lo,
+        start,
+        take_rows(table.sensitive_codes, cells),
+        placement.count[order],
+        table.domains,
+        table.labels,
+        None if table.person is None else table.person[cells],
+    )
 
 
 def build_published_groups(codes: Codes, grouping: Grouping, columns: Columns, policy: Policy) -> Groups:

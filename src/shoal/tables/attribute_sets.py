@@ -15,9 +15,8 @@ from shoal.encoding.codes import Codes
 from shoal.kernels.combinations import pack_keys, sort_matrix
 from shoal.kernels.interface import CombinationCells
 from shoal.policy import Policy
-from shoal.recoding.grouping import AttributeCut, Grouping
+from shoal.recoding.grouping import AttributeCut, Grouping, build_raw_groups
 from shoal.requirements import Limits, Requirement, combine_limits, describe, select_passing_groups
-from shoal.requirements.groups import Groups
 from shoal.requirements.histories import select_passing_cells
 
 MOST_GROUPS = 2**22  # group numbers, with gaps, up to which no sorting is needed
@@ -151,7 +150,7 @@ class SuppressionAllowance:
                 return self._count_failing_people(codes, cuts, changed)
         elif all(r.size_only for r in self.policy.require):
             return self._count_suppressed_by_size(codes, cuts)
-        groups = _build_groups(codes, Grouping.from_cuts(codes, cuts))
+        groups = build_raw_groups(codes, Grouping.from_cuts(codes, cuts))
         if self.policy.knows_history:
             return codes.records - int(groups.cell_size[select_passing_cells(groups, self.policy.require)].sum())
         kept = select_passing_groups(groups, self.policy.require)
@@ -197,21 +196,3 @@ def _number_groups(codes: Codes, cuts: Sequence[AttributeCut], columns: Sequence
     if math.prod(sizes) > MOST_GROUPS:
         return sort_matrix(codes.quasi, divided, sizes, tables).number
     return pack_keys(codes.quasi, divided, sizes, tables).astype(np.int64)
-
-
-def _build_groups(codes: Codes, grouping: Grouping) -> Groups:
-    group = grouping.placement.group
-    order = np.argsort(group, kind="stable")
-    start = np.searchsorted(group[order], np.arange(len(grouping.lo) + 1)).astype(np.int64)
-    table = codes.raw_groups
-    return Groups(
-        table.names,
-        table.sensitive,
-        grouping.lo,
-        start,
-        table.sensitive_codes[order],
-        table.cell_size[order],
-        table.domains,
-        table.labels,
-        None if table.person is None else table.person[order],
-    )

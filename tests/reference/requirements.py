@@ -1,6 +1,7 @@
 """Requirements by their definitions, one group at a time, from lists of sensitive values.
 
-A value is a text; None is a missing value.
+A value is a text; None is a missing value. Where people are counted, a list has the value of every pair of person and value,
+and the numbers of people are given beside it.
 """
 
 from __future__ import annotations
@@ -75,11 +76,17 @@ def earth_movers_distance(share: np.ndarray, table_share: np.ndarray, distance: 
     return float(solution.fun)
 
 
-def value_of(requirement: object, group: Sequence[Value], everyone: Sequence[Value]) -> float:
-    """The value that a group reaches."""
+def value_of(
+    requirement: object,
+    group: Sequence[Value],
+    everyone: Sequence[Value],
+    people: int | None = None,
+    all_people: int | None = None,
+) -> float:
+    """The value that a group reaches; ``people`` are in the group, ``all_people`` in the table (default: one per value)."""
     counts, size = Counter(group), len(group)
     if isinstance(requirement, shoal.KAnonymity):
-        return size
+        return size if people is None else people
     if isinstance(requirement, shoal.LDiversity):
         if requirement.kind == "distinct":
             return len(counts)
@@ -88,8 +95,10 @@ def value_of(requirement: object, group: Sequence[Value], everyone: Sequence[Val
         ranked = sorted(counts.values(), reverse=True)
         tail = sum(ranked[int(requirement.l) - 1 :])
         return ranked[0] / tail if tail else math.inf
-    order = sort_values(everyone)
-    table_share = np.array([Counter(everyone)[v] / len(everyone) for v in order])
+    order, total = sort_values(everyone), len(everyone)
+    if people is not None and all_people is not None and not isinstance(requirement, shoal.TCloseness):
+        size, total = people, all_people  # bounds of shares count people
+    table_share = np.array([Counter(everyone)[v] / total for v in order])
     share = np.array([counts[v] / size for v in order])
     if isinstance(requirement, shoal.TCloseness):
         if requirement.distance == "equal":
@@ -105,11 +114,17 @@ def value_of(requirement: object, group: Sequence[Value], everyone: Sequence[Val
     return max(protected, default=0.0)
 
 
-def passes(requirement: object, group: Sequence[Value], everyone: Sequence[Value]) -> bool:
-    """Whether a group meets the requirement."""
+def passes(
+    requirement: object,
+    group: Sequence[Value],
+    everyone: Sequence[Value],
+    people: int | None = None,
+    all_people: int | None = None,
+) -> bool:
+    """Whether a group meets the requirement; see `value_of`."""
     if not group:
         return False
-    value = value_of(requirement, group, everyone)
+    value = value_of(requirement, group, everyone, people, all_people)
     if isinstance(requirement, shoal.KAnonymity):
         return value >= requirement.k
     if isinstance(requirement, shoal.LDiversity):
@@ -123,13 +138,13 @@ def passes(requirement: object, group: Sequence[Value], everyone: Sequence[Value
     if isinstance(requirement, shoal.BetaLikeness):
         if requirement.kind == "basic":
             return value <= requirement.beta + 1e-9
-        records = Counter(everyone)
+        records, size, total = Counter(everyone), people or len(group), all_people or len(everyone)
         return all(
-            n / len(group) <= (1 + min(requirement.beta, -math.log(p))) * p + 1e-9
+            n / size <= (1 + min(requirement.beta, -math.log(p))) * p + 1e-9
             for v, n in Counter(group).items()
-            for p in [records[v] / len(everyone)]
+            for p in [records[v] / total]
         )
-    if isinstance(requirement, shoal.AlphaKAnonymity) and len(group) < requirement.k:
+    if isinstance(requirement, shoal.AlphaKAnonymity) and (people or len(group)) < requirement.k:
         return False
     most = requirement.c if isinstance(requirement, shoal.ConfidenceBound) else requirement.alpha
     return value <= most + 1e-9

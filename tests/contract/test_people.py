@@ -1,0 +1,318 @@
+"""People instead of records: every method x requirement x engine, recounted by plain pandas."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import shoal
+from shoal.errors import PolicyError
+from tests.reference.requirements import passes
+from tests.support.cases import Case, as_rows, cases, covers, released, stayed, suited
+from tests.support.outcomes import Outcome, counted
+from tests.support.ways import each_of, evidence, list_engines, list_requirements, list_styles, list_ways
+
+WAYS = [(m, p | ({"write": "label"} if m == "mdav" else {})) for m, p in list_ways() if evidence(m) == "table"]
+MONTHS = [("mondrian", {}), ("kmember", {}), ("bottom-up", {})]
+QUASI = {
+    "age": {"kind": "numeric", "widths": [5, 20]},
+    "city": {"taxonomy": {"*": {"North": ["Oulu", "Turku"], "South": ["Rome", "Bari"]}}},
+    "day": {"kind": "numeric", "widths": [10, 50]},
+}
+
+ways = each_of(WAYS)
+
+
+def visits(people: int, *, most: int = 4, seed: int = 0) -> pd.DataFrame:
+    """A table of visits: every person has one to ``most`` records; the city and the age of a person rarely change."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(people), rng.integers(1, most + 1, people))
+    city = np.array(["Oulu", "Turku", "Rome", "Bari"])[rng.integers(0, 4, people)][who]
+    moved = rng.random(len(who)) < 0.1
+    frame = pd.DataFrame(
+        {
+            "person": [f"p{i:04d}" for i in who],
+            "age": rng.integers(20, 80, people)[who],
+            "city": np.where(moved, "Rome", city),
+            "day": rng.integers(0, 100, len(who)),
+            "illness": rng.choice(["flu", "cold", "gout", "ache"], len(who), p=[0.4, 0.3, 0.2, 0.1]),
+            "note": [f"n{i}" for i in range(len(who))],
+        }
+    )
+    return frame.sample(frac=1, random_state=seed).reset_index(drop=True)
+
+
+def policy_of(require: Sequence[Any], **more: Any) -> shoal.Policy:
+    given = {"quasi": QUASI, "sensitive": ["illness"], "keep": ["note"], "unit": "person", **more}
+    return shoal.Policy(require=require, **given)
+
+
+def who(frame: pd.DataFrame, column: str = "person") -> list[object]:
+    """The person of every record; a record without a value is a person of its own."""
+    return [("nobody", i) if pd.isna(v) else v for i, v in enumerate(frame[column])]
+
+
+def holds_for_people(table: pd.DataFrame, policy: shoal.Policy, people: list[object], columns: list[str]) -> bool:
+    """Every requirement, recounted by people: `nunique` of the unit, and different pairs of person and value."""
+    counted_table = table.assign(person_=people)
+    return all(_holds(counted_table, requirement, list(requirement.on or columns)) for requirement in policy.require)
+
+
+def _holds(table: pd.DataFrame, requirement: Any, columns: list[str]) -> bool:
+    if requirement.of is None:
+        sizes = table.groupby(columns, dropna=False, observed=True)["person_"].nunique()
+        return bool((sizes >= requirement.least).all())
+
+    def pairs(rows: pd.DataFrame) -> list[str | None]:
+        values = [None if pd.isna(v) else v for v in rows[requirement.of]]
+        return [value for _, value in set(zip(rows["person_"], values, strict=True))]
+
+    everyone, all_people = pairs(table), table["person_"].nunique()
+    groups = [rows for _, rows in table.groupby(columns, dropna=False, observed=True)]
+    return all(passes(requirement, pairs(g), everyone, g["person_"].nunique(), all_people) for g in groups)
+
+
+@st.composite
+def cases_of_people(draw: st.DrawFn) -> Case:
+    """A case of the contract tests, with a person for every record; some records have none."""
+    case = draw(cases(least=6))
+    person = st.one_of(
+        st.sampled_from([f"p{i}" for i in range(12)]), st.none() if draw(st.booleans()) else st.nothing()
+    )
+    frame = case.frame.assign(person=draw(st.lists(person, min_size=len(case.frame), max_size=len(case.frame))))
+    return Case(
+        frame, case.policy.model_copy(update={"unit": shoal.Policy(quasi={"x": "numeric"}, unit="person").unit})
+    )
+
+
+@ways
+@given(case=cases_of_people())
+@counted
+def test_release_holds_for_people_and_covers(case: Case, method: str, parameters: dict[str, Any]) -> Outcome:
+    case = suited(case, method, parameters)
+    release = released(case, method, parameters)
+    if release is None:
+        return "not met"
+    kept = stayed(case, release)
+    assert "person" not in release.frame
+    assert list(release.frame["note"]) == list(kept["note"])
+    people, quasi, certificate = who(kept), list(case.policy.quasi), release.certificate
+    assert holds_for_people(release.frame, case.policy, people, quasi)
+    sizes = release.frame.assign(person_=people).groupby(quasi, dropna=False, observed=True)["person_"].nunique()
+    assert (certificate.people, certificate.smallest_people) == (len(set(people)), sizes.min())
+    assert certificate.evidence == "people" and certificate.publishable
+    assert release.measures["risk_max"] == 1 / sizes.min()
+    for column, given_quasi in case.policy.quasi.items():
+        for raw, label in zip(kept[column], release.frame[column], strict=True):
+            assert covers(label, raw, given_quasi), (column, raw, label)
+    released_rows = case.frame["note"].isin(kept["note"]).tolist()
+    before = who(case.frame)
+    lost = {person for person, is_released in zip(before, released_rows, strict=True) if not is_released}
+    here = {person for person, is_released in zip(before, released_rows, strict=True) if is_released}
+    assert (certificate.people_with_suppressed, certificate.people_suppressed) == (len(lost), len(lost - here))
+    return None
+
+
+@pytest.mark.parametrize("engine", list_engines())
+@pytest.mark.parametrize("requirement", list_requirements("illness"), ids=str)
+def test_every_requirement_and_engine(requirement: Any, engine: str) -> None:
+    frame, policy = visits(60), policy_of([shoal.KAnonymity(3), requirement], suppress=0.2)
+    for method in ("mondrian", "kmember", "tds"):
+        try:
+            release = shoal.anonymize(frame, policy, method=method, engine=engine)
+        except shoal.RequirementNotMet:
+            assert method == "tds"  # the others merge groups; one group of everybody meets every example
+            continue
+        table = pd.DataFrame(release.frame.to_df() if engine == "duckdb" else release.frame)
+        kept = frame.set_index("note").loc[table["note"]].reset_index()
+        assert holds_for_people(table, policy, who(kept), list(QUASI)), method
+
+
+@pytest.mark.parametrize(("method", "write"), [(m, w) for m in ("mondrian", "kmember", "tds") for w in list_styles(m)])
+def test_every_way_of_writing(method: str, write: str, tmp_path: Path) -> None:
+    frame, policy = visits(80), policy_of([shoal.KAnonymity(4)])
+    release = shoal.anonymize(frame, policy, method=method, write=write)
+    release.save(tmp_path / "out")
+    table = pd.read_csv(tmp_path / "out" / "table.csv", dtype=str, keep_default_na=False)
+    assert "person" not in table
+    labels = [c for c in table.columns if c not in ("illness", "note")]
+    people = frame.set_index("note").loc[table["note"], "person"].tolist()
+    assert (
+        table.assign(person=people).groupby(labels)["person"].nunique().min()
+        == release.certificate.smallest_people
+        >= 4
+    )
+
+
+@ways
+def test_engines_agree(method: str, parameters: dict[str, Any]) -> None:
+    frame = visits(50, seed=3)
+    frame.loc[::9, "person"] = None
+    policy = policy_of([shoal.KAnonymity(3), shoal.LDiversity(2, of="illness")], target="illness", suppress=0.1)
+    if parameters.get("split") == "valid":
+        policy = policy.model_copy(update={"suppress": 0.0})
+    fingerprints = {
+        shoal.anonymize(frame, policy, method=method, engine=engine, **parameters).certificate.fingerprint
+        for engine in list_engines()
+    }
+    assert len(fingerprints) == 1
+
+
+@ways
+def test_one_record_per_person_gives_the_verdict_of_records(method: str, parameters: dict[str, Any]) -> None:
+    frame = visits(60).drop_duplicates("person")
+    for k, met in ((3, True), (len(frame) + 1, False)):
+        for unit in ("person", None):
+            policy = policy_of([shoal.KAnonymity(k)], unit=unit, target="illness")
+            if met:
+                assert shoal.anonymize(frame, policy, method=method, **parameters).certificate.holds
+            else:
+                with pytest.raises((shoal.RequirementNotMet, PolicyError)):
+                    shoal.anonymize(frame, policy, method=method, **parameters)
+
+
+@pytest.mark.parametrize("engine", list_engines())
+@pytest.mark.parametrize("pseudonym", [False, True])
+@each_of(MONTHS)
+def test_months_count_people_over_all_releases(
+    method: str, parameters: dict[str, Any], pseudonym: bool, engine: str, tmp_path: Path
+) -> None:
+    frame = visits(90, seed=5)
+    unit = {"column": "person", "pseudonym": pseudonym, "knows": "record"}
+    policy = policy_of([shoal.KAnonymity(4), shoal.LDiversity(2, of="illness")], unit=unit)
+    later = policy.model_copy(update={"suppress": 0.9})
+    parts = [frame.iloc[rows] for rows in np.array_split(np.arange(len(frame)), 3)]
+    first = shoal.anonymize(parts[0], policy, method=method, engine=engine, **parameters)
+    first.save(tmp_path / "1")
+    for month in (2, 3):
+        recoding = tmp_path / f"{month - 1}.owner"
+        release = shoal.anonymize(parts[month - 1], later, recoding=recoding, nearest=True, engine=engine)
+        assert release.certificate.evidence == "union"
+        release.save(tmp_path / str(month))
+    tables = [pd.read_csv(tmp_path / str(month) / "table.csv", dtype=str) for month in (1, 2, 3)]
+    union = pd.concat(tables, ignore_index=True)
+    people = frame.set_index("note").loc[union["note"], "person"].tolist()
+    assert holds_for_people(union, policy, people, list(QUASI))
+    sizes = union.assign(person_=people).groupby(list(QUASI))["person_"].nunique()
+    assert sizes.min() == release.certificate.smallest_people
+    if pseudonym:  # a person has the same pseudonym in every month
+        assert len(set(zip(people, union["person"], strict=True))) == len(set(people)) == union["person"].nunique()
+    else:
+        owner = (tmp_path / "3.owner" / "groups.json").read_text()
+        assert not any(person in owner for person in frame["person"])
+
+
+def histories(table: pd.DataFrame, people: Sequence[object], columns: Sequence[str]) -> Counter[object]:
+    """The number of people with each multiset of published labels."""
+    labels = table[list(columns)].astype(str).agg("|".join, axis=1)
+    return Counter(tuple(sorted(of)) for _, of in labels.groupby(list(people)))
+
+
+@pytest.mark.parametrize("engine", list_engines())
+@pytest.mark.parametrize("method", ["tds", "bottom-up"])
+@pytest.mark.parametrize("suppress", [0.0, 0.15])
+def test_histories_are_searched_by_global_recoding(method: str, engine: str, suppress: float) -> None:
+    frame = visits(300, most=2)
+    unit = {"column": "person", "pseudonym": True}
+    policy = policy_of([shoal.KAnonymity(4)], unit=unit, suppress=suppress)
+    release = shoal.anonymize(frame, policy, method=method, engine=engine)
+    table = pd.DataFrame(release.frame.to_df() if engine == "duckdb" else release.frame)
+    found = histories(table, table["person"].tolist(), list(QUASI))
+    assert min(found.values()) == release.certificate.smallest_history >= 4
+    assert len(found) > 3  # more than the numbers of records
+    raw = frame.set_index("note").loc[table["note"], "person"].tolist()
+    assert len(set(zip(raw, table["person"], strict=True))) == len(set(raw))
+
+
+def test_histories_of_other_methods_are_audited_and_suppressed() -> None:
+    frame = visits(300, most=2)
+    unit = {"column": "person", "knows": "history"}
+    with pytest.raises(
+        shoal.RequirementNotMet, match="the smallest group of people with equal histories has 1"
+    ) as error:
+        shoal.anonymize(frame, policy_of([shoal.KAnonymity(3)], unit=unit))
+    assert error.value.certificate.smallest_history == 1
+    release = shoal.anonymize(frame, policy_of([shoal.KAnonymity(3)], unit=unit, suppress=0.95))
+    people = frame.set_index("note").loc[release.frame["note"], "person"].tolist()
+    assert min(histories(release.frame, people, list(QUASI)).values()) == release.certificate.smallest_history >= 3
+    assert release.certificate.people_suppressed > 0
+
+
+def test_a_unit_with_missing_values() -> None:
+    frame = visits(50)
+    frame.loc[::4, "person"] = None
+    release = shoal.anonymize(frame, policy_of([shoal.KAnonymity(4)]))
+    missing = int(frame["person"].isna().sum())
+    assert release.certificate.people == frame["person"].nunique() + missing
+    assert any(f"{missing} records have no value of the unit 'person'" in note for note in release.certificate.notes)
+    hidden = shoal.anonymize(
+        frame, policy_of([shoal.KAnonymity(4)], unit={"column": "person", "pseudonym": True, "knows": "record"})
+    )
+    assert hidden.frame["person"].nunique() == release.certificate.people  # a pseudonym of its own for each of them
+
+
+def test_more_people_than_there_are() -> None:
+    frame = visits(30)
+    with pytest.raises(shoal.RequirementNotMet, match=r"the whole table as one group reaches 30 people"):
+        shoal.anonymize(frame, policy_of([shoal.KAnonymity(31)]))
+
+
+@pytest.mark.parametrize("role", ["quasi", "sensitive", "keep", "target", "key"])
+def test_the_unit_has_no_other_role(role: str) -> None:
+    given = {"quasi": {"person": "categorical", **QUASI}} if role == "quasi" else {role: "person"}
+    if role in ("sensitive", "keep"):
+        given = {role: ["person"]}
+    with pytest.raises(PolicyError, match="is both the unit and"):
+        policy_of([shoal.KAnonymity(3)], **given)
+    assert policy_of([shoal.KAnonymity(3)], identifiers=["person"]).hidden_columns == ("person",)
+
+
+def test_check_needs_the_unit() -> None:
+    frame, policy = visits(60), policy_of([shoal.KAnonymity(3)])
+    release = shoal.anonymize(frame, policy)
+    unknown = shoal.check(release.frame, policy)
+    assert not unknown.holds and not unknown.publishable
+    assert "people cannot be counted: column person is not in the table" in str(unknown)
+    assert shoal.check(release.frame, policy, records=True).publishable
+    beside = release.frame.assign(person=frame["person"])
+    raw = shoal.check(beside, policy)
+    assert raw.holds and not raw.publishable and raw.smallest_people == release.certificate.smallest_people
+    linkable = policy_of([shoal.KAnonymity(3)], unit={"column": "person", "pseudonym": True, "knows": "record"})
+    shown = shoal.anonymize(frame, linkable)
+    assert shoal.check(shown.frame, linkable).publishable
+    assert not set(shown.frame["person"]) & set(frame["person"])
+
+
+@pytest.mark.parametrize("engine", list_engines())
+@pytest.mark.parametrize("role", ["identifiers", "none", "key"])
+def test_repeated_people_without_a_unit_are_noted(role: str, engine: str) -> None:
+    frame = visits(60)
+    given = {"identifiers": ["person"]} if role == "identifiers" else {"key": "person"} if role == "key" else {}
+    policy = policy_of([shoal.KAnonymity(5)], unit=None, **given)
+    release = shoal.anonymize(frame, policy, engine=engine)
+    table = pd.DataFrame(release.frame.to_df() if engine == "duckdb" else release.frame)
+    people = frame.set_index("note").loc[table["note"], "person"].tolist()
+    fewest = table.assign(person=people).groupby(list(QUASI))["person"].nunique().min()
+    note = next(note for note in release.notes if "seems to name people" in note)
+    assert f"some group has only {fewest} different value" in note and "unit: person" in note
+    assert "person" not in table
+
+
+def test_the_certificate_and_the_files(tmp_path: Path) -> None:
+    frame = visits(60)
+    release = shoal.anonymize(frame, policy_of([shoal.KAnonymity(4)], identifiers=["person"], suppress=0.1))
+    release.save(tmp_path / "out")
+    public = "".join(path.read_text() for path in (tmp_path / "out").iterdir())
+    assert not any(person in public for person in frame["person"])
+    assert '"evidence": "people"' in public and '"smallest_people"' in public and "different people" in public
+    assert as_rows(
+        shoal.anonymize(frame, policy_of([shoal.KAnonymity(4)], identifiers=["person"], suppress=0.1)).frame
+    ) == as_rows(release.frame)

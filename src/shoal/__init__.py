@@ -5,7 +5,7 @@ from __future__ import annotations
 from shoal import datasets, tables
 from shoal.api import anonymize, check, measure
 from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet, ShoalError
-from shoal.policy import Policy
+from shoal.policy import Policy, Unit
 from shoal.recoding import load_recoding
 from shoal.release import Release
 from shoal.requirements import (
@@ -39,6 +39,7 @@ __all__ = [
     "ShoalError",
     "TCloseness",
     "Taxonomy",
+    "Unit",
     "anonymize",
     "check",
     "datasets",

@@ -7,6 +7,7 @@ at random and longer.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -31,6 +32,14 @@ def secret() -> Iterator[None]:
         patch.setattr("shoal.pipeline.run.new_seed", lambda: SECRET)
         patch.setattr("shoal.pipeline.randomized_run.new_seed", lambda: SECRET)
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_sessions_of_other_tests() -> Iterator[None]:
+    """The relations of a test are not read after it, so their DuckDB sessions end: each has ten threads and a folder."""
+    yield
+    if session := sys.modules.get("shoal.engines.duckdb.session"):
+        session._kept_sessions.clear()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -67,6 +67,8 @@ def escape_invisible(text: str, *, keep: str = "") -> str:
     a\x1b[31mb\nc\u202ed a
     b
     """
+    if text.isascii() and text.isprintable():  # most texts; nothing to escape
+        return text
     return "".join(char if char in keep or _is_visible(char) else _escape(char) for char in text)
 
 

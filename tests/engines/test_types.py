@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import enum
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -241,31 +242,48 @@ def policy_of(role: str) -> shoal.Policy:
 def try_all(frame: Any, role: str, engine: str, folder: Path) -> shoal.Release | None:
     """The release, after everything was done with it that the interface offers; None where the table is refused."""
     policy = policy_of(role)
-    try:
+    with suppress_named_errors():
         shoal.check(frame, policy, engine=engine)
-    except shoal.ShoalError as error:
-        assert "'x'" in str(error) or "cannot write" in str(error), error
-    try:
-        release = shoal.anonymize(frame, policy, engine=engine)
+    release = try_release(frame, role, engine, folder)
+    if release is None:
+        return None
+    with suppress_named_errors():
+        shoal.measure(frame, release.frame, policy, engine=engine)
+        return release
+    return None
+
+
+def try_release(frame: Any, role: str, engine: str, folder: Path) -> shoal.Release | None:
+    """The release, after it was saved if the column is in it; None where the table is refused."""
+    with suppress_named_errors():
+        release = shoal.anonymize(frame, policy_of(role), engine=engine)
         assert release.certificate.records + release.certificate.suppressed == len(frame)
         assert release.engine.schema().rows == release.certificate.records
-        shoal.measure(frame, release.frame, policy, engine=engine)
         if role in ("kept", "sensitive"):
             release.save(folder / "csv", format="csv", overwrite=True)
             release.save(folder / "parquet", format="parquet", overwrite=True)
+        return release
+    return None
+
+
+@contextlib.contextmanager
+def suppress_named_errors() -> Iterator[None]:
+    """Suppress errors that name the column, or the file that cannot be written."""
+    try:
+        yield
     except shoal.ShoalError as error:
         assert "'x'" in str(error) or "cannot write" in str(error), error
-        return None
-    return release
 
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_column_of_any_type_is_released_or_refused(name: str, tmp_path: Path) -> None:
+    """DuckDB gets the same values from the same reader, so it only does what reads or writes the column."""
     frame = COLUMNS[name]()
     releases = {role: try_all(frame, role, "memory", tmp_path / role) for role in ROLES}
     assert releases["dropped"] is not None  # what is not used is no reason to refuse a table
-    for role in ("category", "kept", "dropped"):  # DuckDB gets the same values from the same reader
-        try_all(frame, role, "duckdb", tmp_path / f"{role} in DuckDB")
+    try_all(frame, "category", "duckdb", tmp_path / "category in DuckDB")
+    for role in ("kept", "dropped"):
+        try_release(frame, role, "duckdb", tmp_path / f"{role} in DuckDB")
 
 
 def build_frame(values: list[Any], library: str) -> Any:

@@ -274,7 +274,7 @@ LARGE: list[Given] = [
 
 @pytest.mark.parametrize("way", LARGE, ids=str)
 def test_same_groups_of_many_records(way: Given) -> None:
-    frame = shoal.datasets.hospital(240, seed=5, kind="pandas")
+    frame = shoal.datasets.hospital(160, seed=5, kind="pandas")
     harmful = {"diagnosis": tuple(sorted(set(frame["diagnosis"]))[::2])}
     policy = shoal.datasets.hospital_policy(4).model_copy(update={"target": "diagnosis", "truly_sensitive": harmful})
     slow = check_against_twin("kmember", frame, policy, way, 11)

@@ -141,7 +141,7 @@ def test_relative_requirements_are_compared_with_the_whole_source() -> None:
 
 
 def test_a_smaller_step_and_more_tries_keep_more() -> None:
-    frame, policy = shoal.datasets.hospital(3000, seed=1), shoal.datasets.hospital_policy(5)
+    frame, policy = shoal.datasets.hospital(1000, seed=1), shoal.datasets.hospital_policy(5)
 
     def ncp(**given: Any) -> float:
         return shoal.anonymize(frame, policy, method="peel", **given).measures["ncp"]
@@ -199,7 +199,7 @@ def test_exclusive_boxes_do_not_overlap(case: Case) -> Outcome:
 
 
 def test_exclusive_keeps_groups_of_a_large_table() -> None:
-    frame, policy = shoal.datasets.hospital(2000, seed=3, kind="pandas"), shoal.datasets.hospital_policy(4)
+    frame, policy = shoal.datasets.hospital(600, seed=3, kind="pandas"), shoal.datasets.hospital_policy(4)
     release = shoal.anonymize(frame, policy, method="peel", exclusive=True)
     assert release.measures["classes"] > 10
     assert (

@@ -104,6 +104,8 @@ def _list_texts(value: Any) -> list[str]:
     """The texts in a validated value of a policy, except the labels of taxonomies."""
     if isinstance(value, str):
         return [value]
+    if value is None or isinstance(value, (bool, int, float)):  # first, since the test for a requirement is slow
+        return []
     if isinstance(value, Unit):
         return [value.column]
     if isinstance(value, Requirement):

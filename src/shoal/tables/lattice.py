@@ -24,6 +24,7 @@ from shoal.tables.attribute_sets import AttributeSet, SetCombinations
 MOST_NODES = 20_000  # larger lattices get fewer levels
 QUANTILES = (32, 16, 8, 4, 2)  # the numbers of intervals at the levels of numbers without a taxonomy
 LARGEST_KEY = 2**63
+PARALLEL_MINIMUM = 8_192  # nodes x rows; fewer are evaluated by one thread, sooner than another thread can begin
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,8 @@ class Lattice:
     ) -> tuple[Int64Array, FloatArray, FloatArray]:
         """For every node, of the given rows: the records in groups that pass, their total loss, the least loss of a group."""
         found = np.zeros((len(nodes), 3))
-        places = [places for places in np.array_split(np.arange(len(nodes)), threads.CORES) if len(places)]
+        tasks = threads.CORES if len(nodes) * len(rows) >= PARALLEL_MINIMUM else 1
+        places = [places for places in np.array_split(np.arange(len(nodes)), tasks) if len(places)]
 
         def work(thread: int) -> None:
             part = np.zeros((len(places[thread]), 3))

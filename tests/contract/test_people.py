@@ -20,7 +20,14 @@ from tests.support.cases import Case, as_rows, cases, covers, released, stayed, 
 from tests.support.outcomes import Outcome, counted
 from tests.support.ways import each_of, evidence, list_engines, list_requirements, list_styles, list_ways
 
-WAYS = [(m, p | ({"write": "label"} if m == "mdav" else {})) for m, p in list_ways() if evidence(m) == "table"]
+SEARCHES, WAYS = (
+    [
+        (m, p | ({"write": "label"} if m == "mdav" else {}))
+        for m, p in list_ways(searches=more)
+        if evidence(m) == "table"
+    ]
+    for more in (True, False)
+)
 MONTHS = [("mondrian", {}), ("kmember", {}), ("bottom-up", {})]
 QUASI = {
     "age": {"kind": "numeric", "widths": [5, 20]},
@@ -93,7 +100,7 @@ def cases_of_people(draw: st.DrawFn) -> Case:
     )
 
 
-@ways
+@each_of(SEARCHES)
 @given(case=cases_of_people())
 @counted
 def test_release_holds_for_people_and_covers(case: Case, method: str, parameters: dict[str, Any]) -> Outcome:

@@ -257,8 +257,13 @@ def release_new_records(
             f"{certificate.fingerprint}. Pass only records that are new."
         )
     if not certificate.holds:
+        remedy = (
+            "\nNew records change the histories of people who were released before. Anonymize all records together with a new "
+            "recoding, or release only records of new people."
+        )
         raise RequirementNotMet(
             f"the release and the earlier releases together fail the audit, so nothing was written:\n{certificate}"
+            f"{remedy if policy.knows_history else ''}"
         ).with_certificate(certificate)
     measures = compute_measures([], audited.for_measures(suppressed))
     if nearest:

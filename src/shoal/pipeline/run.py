@@ -259,6 +259,9 @@ class Run:
             merged = codes.merge_people()
             found = ImprovedGroups(self._label(merged, self.method.decide(merged, rng=rng, progress=report)))
             grouping = found.labelled.grouping.apply_cuts(codes)
+            if self.method.improve and not self.policy.knows_history:
+                grouping, change = self._split_cuts(codes, grouping, losses)
+                found = replace(found, change=change)
         else:
             votes = Votes.of(codes)
             grouping = self.method.decide(votes.voters, rng=rng, progress=report)
@@ -277,6 +280,18 @@ class Run:
             labelled = self._label(codes, merge_groups(codes, grouping, failing, losses))
         suppress = self.suppress_failing_people if self.policy.knows_history else self.suppress_failing_groups
         return replace(found, labelled=suppress(codes, labelled))
+
+    def _split_cuts(self, codes: Codes, grouping: Grouping, losses: LossArrays) -> tuple[Grouping, LossChange]:
+        """Split the groups of a global recoding while every part has enough people: their local search."""
+        placement = grouping.placement
+        group = np.repeat(placement.group, placement.count)
+        single = Grouping.from_records(codes, np.repeat(placement.cell, placement.count), group)
+        better = split_groups(codes, single, self.method.full_policy().require, losses)
+        before, after = (
+            float((kernels.boxes.sum_losses(g.lo, g.hi, losses) * g.size()).sum()) for g in (single, better)
+        )
+        change = LossChange(before, after)
+        return replace(better, figures={**grouping.figures, **change.figures}), change
 
     def _loss_arrays(self, codes: Codes) -> LossArrays:
         """The losses of the objective with the attribute weights, for the kernels."""

@@ -8,7 +8,7 @@ from numba import njit
 from shoal.kernels.interface import FLAT, FLOATS, HEAD, KIND, LARGEST_CODE, LEAVES, MISSING, NODES, NUMBER, SIZE
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def lowest_node(a, lo, hi, ints):
     """The lowest node that covers the codes ``lo`` to ``hi`` of attribute ``a``, which has a tree."""
     node = ints[ints[HEAD * a + LEAVES] + lo]
@@ -18,7 +18,7 @@ def lowest_node(a, lo, hi, ints):
     return node
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def interval_loss(a, lo, hi, ints, floats):
     """The normalized certainty penalty (NCP) of the codes ``lo`` to ``hi`` of attribute ``a``.
 
@@ -41,7 +41,7 @@ def interval_loss(a, lo, hi, ints, floats):
     return floats[ints[head + FLOATS] + lowest_node(a, lo, hi, ints)]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def weighted_loss(a, lo, hi, loss_tables):
     """The loss of an interval times the attribute weight (`interface.LossArrays`). Not inlined, for rare calls."""
     return loss_tables.weight[a] * interval_loss(a, lo, hi, loss_tables.ints, loss_tables.floats)

@@ -11,6 +11,9 @@ the requirement. So the result does not depend on the number of threads.
 
 D is the weighted loss of a group's box, summed over the attributes. ``clock`` counts the changes of groups.
 ``values`` are `interface.SensitiveLabels`. Small functions in inner loops take single arrays: every array of a tuple is passed.
+
+The kernels of the search and of the losses have ``error_model="numpy"``. Otherwise each division can raise an exception, and
+a search in the tree of groups takes several times as long (measured). No divisor is 0.
 """
 
 from __future__ import annotations
@@ -72,27 +75,29 @@ class Rules(NamedTuple):
     divide: bool
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def extend_ends(g, x, j, low, next_low, high, next_high):
-    """Update the smallest and largest codes of a group by one more code of attribute ``j``."""
-    if x < low[g, j]:
-        next_low[g, j], low[g, j] = low[g, j], x
-    elif x < next_low[g, j]:
-        next_low[g, j] = x
-    if x > high[g, j]:
-        next_high[g, j], high[g, j] = high[g, j], x
-    elif x > next_high[g, j]:
-        next_high[g, j] = x
+@njit(cache=True, nogil=True, error_model="numpy")
+def extend_ends(g, row, low, next_low, high, next_high):
+    """Update the smallest and largest codes of a group by one more row of codes."""
+    for j in range(row.shape[0]):
+        x = row[j]
+        if x < low[g, j]:
+            next_low[g, j], low[g, j] = low[g, j], x
+        elif x < next_low[g, j]:
+            next_low[g, j] = x
+        if x > high[g, j]:
+            next_high[g, j], high[g, j] = high[g, j], x
+        elif x > next_high[g, j]:
+            next_high[g, j] = x
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def stamp(g, state):
     """Note that a group changed."""
     state.used[CLOCK] += 1
     state.changed[g] = state.used[CLOCK]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def measure_group(g, rows, state, losses):
     """Compute the losses of a group from its ends."""
     low, high, loss = state.low, state.high, state.loss
@@ -106,7 +111,7 @@ def measure_group(g, rows, state, losses):
     state.total[g] = total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def recompute_group(g, rows, state, losses):
     """Recompute the ends and the losses of a group from its entries."""
     cell, following = state.cell, state.following
@@ -116,13 +121,12 @@ def recompute_group(g, rows, state, losses):
         high[g, j] = next_high[g, j] = -1
     e = state.head[g]
     while e >= 0:
-        for j in range(rows.shape[1]):
-            extend_ends(g, rows[cell[e], j], j, low, next_low, high, next_high)
+        extend_ends(g, rows[cell[e]], low, next_low, high, next_high)
         e = following[e]
     measure_group(g, rows, state, losses)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_counts(g, cell, count, state, values):
     """Add ``count`` records of a cell to the counts of a group's sensitive values."""
     if state.histogram.shape[0] > 0:
@@ -130,7 +134,7 @@ def add_counts(g, cell, count, state, values):
             state.histogram[g, values.offset[s] + values.sensitive[values.label[cell], s]] += count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def link(e, g, state, values):
     """Insert an entry into the list of a group."""
     group, head, following, previous = state.group, state.head, state.following, state.previous
@@ -143,7 +147,7 @@ def link(e, g, state, values):
     add_counts(g, state.cell[e], state.records[e], state, values)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def unlink(e, state, values):
     """Remove an entry from the list of its group."""
     head, following, previous = state.head, state.following, state.previous
@@ -158,7 +162,7 @@ def unlink(e, state, values):
     add_counts(g, state.cell[e], -state.records[e], state, values)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def detach(e, count, rows, state, values, losses):
     """Take ``count`` records of an entry out of its group; return the entry that holds them, or -1 if there is no room."""
     g = state.group[e]
@@ -179,18 +183,17 @@ def detach(e, count, rows, state, values, losses):
     return new
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def attach(e, g, rows, state, values, losses):
     """Add an entry that is in no list to a group."""
     low, next_low, high, next_high = state.low, state.next_low, state.high, state.next_high
     link(e, g, state, values)
-    for j in range(rows.shape[1]):
-        extend_ends(g, rows[state.cell[e], j], j, low, next_low, high, next_high)
+    extend_ends(g, rows[state.cell[e]], low, next_low, high, next_high)
     measure_group(g, rows, state, losses)
     stamp(g, state)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def fill_lists(n, group, following, previous, head):
     """Link the entries of every group; the entries are sorted by group."""
     for e in range(n):
@@ -200,7 +203,7 @@ def fill_lists(n, group, following, previous, head):
             head[group[e]] = e
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def build_state(cell, count, group, room, groups, rows, changed, refused, clock, keep_counts, values, losses):
     """The state of entries that are sorted by group, with room for more entries."""
     n, m = cell.shape[0], rows.shape[1]
@@ -231,23 +234,24 @@ def build_state(cell, count, group, room, groups, rows, changed, refused, clock,
     low[:] = next_low[:] = LARGEST_CODE
     high[:] = next_high[:] = -1
     loss[:], total[:] = 0.0, 0.0
+    label, sensitive, offset = values.label, values.sensitive, values.offset
     for e in range(n):
         g = group[e]
         size[g] += count[e]
-        for j in range(m):
-            extend_ends(g, rows[cell[e], j], j, low, next_low, high, next_high)
+        extend_ends(g, rows[cell[e]], low, next_low, high, next_high)
         if keep_counts:
-            for s in range(values.sensitive.shape[1]):
-                counts[g, values.offset[s] + values.sensitive[values.label[cell[e]], s]] += count[e]
+            for s in range(sensitive.shape[1]):
+                counts[g, offset[s] + sensitive[label[cell[e]], s]] += count[e]
+    pairs, begin, loss_tables = losses.pairs, losses.begin, losses.loss_tables
     for g in range(groups):
         if size[g] > 0:
             for j in range(m):
-                loss[g, j] = interval_cost(j, low[g, j], high[g, j], losses.pairs, losses.begin, losses.loss_tables)
+                loss[g, j] = interval_cost(j, low[g, j], high[g, j], pairs, begin, loss_tables)
                 total[g] += loss[g, j]
     return state
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def order_attributes(rows, state, losses):
     """Put the attributes that separate entries from groups best first, judged by a sample of the entries."""
     m, entries, groups = rows.shape[1], state.used[ENTRIES], state.size.shape[0]
@@ -263,7 +267,7 @@ def order_attributes(rows, state, losses):
     losses.attribute_order[:] = np.argsort(-increase, kind="mergesort")
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def fill_counts(g, state, values, counts):
     """Write the counts of a group's sensitive values."""
     if state.histogram.shape[0] > 0:
@@ -277,7 +281,7 @@ def fill_counts(g, state, values, counts):
         e = state.following[e]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def holds_after(g, removed, fewer, added, more, state, values, counts):
     """Whether a group meets the requirement without ``fewer`` records of a cell and with ``more`` of another (-1: none)."""
     if counts.shape[0] > 0:
@@ -291,7 +295,7 @@ def holds_after(g, removed, fewer, added, more, state, values, counts):
     return holds(state.size[g] - fewer + more, counts, values.limits)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def box_without(e, whole, rows, state, losses, low, high):
     """Write the box of an entry's group without the entry, if it leaves as a whole; return D of this box."""
     pairs, begin, loss_tables = losses.pairs, losses.begin, losses.loss_tables
@@ -308,7 +312,7 @@ def box_without(e, whole, rows, state, losses, low, high):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def union_loss(low, high, other_low, other_high, limit, losses):
     """D of the box around two boxes; infinity if it is ``limit`` or more."""
     pairs, begin, loss_tables = losses.pairs, losses.begin, losses.loss_tables
@@ -323,14 +327,14 @@ def union_loss(low, high, other_low, other_high, limit, losses):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def join_cost(g, x, more, state, losses):
     """The increase of a group's loss by ``more`` records with the codes ``x``."""
     with_it = union_loss(state.low[g], state.high[g], x, x, np.inf, losses)
     return (state.size[g] + more) * with_it - state.size[g] * state.total[g]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def count_movable(e, rules, state, values, counts):
     """How many records of an entry can leave its group: all, or some of them if entries may be divided; 0 if none may."""
     g, count = state.group[e], state.records[e]
@@ -343,7 +347,7 @@ def count_movable(e, rules, state, values, counts):
     return 1 if holds_after(g, state.cell[e], 1, -1, 0, state, values, counts) else 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def find_passing_group(cell, row, count, own, limit, rules, tree, losses, state, values, counts, point_loss, few, many):
     """The group with the least increase below ``limit`` that passes with the records (-1: none), and the increase."""
     if counts.shape[0] == 0:
@@ -361,7 +365,7 @@ def find_passing_group(cell, row, count, own, limit, rules, tree, losses, state,
     return -1, limit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def propose_shifts(first, last, since, rules, rows, state, tree, changed_tree, losses, values, target, moved, gain):
     """For every entry of a part: the group that it should join, how many of its records, and the gain (0: none)."""
     m = rows.shape[1]
@@ -402,7 +406,7 @@ def propose_shifts(first, last, since, rules, rows, state, tree, changed_tree, l
             target[e], moved[e], gain[e] = t, count, decrease - increase
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def apply_shifts(order, rules, rows, state, losses, values, target, moved):
     """Apply shifts in the given order, each if it still lowers the loss and both groups pass; return the gain."""
     m = rows.shape[1]
@@ -431,7 +435,7 @@ def apply_shifts(order, rules, rows, state, losses, values, target, moved):
     return gain
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def exchange_sizes(e, other, rules, state):
     """How many records of two entries change places: all, or as many of each as the smaller has."""
     if rules.divide:
@@ -440,7 +444,7 @@ def exchange_sizes(e, other, rules, state):
     return state.records[e], state.records[other]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def exchange_holds(e, other, one, two, rules, state, values, counts):
     """Whether both groups pass after an exchange."""
     g, t = state.group[e], state.group[other]
@@ -454,7 +458,7 @@ def exchange_holds(e, other, one, two, rules, state, values, counts):
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def propose_exchanges(first, last, since, rules, rows, state, tree, changed_tree, losses, values, partner, gain):
     """For every entry of a part: the entry of another group that it should change places with, and the gain (0: none)."""
     m = rows.shape[1]
@@ -522,7 +526,7 @@ def propose_exchanges(first, last, since, rules, rows, state, tree, changed_tree
                 other = following[other]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def apply_exchanges(order, rules, rows, state, losses, values, partner, group_then, count_then):
     """Apply exchanges in the given order, each if it still lowers the loss and both groups pass; return the gain.
 

@@ -74,6 +74,20 @@ def refused(ran: Ran, here: Path, *words: str, code: int = 2) -> None:
     assert {p.name for p in here.iterdir() if not p.name.startswith("given")} == {"table.csv", "policy.yaml"}
 
 
+def test_check_counts_people_or_says_that_it_cannot(run: Run, here: Path) -> None:
+    people = "person," + TABLE.split("\n", 1)[0] + "\n"
+    people += "".join(f"p{n // 2},{row}\n" for n, row in enumerate(TABLE.strip().split("\n")[1:]))
+    (here / "table.csv").write_text(people)
+    (here / "policy.yaml").write_text("unit: person\n" + POLICY.replace("k-anonymity: 3", "k-anonymity: 2"))
+    released = run(*ANONYMIZE)
+    assert released.code == 0 and "people" in released.out
+    for table, options, code in (("out/table.csv", (), 1), ("out/table.csv", ("--records",), 0), ("table.csv", (), 1)):
+        ran = run("check", table, "-p", "policy.yaml", *options)
+        assert ran.code == code, ran
+        cannot = "people cannot be counted: column person is not in the table" in ran.out
+        assert cannot == (table != "table.csv")
+
+
 # ---- anonymize
 
 

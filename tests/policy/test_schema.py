@@ -147,6 +147,16 @@ WRONG: list[dict[str, Any]] = [
             {"widths": [5], "skip": [1]},
         ],
     ),
+    *(
+        {**POLICY, "unit": unit}
+        for unit in (
+            {"pseudonym": True},
+            {"column": "pid", "key": 1},
+            {"column": "pid", "knows": "everything"},
+            {"column": "pid", "pseudonym": "maybe"},
+            ["pid"],
+        )
+    ),
     *map(
         with_requirement,
         [
@@ -183,6 +193,30 @@ def test_mistakes_are_refused_by_schema_and_policy(wrong: dict[str, Any]) -> Non
     assert list(find_errors(wrong, SCHEMA))
     with pytest.raises(shoal.PolicyError):
         shoal.Policy(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("unit", "plain"),
+    [
+        ("pid", "pid"),
+        ({"column": "pid"}, "pid"),
+        ({"column": "pid", "pseudonym": False, "knows": "record"}, "pid"),
+        ({"column": "pid", "knows": "history"}, {"column": "pid", "knows": "history"}),
+        ({"column": "pid", "pseudonym": True}, {"column": "pid", "pseudonym": True}),
+        ({"column": "pid", "pseudonym": True, "knows": "history"}, {"column": "pid", "pseudonym": True}),
+        (
+            {"column": "pid", "pseudonym": True, "knows": "record"},
+            {"column": "pid", "pseudonym": True, "knows": "record"},
+        ),
+    ],
+    ids=str,
+)
+def test_every_form_of_a_unit(unit: Any, plain: Any) -> None:
+    assert not list(find_errors({**POLICY, "unit": unit}, SCHEMA))
+    policy = shoal.Policy(**{**POLICY, "unit": unit})
+    assert policy.to_dict()["unit"] == plain
+    assert shoal.Policy.parse(policy.to_yaml()) == policy == shoal.Policy(**policy.model_dump(exclude_none=True))
+    assert policy.knows_history == ("history" in str(unit) or (isinstance(plain, dict) and "knows" not in plain))
 
 
 @pytest.mark.parametrize("key", ["quasi", "require"])

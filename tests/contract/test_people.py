@@ -323,3 +323,136 @@ def test_the_certificate_and_the_files(tmp_path: Path) -> None:
     assert as_rows(
         shoal.anonymize(frame, policy_of([shoal.KAnonymity(4)], identifiers=["person"], suppress=0.1)).frame
     ) == as_rows(release.frame)
+
+
+# Later months, names and spellings
+
+
+def test_the_people_of_untested_columns_are_those_of_the_ledger(tmp_path: Path) -> None:
+    """A sensitive column that no requirement tests is counted, but not in the ledger."""
+    unit = {"column": "who", "knows": "history"}
+    policy = shoal.Policy(quasi={"age": "numeric"}, sensitive=["ill"], unit=unit, require=[shoal.KAnonymity(2)])
+    first = pd.DataFrame({"who": [f"a{i}" for i in range(12)], "age": [20] * 6 + [40] * 6, "ill": "flu"})
+    shoal.anonymize(first, policy).save(tmp_path / "m1")
+    ill = ["flu", "flu", "cold", "flu", "flu"]
+    later = pd.DataFrame({"who": ["b1", "b0", "b1", "b2", "b2"], "age": [20, 20, 20, 20, 40], "ill": ill})
+    with pytest.raises(shoal.RequirementNotMet, match="by histories: smallest group has 1 person"):
+        shoal.anonymize(later, policy, recoding=tmp_path / "m1.owner")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_later_figures_are_those_of_pandas(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    policy = shoal.Policy(
+        quasi={"age": "numeric"}, sensitive=["ill"], keep=["id"], unit="who", require=[shoal.KAnonymity(2)]
+    )
+
+    def month(number: int, rows: int) -> pd.DataFrame:
+        who = [f"p{i}" for i in rng.integers(0, 15, rows)]
+        ages, ills = rng.integers(20, 40, rows) // 10 * 10, rng.choice(["flu", "cold", "gout"], rows)
+        return pd.DataFrame({"who": who, "age": ages, "ill": ills, "id": [f"{number}-{i}" for i in range(rows)]})
+
+    months = [month(1, 40), month(2, 20)]
+    first = shoal.anonymize(months[0], policy)
+    first.save(tmp_path / "1")
+    second = shoal.anonymize(months[1], policy, recoding=tmp_path / "1.owner", nearest=True)
+    union = pd.concat([first.frame, second.frame])
+    people = pd.concat(months).set_index("id").loc[union["id"], "who"].tolist()
+    sizes = union.assign(who=people).groupby("age")["who"].nunique()
+    assert second.certificate.smallest_people == sizes.min()
+    assert second.certificate.people == len(set(people[len(first.frame) :]))
+    assert second.certificate.people_with_suppressed == second.certificate.people_suppressed == 0
+
+
+@pytest.mark.parametrize("change", ["pseudonym", "column", "none"])
+def test_the_unit_of_later_months_is_the_same(change: str, tmp_path: Path) -> None:
+    frame = visits(60)
+    policy = policy_of([shoal.KAnonymity(3)])
+    shoal.anonymize(frame, policy).save(tmp_path / "1")
+    unit = {"pseudonym": {"column": "person", "pseudonym": True, "knows": "record"}, "column": "who", "none": None}[
+        change
+    ]
+    other = policy.model_copy(update={"unit": unit})
+    with pytest.raises(PolicyError, match="the same person could count twice"):
+        shoal.anonymize(frame.rename(columns={"person": "who"}), other, recoding=tmp_path / "1.owner", nearest=True)
+
+
+@pytest.mark.parametrize("engine", list_engines())
+def test_records_without_a_person_have_pseudonyms_of_their_own(engine: str, tmp_path: Path) -> None:
+    unit = {"column": "who", "pseudonym": True, "knows": "record"}
+    policy = shoal.Policy(quasi={"age": "numeric"}, sensitive=["ill"], unit=unit, require=[shoal.KAnonymity(2)])
+    for number, who in enumerate((["A", "B", None, None], [None, None, "C"], [None, None])):
+        frame = pd.DataFrame({"who": who, "age": 20, "ill": "flu"})
+        given = {"recoding": tmp_path / f"{number - 1}.owner"} if number else {}
+        release = shoal.anonymize(frame, policy, engine=engine, **given)
+        assert any("no value of the unit" in note for note in release.certificate.notes) or number
+        release.save(tmp_path / str(number))
+    tables = pd.concat([pd.read_csv(tmp_path / str(n) / "table.csv") for n in range(3)])
+    assert tables["who"].nunique() == 9
+    assert release.certificate.smallest_people == 9
+
+
+def test_pseudonyms_of_partitions_differ() -> None:
+    frame = pd.DataFrame({"who": [None] * 400, "age": np.arange(400) % 97, "zip": np.arange(400) % 31})
+    unit = {"column": "who", "pseudonym": True, "knows": "record"}
+    policy = shoal.Policy(quasi={"age": "numeric", "zip": "numeric"}, unit=unit, require=[shoal.KAnonymity(3)])
+    release = shoal.anonymize(frame, policy, engine="duckdb", combinations=60)
+    assert release.certificate.parts > 1
+    assert release.certificate.people == release.frame.to_df()["who"].nunique() == 400
+
+
+def test_check_refuses_names_instead_of_pseudonyms() -> None:
+    unit = {"column": "person", "pseudonym": True, "knows": "record"}
+    frame, policy = visits(60), policy_of([shoal.KAnonymity(3)], unit=unit)
+    release = shoal.anonymize(frame, policy)
+    assert shoal.check(release.frame, policy).publishable
+    assert shoal.check(release.frame.assign(person=frame["person"]), policy).identifiers == ("person",)
+    assert "person" not in release.dropped
+
+
+@pytest.mark.parametrize("engine", list_engines())
+def test_columns_with_the_names_of_published_ends(engine: str) -> None:
+    frame = pd.DataFrame({"age_lo": [f"N{i % 15}" for i in range(60)], "age": [i % 20 for i in range(60)]})
+    given: dict[str, Any] = {"quasi": {"age": "numeric"}, "require": [shoal.KAnonymity(2)]}
+    release = shoal.anonymize(frame, shoal.Policy(**given), write="lo-hi", engine=engine)
+    assert list(release.engine.schema().names) == ["age_lo", "age_hi"]
+    assert "N" not in str(release.frame)
+    with pytest.raises(PolicyError, match="would have the name of another column"):
+        shoal.anonymize(frame, shoal.Policy(**given, unit="age_lo"), write="lo-hi", engine=engine)
+
+
+def test_a_suppressed_vote_stands_for_few_records() -> None:
+    """The search suppresses a vote, but the person has more records than the policy allows to suppress."""
+    frame = pd.DataFrame(
+        {"who": [f"p{i}" for i in range(40)] + ["Zoe"] * 40, "age": [20 + i % 10 for i in range(40)] + [99] * 40}
+    )
+    policy = shoal.Policy(quasi={"age": "numeric"}, unit="who", require=[shoal.KAnonymity(3)], suppress=0.1)
+    release = shoal.anonymize(frame, policy, method="peel", spend=True)
+    assert release.certificate.holds and release.certificate.suppressed <= 8
+
+
+def test_the_risk_is_that_of_the_attacker() -> None:
+    policy = policy_of([shoal.KAnonymity(4)], unit={"column": "person", "pseudonym": True})
+    release = shoal.anonymize(visits(300, most=2), policy, method="tds")
+    assert (
+        release.measures["risk_max"]
+        == 1 / release.certificate.smallest_history
+        > 1 / release.certificate.smallest_people
+    )
+    assert release.measures["smallest_history"] == release.certificate.smallest_history
+
+
+def test_spellings_of_a_name_are_one_person() -> None:
+    frame = pd.DataFrame({"who": ["Ada", "ada ", "17", 17.0, "Ben", "Cleo"], "age": 20})
+    policy = shoal.Policy(quasi={"age": "numeric"}, unit="who", require=[shoal.KAnonymity(4)])
+    assert shoal.anonymize(frame, policy).certificate.people == 4
+
+
+def test_units_are_checked() -> None:
+    assert shoal.Unit("p", pseudonym=True).knows == "history"
+    for wrong in ({"column": 3}, {"column": ""}, {"column": "p", "knows": "x"}, {"columns": "p"}, {}):
+        with pytest.raises(PolicyError):
+            shoal.Unit(**wrong)
+    with pytest.raises(PolicyError, match="did you mean 'column'"):
+        shoal.Policy(quasi=QUASI, unit={"colum": "p"})
+    assert policy_of([shoal.KAnonymity(3)]).model_copy(update={"unit": "who"}).unit_column == "who"

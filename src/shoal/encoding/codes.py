@@ -298,8 +298,8 @@ def encode_table(
     progress(len(readings), len(readings) + 1)
     encoded = engine.encode(dictionaries, carry=carry)
     least = policy.least_group_size
-    if unit is not None:  # so many records have at least so many people
-        least *= int(dictionaries[unit.name].distinct.counts.max(initial=1))
+    if unit is not None and unit.texts:  # so many records usually have at least so many people
+        least *= int(np.quantile(dictionaries[unit.name].distinct.counts, 0.99))
     return EncodedTable(tuple(attributes), tuple(columns), encoded, dictionaries, least, hash, unit)
 
 
@@ -322,7 +322,7 @@ def encode_unit(engine: Engine, policy: Policy, dictionaries: dict[str, Dictiona
 
 def unit_reading(policy: Policy) -> dict[str, Reading]:
     """How the unit column is read; empty without a unit."""
-    return {} if policy.unit_column is None else {policy.unit_column: policy.raw_reading(policy.unit_column)}
+    return {} if policy.unit_column is None else {policy.unit_column: policy.unit_reading}
 
 
 def encode_column(engine: Engine, column: str, reading: Reading, dictionaries: dict[str, Dictionary]) -> EncodedColumn:

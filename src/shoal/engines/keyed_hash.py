@@ -8,6 +8,7 @@ are broken.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 
 from shoal import kernels
 from shoal.arrays import FloatArray, Int64Array, UInt64Array
+
+PSEUDONYM = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -92,3 +95,8 @@ class KeyedHash:
         """Return the hashes of 64-bit words of a column."""
         digest = hashlib.blake2b(column.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return self.mix(np.full(len(words), int.from_bytes(digest, "little"), np.uint64), words)
+
+
+def is_pseudonym(text: str) -> bool:
+    """Whether a text has the form of `KeyedHash.make_pseudonyms`."""
+    return PSEUDONYM.fullmatch(text) is not None

@@ -21,8 +21,19 @@ def _compute_discernibility(release: MeasureInput) -> float:
 
 
 def _compute_risk_above(release: MeasureInput) -> float:
-    at_risk = 1 / release.people > release.published.threshold + 1e-12
-    return float(release.size[at_risk].sum()) / release.records if release.records else 0.0
+    records, people = release.attacked
+    at_risk = 1 / people > release.published.threshold + 1e-12
+    return float(records[at_risk].sum()) / release.records if release.records else 0.0
+
+
+def _compute_mean_risk(release: MeasureInput) -> float:
+    records, people = release.attacked
+    return float((records / people).sum()) / release.records if release.records else 0.0
+
+
+def _count_uniques(release: MeasureInput) -> float:
+    records, people = release.attacked
+    return float(records[people == 1].sum())
 
 
 def _count_misclassified(release: MeasureInput) -> float | None:
@@ -129,6 +140,14 @@ SIZES = (
         "the k that the table reaches",
         lambda r: None if r.total_people is None else float(r.people.min(initial=np.inf)),
     ),
+    _describe_sizes(
+        "smallest_history",
+        "people",
+        "fewest people with equal histories",
+        "the smallest number of people with equal histories, if the attacker knows histories",
+        "the history of a person is the multiset of the published labels of their records",
+        lambda r: None if r.published.by_history is None else float(r.attacked[1].min(initial=np.inf)),
+    ),
 )
 DISCERNIBILITY = _describe_table(
     "dm",
@@ -144,8 +163,8 @@ RISKS = (
         "highest re-identification risk",
         "the highest re-identification risk: the probability that an attacker chooses the right record of a person who is "
         "known to be in the table",
-        "1 / `smallest`; with a unit 1 / `smallest_people`",
-        lambda r: float((1 / r.people).max(initial=0.0)),
+        "1 / `smallest`; with a unit 1 / `smallest_people`, with `knows: history` 1 / `smallest_history`",
+        lambda r: float((1 / r.attacked[1]).max(initial=0.0)),
         "lower",
     ),
     _describe_sizes(
@@ -153,8 +172,8 @@ RISKS = (
         "probability",
         "mean re-identification risk",
         "the mean re-identification risk over records",
-        "`classes` / `records`; with a unit the mean over records of 1 / people of the group",
-        lambda r: float((r.size / r.people).sum()) / r.records if r.records else 0.0,
+        "`classes` / `records`; with a unit the mean over records of 1 / people of the group or with the same history",
+        _compute_mean_risk,
         "lower",
     ),
     _describe_table(
@@ -169,7 +188,7 @@ RISKS = (
         "records",
         "records that are alone in their group",
         "with a unit, records in groups of one person",
-        lambda r: float(r.size[r.people == 1].sum()),
+        _count_uniques,
     ),
 )
 TARGET = (

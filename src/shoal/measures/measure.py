@@ -38,6 +38,7 @@ class PublishedGroups:
     suppressed: int
     sensitive_figures: SensitiveFigures = field(default_factory=SensitiveFigures)
     threshold: float = THRESHOLD
+    by_history: Groups | None = None  # the people with equal histories, where the attacker knows histories
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,14 @@ class MeasureInput:
     def people(self) -> FloatArray:
         """The number of different people of each group; of records where the policy has no unit."""
         return self.published.groups.size.astype(np.float64)
+
+    @cached_property
+    def attacked(self) -> tuple[FloatArray, FloatArray]:
+        """The records and the people of the groups in which the attacker searches: people with equal labels or histories."""
+        groups = self.published.by_history
+        if groups is None:
+            return self.size, self.people
+        return groups.records_of_groups.astype(np.float64), groups.size.astype(np.float64)
 
     @property
     def total_people(self) -> int | None:

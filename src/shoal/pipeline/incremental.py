@@ -17,11 +17,12 @@ import numpy as np
 
 from shoal.arrays import BoolArray, Int32Array
 from shoal.encoding.codes import Codes, EncodedColumn, EncodedUnit, encode_column, encode_unit, separate_people
-from shoal.engines import Counts, Dictionary, Engine, GroupColumn, HiddenColumn, Plan, open_data
+from shoal.engines import Counts, Dictionary, Engine, GroupColumn, HiddenColumn, KeyedOrder, Plan, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import DataError, PolicyError, RequirementNotMet
 from shoal.formats.numbers import format_count, format_number, parse_number
 from shoal.measures import compute_measures
+from shoal.pipeline.people import SuppressedPeople
 from shoal.pipeline.publication import RecodedTable, add_pseudonyms, list_hidden_columns
 from shoal.policy import Policy
 from shoal.progress import Progress, ignore_progress
@@ -204,23 +205,31 @@ class NewRecords:
         lost = {reason: int(records[combinations].sum()) for reason, combinations in reasons.items()}
         return NewPartition(counts, group, placement.columns, lost, outside, person)
 
-    def apply(self, failing: set[Labels]) -> tuple[Engine, int]:
-        """The released table without the groups that have these labels, and the number of records with untrue labels."""
+    def apply(self, failing: set[Labels]) -> tuple[Engine, int, SuppressedPeople]:
+        """The released table without the groups that have these labels.
+
+        Also return the number of records with untrue labels, and the people with suppressed records.
+        """
         output, ledger, policy = self.prior.recoding.output, self.prior.ledger, self.prior.policy
         untrue: list[int] = []
+        people = SuppressedPeople.start(0 if self.unit is None else len(self.unit.texts))
 
         def plans() -> Iterator[Plan]:
-            for partition in self.partitions():
+            for number, partition in enumerate(self.partitions()):
                 kept = partition.suppress_groups(failing, ledger)
                 untrue.append(kept.untrue_labels)
-                cells, columns = Placement.whole(kept.counts, kept.group), kept.columns
+                cells, columns, order = Placement.whole(kept.counts, kept.group), kept.columns, None
+                codes = Codes((), (), kept.counts, self.prior.key, self.unit, kept.person)
+                if self.unit is not None:
+                    people.add(codes, cells)
                 if policy.pseudonym_column is not None:
-                    codes = Codes((), (), kept.counts, self.prior.key, self.unit, kept.person)
-                    cells, columns = add_pseudonyms(codes, cells, columns)
+                    cells, columns = add_pseudonyms(codes, cells, columns, f"{len(ledger.releases)}:{number}")
+                    numbers = np.arange(len(kept.counts.size), dtype=np.uint64)
+                    order = KeyedOrder(self.prior.key, self.prior.key.mix(numbers, numbers), output.unchanged)
                 ordered = (*output.order_columns(self.names, columns), *map(HiddenColumn, list_hidden_columns(policy)))
-                yield Plan(kept.counts, cells.cell, cells.group, cells.count, ordered)
+                yield Plan(kept.counts, cells.cell, cells.group, cells.count, ordered, order)
 
-        return self.encoded.engine.apply(plans()), sum(untrue)
+        return self.encoded.engine.apply(plans()), sum(untrue), people
 
 
 def release_new_records(
@@ -243,7 +252,7 @@ def release_new_records(
     progress("reading", 1, 1)
     failing = _failing_labels(new, schema.rows)
     progress("writing", 0, 1)
-    counted, untrue = new.apply(failing)
+    counted, untrue, people = new.apply(failing)
     recoded = RecodedTable.of(prior.recoding, counted, list_hidden_columns(policy))
     table = recoded.released_table
     progress("writing", 1, 1)
@@ -251,6 +260,8 @@ def release_new_records(
     suppressed = schema.rows - table.schema().rows
     audited = AuditedTable.of(counted, policy, measures_policy=policy, key=prior.key)
     certificate = audited.certificate(policy, suppressed=suppressed, released=table, prior=prior.ledger)
+    if policy.unit is not None:
+        certificate = replace(certificate, people_with_suppressed=people.some, people_suppressed=people.all)
     if certificate.fingerprint in prior.ledger.releases:
         raise DataError(
             "these records were released before: the table has the same fingerprint as an earlier release, "
@@ -265,7 +276,7 @@ def release_new_records(
             f"the release and the earlier releases together fail the audit, so nothing was written:\n{certificate}"
             f"{remedy if policy.knows_history else ''}"
         ).with_certificate(certificate)
-    measures = compute_measures([], audited.for_measures(suppressed))
+    measures = compute_measures([], audited.for_measures(suppressed, policy))
     if nearest:
         measures["untrue_labels"] = float(untrue)
     if untrue:
@@ -279,7 +290,7 @@ def release_new_records(
         prior.recoding,
         "recoding",
         {"kind": prior.recoding.kind, "nearest": nearest},
-        tuple(n for n in schema.names if n not in policy.quasi and n not in policy.unchanged_columns),
+        policy.list_dropped(schema.names),
         TableArtifact(table, source.format, audited if policy.unit is not None else None),
         seed=prior.seed,
         prior=prior.ledger,

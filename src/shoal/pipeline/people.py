@@ -19,6 +19,7 @@ from shoal.encoding.codes import Codes
 from shoal.encoding.published_table import read_published_table
 from shoal.engines import Counts, Engine
 from shoal.errors import DataError
+from shoal.formats.column_pairs import pair_names
 from shoal.kernels.interface import LossArrays
 from shoal.policy import Policy, Unit
 from shoal.recoding import Placement
@@ -73,8 +74,8 @@ class Votes:
         )
         return cls(codes, voters, np.repeat(voting, votes), np.repeat(np.cumsum(new) - 1, votes))
 
-    def extend(self, grouping: Grouping, losses: LossArrays) -> Grouping:
-        """The groups of all records, from the groups of the votes.
+    def extend(self, grouping: Grouping, losses: LossArrays, most_suppressed: int = 0) -> Grouping:
+        """The groups of all records, from the groups of the votes; at most so many records are suppressed.
 
         A global recoding and a tree of splits place every record. Otherwise the records of a person in the cell of their vote
         follow the vote, records of other cells join the votes of the same combination, and the rest joins the group whose
@@ -88,11 +89,23 @@ class Votes:
         group = home[codes.combination].astype(np.int32)
         if grouping.split_tree is None:
             group = self._follow_votes(group, group_of_vote)
+        if int(codes.counts.size[group < 0].sum()) + int((group_of_vote[self._is_unknown] < 0).sum()) > most_suppressed:
+            # a suppressed vote stands for one record of its person, and the person has more
+            group = np.where(group < 0, home[codes.combination], group).astype(np.int32)
+            group_of_vote = np.where(group_of_vote < 0, home[codes.combination[self.cell]], group_of_vote).astype(
+                np.int32
+            )
         placement = self._divide_unknown(group, group_of_vote)
         lo, hi = kernels.boxes.bound_groups(
             codes.quasi, codes.combination[placement.cell], placement.group, len(grouping.lo)
         )
         return replace(grouping, placement=placement, lo=lo, hi=hi)
+
+    @property
+    def _is_unknown(self) -> BoolArray:
+        """Whether each vote is that of a record without a person."""
+        assert self.codes.person is not None  # noqa: S101
+        return self.codes.person[self.cell] < 0
 
     def _assign_votes(self, placement: Placement) -> Int32Array:
         """The group of every vote; the votes of a divided cell are assigned in the order of their keyed hashes."""
@@ -249,9 +262,14 @@ def find_person_column(engine: Engine, policy: Policy) -> PersonColumn | None:
     schema = engine.schema()
     if policy.unit is not None or schema.rows > MOST_SEARCHED:
         return None
+    taken = {
+        name for column in policy.quasi for name in pair_names(column)
+    }  # a release may have columns of these names
     named = dict.fromkeys((*policy.identifiers, *filter(None, (policy.key,))), MOST_RECORDS)
     rest = dict.fromkeys(policy.find_unassigned(schema.names), MOST_RECORDS_UNNAMED)
     for column, most in (named | rest).items():
+        if column in taken:
+            continue
         try:
             distinct = engine.distinct(column, policy.raw_reading(column))
         except DataError:  # values that cannot be compared name nobody, and the column is not released
@@ -267,12 +285,13 @@ def find_person_column(engine: Engine, policy: Policy) -> PersonColumn | None:
 class SuppressedPeople:
     """The released and the suppressed records of every person; add up those of several partitions.
 
-    ``unknown`` is the number of suppressed records without a person.
+    ``unknown`` and ``unknown_released`` are the numbers of suppressed and of released records without a person.
     """
 
     released: Int64Array
     suppressed: Int64Array
     unknown: int = 0
+    unknown_released: int = 0
 
     @classmethod
     def start(cls, people: int) -> SuppressedPeople:
@@ -287,6 +306,7 @@ class SuppressedPeople:
         for total, chosen in ((self.released, known & ~lost), (self.suppressed, known & lost)):
             total += np.bincount(person[chosen], placement.count[chosen], minlength=people).astype(np.int64)
         self.unknown += int(placement.count[~known & lost].sum())
+        self.unknown_released += int(placement.count[~known & ~lost].sum())
 
     @property
     def some(self) -> int:

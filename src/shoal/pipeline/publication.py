@@ -158,7 +158,7 @@ class LabelPublication(Publication):
         """The plan that writes the labels."""
         placement, columns = labelled.grouping.placement, labelled.columns
         if self.policy.pseudonym_column is not None:
-            placement, columns = add_pseudonyms(codes, placement, columns)
+            placement, columns = add_pseudonyms(codes, placement, columns, f"{codes.combination_hash[0]:016x}")
         ordered = self.output.order_columns(names, columns)
         return build_plan(codes, placement, (*ordered, *map(HiddenColumn, self.hidden)), self.policy)
 
@@ -231,13 +231,17 @@ def list_hidden_columns(policy: Policy) -> tuple[str, ...]:
     return () if column is None or column == policy.pseudonym_column else (column,)
 
 
-def add_pseudonyms(codes: Codes, placement: Placement, columns: Columns) -> tuple[Placement, Columns]:
-    """Add the column of pseudonyms, with the groups divided by person."""
+def add_pseudonyms(codes: Codes, placement: Placement, columns: Columns, partition: str) -> tuple[Placement, Columns]:
+    """Add the column of pseudonyms, with the groups divided by person.
+
+    A record without a person gets a pseudonym of its own; ``partition`` must differ for all partitions of all releases.
+    """
     assert codes.unit is not None and codes.hash is not None  # noqa: S101
     divided, group, person = divide_by_person(codes, placement)
     by_person = tuple((source, replace(column, index=column.index[group])) for source, column in columns)
     name, unknown = codes.unit.name, np.flatnonzero(person < 0)
-    texts = [*codes.unit.make_pseudonyms(codes.hash), *codes.hash.make_pseudonyms(f"{name} unknown", map(str, unknown))]
+    numbers = [f"{partition}:{number}" for number in range(len(unknown))]
+    texts = [*codes.unit.make_pseudonyms(codes.hash), *codes.hash.make_pseudonyms(f"{name} unknown", numbers)]
     index = person.copy()
     index[unknown] = len(codes.unit.texts) + np.arange(len(unknown), dtype=np.int32)
     return divided, (*by_person, (name, GroupColumn(name, np.array(texts, object), index)))

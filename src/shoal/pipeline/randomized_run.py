@@ -70,7 +70,7 @@ def run_randomizing(
     if not certificate.holds:
         text = f"the operator of {method.name} fails its test, so nothing was written:\n{certificate}"
         raise RequirementNotMet(text).with_certificate(certificate)
-    measures = compute_measures([], audited.for_measures(0))
+    measures = compute_measures([], audited.for_measures(0, policy))
     measures |= compare_statistics(codes, released, policy)
     return Release(
         policy,

@@ -36,6 +36,7 @@ from shoal.recoding.grouping import Grouping, build_published_groups
 from shoal.recoding.publishing import create_partitions
 from shoal.recoding.search_path import SearchPath
 from shoal.release import AuditedTable, Release, TableArtifact
+from shoal.release.audit import note_unknown_people
 from shoal.requirements import (
     Certificate,
     Evidence,
@@ -104,7 +105,7 @@ def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress:
         result.recoded.recoding,
         method.name,
         method.parameters(),
-        tuple(n for n in schema.names if n not in method.policy.quasi and n not in method.policy.unchanged_columns),
+        method.policy.list_dropped(schema.names),
         TableArtifact(result.recoded.released_table, engine.format, audited),
         result.path,
         secret,
@@ -268,15 +269,16 @@ class Run:
             found = ImprovedGroups(self._label(votes.voters, grouping))
             if self.method.improve:
                 found = self.improve(votes.voters, found.labelled, report, seconds)
-            grouping = votes.extend(found.labelled.grouping, losses)
+            allowed = self.policy.most_suppressed(codes.records)
+            grouping = votes.extend(found.labelled.grouping, losses, allowed)
             grouping = split_groups(codes, grouping, self.method.full_policy().require, losses)
         labelled = self._label(codes, grouping)
         _refuse_duplicate_names([column.name for _, column in labelled.columns], self.policy)
         while not self._is_allowed(codes, labelled):
             grouping = labelled.grouping
-            if grouping.attribute_cuts or len(grouping.lo) < 2:
-                break
             failing = ~self._select_passing(codes, labelled)
+            if grouping.attribute_cuts or len(grouping.lo) < 2 or not failing.any():
+                break
             labelled = self._label(codes, merge_groups(codes, grouping, failing, losses))
         suppress = self.suppress_failing_people if self.policy.knows_history else self.suppress_failing_groups
         return replace(found, labelled=suppress(codes, labelled))
@@ -416,12 +418,19 @@ class Run:
         )
         if result.people is not None:
             certificate = replace(
-                certificate, people_with_suppressed=result.people.some, people_suppressed=result.people.all
+                certificate,
+                people_with_suppressed=result.people.some,
+                people_suppressed=result.people.all,
+                notes=(*certificate.notes, *self._note_unknown_people(result.people)),
             )
         if not certificate.holds:
             text = f"the release fails its audit, so nothing was written:\n{certificate}"
             raise RequirementNotMet(text).with_certificate(certificate)
         return audited, certificate
+
+    def _note_unknown_people(self, people: SuppressedPeople) -> tuple[str, ...]:
+        """A note on records without a value of the unit, where pseudonyms hide them from the audit."""
+        return note_unknown_people(people.unknown_released, self.policy) if self.policy.pseudonym_column else ()
 
     @property
     def _evidence(self) -> Evidence:
@@ -430,7 +439,7 @@ class Run:
 
     def measure(self, result: Result, audited: AuditedTable, certificate: Certificate) -> Measures:
         """The measures of the release."""
-        measures = compute_measures(result.labels, audited.for_measures(certificate.suppressed))
+        measures = compute_measures(result.labels, audited.for_measures(certificate.suppressed, self.policy))
         measures |= result.figures
         return measures
 
@@ -473,6 +482,7 @@ def _refuse_duplicate_names(names: list[str], policy: Policy) -> None:
         *policy.unchanged_columns,
         *policy.identifiers,
         policy.key,
+        policy.unit_column,
     )  # the audit treats a column with this name as an identifier
     twice = [name for name in names if names.count(name) > 1 or name in others]
     if twice:

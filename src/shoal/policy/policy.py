@@ -306,8 +306,7 @@ class Policy(BaseModel):
         }
         if column is not None and column in others:
             raise PolicyError(
-                f"column {column!r} is both the unit and {others[column]!r}, but the unit is not released; remove one of the "
-                "two entries",
+                f"column {column!r} is both the unit and {others[column]!r}; remove one of the two entries",
                 place=("unit",),
             )
 
@@ -322,6 +321,8 @@ class Policy(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Policy:
         """A copy with changed fields; see pydantic."""
+        if update and "unit" in update:
+            update = {**update, "unit": parse_unit(update["unit"])}
         return super().model_copy(update=update, deep=deep)._with_normalizer()
 
     @classmethod
@@ -453,6 +454,11 @@ class Policy(BaseModel):
         """The normalizer of the columns under ``normalize``."""
         return Normalizer(self.missing_texts)
 
+    @property
+    def unit_reading(self) -> Reading:
+        """How the people of the unit are read: spellings of one name are one person, so that people are never overcounted."""
+        return Reading("text", self.missing_texts, normalized=True)
+
     def published_reading(self, column: str) -> Reading:
         """How the values of a published column are read and counted: unchanged, or normalized."""
         return Reading("text", self.missing_texts, normalized=True) if column in self.normalize else AS_PUBLISHED
@@ -471,6 +477,11 @@ class Policy(BaseModel):
     def published_columns(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """The published columns of each quasi-identifier: the column itself, or a pair such as ``age_lo`` and ``age_hi``."""
         return {name: published_names(name, names) for name in self.quasi}
+
+    def list_dropped(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The columns of a source that are not released."""
+        released = (*self.quasi, *self.unchanged_columns, self.pseudonym_column)
+        return tuple(name for name in names if name not in released)
 
     def find_unassigned(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns of a published table that have no role."""

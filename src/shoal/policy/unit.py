@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from shoal.errors import PolicyError, list_choices
 
 Knowledge = Literal["record", "history"]
+FORM = "'unit' names the column of the person, such as 'unit: patient_id' or 'unit: {column: patient_id}'"
 
 
 class Unit(BaseModel):
@@ -30,6 +31,18 @@ class Unit(BaseModel):
     pseudonym: bool = False
     knows: Knowledge = "record"
 
+    def __init__(self, column: Any = None, *, pseudonym: Any = False, knows: Any = None, **unknown: Any) -> None:
+        for key in unknown:
+            raise PolicyError(f"'unit' has no key {key!r}; {list_choices(str(key), list(type(self).model_fields))}")
+        if not isinstance(column, str) or not column:
+            raise PolicyError(FORM)
+        if str(pseudonym).lower() not in ("true", "false"):
+            raise PolicyError(f"'pseudonym' must be true or false, not {pseudonym!r}")
+        if knows is not None and knows not in get_args(Knowledge):
+            raise PolicyError(f"'knows' cannot be {knows!r}; {list_choices(str(knows), get_args(Knowledge))}")
+        linked = str(pseudonym).lower() == "true"
+        super().__init__(column=column, pseudonym=linked, knows=knows or ("history" if linked else "record"))
+
     def to_plain(self) -> str | dict[str, Any]:
         """The value in a policy file."""
         implied = "history" if self.pseudonym else "record"
@@ -42,24 +55,6 @@ def parse_unit(value: Any) -> Any:
     """Return a unit from the name of its column or from a mapping."""
     if value is None or isinstance(value, Unit):
         return value
-    if isinstance(value, str):
-        return Unit(column=value)
-    if not isinstance(value, Mapping) or not isinstance(value.get("column"), str):
-        raise PolicyError(
-            "'unit' names the column of the person, such as 'unit: patient_id' or 'unit: {column: patient_id}'"
-        )
-    for key in value:
-        if key not in Unit.model_fields:
-            raise PolicyError(f"'unit' has no key {key!r}; {list_choices(str(key), list(Unit.model_fields))}")
-    pseudonym, knows = _parse_flag(value.get("pseudonym", False)), value.get("knows")
-    if knows is not None and knows not in get_args(Knowledge):
-        raise PolicyError(f"'knows' cannot be {knows!r}; {list_choices(str(knows), get_args(Knowledge))}")
-    return Unit(column=value["column"], pseudonym=pseudonym, knows=knows or ("history" if pseudonym else "record"))
-
-
-def _parse_flag(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    if str(value).lower() not in ("true", "false"):
-        raise PolicyError(f"'pseudonym' must be true or false, not {value!r}")
-    return str(value).lower() == "true"
+    if isinstance(value, Mapping):
+        return Unit(**{str(key): entry for key, entry in value.items()})
+    return Unit(value)

@@ -9,16 +9,17 @@ from typing import Any
 from shoal.encoding.codes import EncodedUnit
 from shoal.encoding.published_table import read_published_table
 from shoal.engines import Engine, open_data
-from shoal.engines.keyed_hash import KeyedHash
+from shoal.engines.keyed_hash import KeyedHash, is_pseudonym
 from shoal.errors import PolicyError, list_some
 from shoal.formats.column_pairs import published_names
 from shoal.formats.normalize import Normalizer
 from shoal.measures import PublishedGroups, SensitiveFigures
 from shoal.measures.comparison import count_groups, list_measured_columns
 from shoal.policy import Policy
-from shoal.release.ledger import Ledger
+from shoal.release.ledger import Ledger, describe_unit
 from shoal.requirements import Certificate, Evidence, Finding, Requirement, certify, describe
 from shoal.requirements.groups import Groups
+from shoal.requirements.histories import group_by_history
 
 MINIMALITY = (
     "A requirement names a sensitive column: an attacker who knows the method may infer sensitive values from the fact that "
@@ -66,7 +67,8 @@ class AuditedTable:
         """The ledger of this table, with the texts by which people are recognized in later releases."""
         has_people = self.unit is not None and self.key is not None
         people = name_people(self.unit, policy, self.key, published=True) if has_people else ()  # type: ignore[arg-type]
-        return Ledger.of(self.groups, self.labels, fingerprint, normalized=policy.normalize, people=people)
+        unit = describe_unit(policy) if has_people else ""
+        return Ledger.of(self.groups, self.labels, fingerprint, normalized=policy.normalize, people=people, unit=unit)
 
     def certificate(
         self,
@@ -97,7 +99,10 @@ class AuditedTable:
         columns = released.schema().names
         fingerprint = fingerprint or released.fingerprint()
         groups, labels = self.groups, self.labels
-        notes = (*_note_spellings(policy, columns, self.labels, prior), *_note_unknown_people(groups, policy))
+        notes = (
+            *_note_spellings(policy, columns, self.labels, prior),
+            *note_unknown_people(self._count_unknown_people(), policy),
+        )
         if prior is not None:
             union = prior.union(self.ledger(policy, fingerprint))
             groups, labels = union.groups, union.labels
@@ -107,7 +112,7 @@ class AuditedTable:
             fingerprint=fingerprint,
             label=lambda column, code: labels[column][code],
             suppressed=suppressed,
-            identifiers=tuple(n for n in columns if n in policy.hidden_columns),
+            identifiers=tuple(n for n in columns if n in (*policy.hidden_columns, *self._raw_pseudonyms(policy))),
             unassigned=policy.find_unassigned(columns),
             evidence=evidence if prior is None else "union",
             parts=partitions,
@@ -117,9 +122,23 @@ class AuditedTable:
         )
         return replace(certificate, records=self.groups.records, people=self.groups.people)
 
-    def for_measures(self, suppressed: int) -> PublishedGroups:
+    def _count_unknown_people(self) -> int:
+        """The number of records without a person, where people are counted."""
+        person = self.groups.person
+        return 0 if person is None else int(self.groups.cell_size[person < 0].sum())
+
+    def _raw_pseudonyms(self, policy: Policy) -> tuple[str, ...]:
+        """The column of pseudonyms, if it has values that are no pseudonyms of Shoal."""
+        column = policy.pseudonym_column
+        if column is None or self.unit is None or all(map(is_pseudonym, self.unit.texts)):
+            return ()
+        return (column,)
+
+    def for_measures(self, suppressed: int, policy: Policy) -> PublishedGroups:
         """The input of the measures."""
-        return PublishedGroups(self.groups, suppressed, self.sensitive_figures)
+        histories = policy.knows_history and self.groups.person is not None
+        by_history = group_by_history(self.groups, None)[0] if histories else None
+        return PublishedGroups(self.groups, suppressed, self.sensitive_figures, by_history=by_history)
 
 
 def audit_table(data: Any, policy: Policy, *, records: bool = False) -> Certificate:
@@ -138,7 +157,7 @@ def audit_table(data: Any, policy: Policy, *, records: bool = False) -> Certific
     policy.check_schema(engine.schema(), check=True)
     audited = AuditedTable.of(engine, policy)
     counts_people = audited.groups.person is not None
-    certificate = audited.certificate(policy, evidence="people" if counts_people else "table")
+    certificate = audited.certificate(policy)
     if policy.unit_column is None or counts_people:
         return certificate
     return replace(certificate, holds=certificate.holds and records, uncounted_unit=policy.unit_column)
@@ -156,11 +175,10 @@ def _names_sensitive(policy: Policy) -> bool:
     return any(r.of is not None and (r.of in policy.sensitive or r.of == policy.target) for r in policy.require)
 
 
-def _note_unknown_people(groups: Groups, policy: Policy) -> tuple[str, ...]:
-    """A note if records have no value of the unit."""
-    if groups.person is None or (groups.person >= 0).all():
+def note_unknown_people(records: int, policy: Policy) -> tuple[str, ...]:
+    """A note if so many records have no value of the unit."""
+    if not records:
         return ()
-    records = int(groups.cell_size[groups.person < 0].sum())
     many = "1 record has" if records == 1 else f"{records:,} records have"
     return (f"{many} no value of the unit {policy.unit_column!r}. Each of them counts as a person of its own.",)
 

@@ -38,7 +38,19 @@ from shoal.requirements.groups import Groups, stack_columns
 Labels = tuple[str | None, ...]
 
 FILE = "groups.json"
-KEYS = ("releases", "recoding", "columns", "confidential", "groups", "start", "values", "records", "people", "person")
+KEYS = (
+    "releases",
+    "recoding",
+    "columns",
+    "confidential",
+    "groups",
+    "start",
+    "values",
+    "records",
+    "unit",
+    "people",
+    "person",
+)
 MOST_RECORDS = 2**53  # sums of counts are exact up to this number
 
 
@@ -48,7 +60,8 @@ class Ledger:
 
     ``labels`` has the text of every code, by column. ``releases`` are the fingerprints of the counted tables, the earliest
     first. ``recoding`` is the digest of their recoding. ``normalized`` lists the sensitive columns whose values were normalized
-    before counting. Where people are counted, ``people`` has a pseudonym or keyed hash of every person in ``groups.person``.
+    before counting. Where people are counted, ``people`` has a pseudonym or keyed hash of every person in ``groups.person``,
+    and ``unit`` names the column of the person and says which of the two it is.
     """
 
     groups: Groups
@@ -57,6 +70,7 @@ class Ledger:
     recoding: str = ""
     normalized: tuple[str, ...] = ()
     people: tuple[str, ...] = ()
+    unit: str = ""
 
     @classmethod
     def of(
@@ -67,13 +81,20 @@ class Ledger:
         *,
         normalized: Sequence[str] = (),
         people: tuple[str, ...] = (),
+        unit: str = "",
     ) -> Ledger:
         """The ledger of one table; ``release`` is its fingerprint."""
         by_column = {name: tuple(labels[name]) for name in groups.names}
-        return cls(groups, by_column, (release,), normalized=tuple(normalized), people=people)
+        return cls(groups, by_column, (release,), normalized=tuple(normalized), people=people, unit=unit)
 
     def check_policy(self, policy: Policy) -> Ledger:
         """Select the columns that the policy's requirements name, and normalize the values as the policy requires."""
+        if self.unit != describe_unit(policy):
+            raise PolicyError(
+                f"the earlier releases count {self.unit or 'records'}, and the policy counts "
+                f"{describe_unit(policy) or 'records'}, so the same person could count twice. Use the unit of the earlier "
+                "releases, or anonymize all records together with a new recoding."
+            )
         selected = self.select_sensitive(policy.tested_columns)
         groups = selected.groups
         for name in groups.sensitive:
@@ -124,7 +145,8 @@ class Ledger:
     def stack(self, other: Ledger) -> Ledger:
         """The groups of this ledger, followed by the groups of another, in common codes; equal groups are not merged."""
         mine = self.groups
-        theirs = other.select_sensitive(mine.sensitive).groups
+        other = other.select_sensitive(mine.sensitive)
+        theirs = other.groups
         differing = sorted(set(mine.names) ^ set(theirs.names))
         if differing:
             raise DataError(
@@ -150,7 +172,9 @@ class Ledger:
             person,
         )
         labels = {name: texts for name, (texts, _) in zip(mine.names, quasi, strict=True)}
-        return Ledger(groups, labels, (*self.releases, *other.releases), self.recoding, self.normalized, people)
+        return Ledger(
+            groups, labels, (*self.releases, *other.releases), self.recoding, self.normalized, people, self.unit
+        )
 
     def union(self, other: Ledger) -> Ledger:
         """The groups of both tables together; groups with equal labels are merged."""
@@ -181,7 +205,7 @@ class Ledger:
                 **(
                     {}
                     if groups.person is None
-                    else {"people": list(self.people), "person": array_to_json(groups.person)}
+                    else {"unit": self.unit, "people": list(self.people), "person": array_to_json(groups.person)}
                 ),
             },
             ensure_ascii=False,
@@ -206,12 +230,12 @@ class Ledger:
             tuple(sensitive.values()),
             array(found, "person", np.int32, (len(count),)) if "person" in found else None,
         )
-        people = texts(found, "people") if "person" in found else ()
+        people, unit = (texts(found, "people"), member(found, "unit", str)) if "person" in found else ((), "")
         _check_groups(groups, columns, people)
         normalized = tuple(
             member(e, "name", str) for e in objects(found, "confidential") if e.get("normalized") is True
         )
-        return cls(groups, columns, texts(found, "releases"), member(found, "recoding", str), normalized, people)
+        return cls(groups, columns, texts(found, "releases"), member(found, "recoding", str), normalized, people, unit)
 
     @classmethod
     def load(cls, recoding: Path) -> Ledger:
@@ -230,6 +254,13 @@ class Ledger:
                 "recoding of the same owner folder."
             )
         return ledger
+
+
+def describe_unit(policy: Policy) -> str:
+    """The unit of a policy as a ledger names it; empty without a unit."""
+    if policy.unit is None:
+        return ""
+    return f"people by {'pseudonyms of ' if policy.unit.pseudonym else ''}column {policy.unit.column!r}"
 
 
 def _read_labels(found: Mapping[str, Any], name: str) -> dict[str, Labels]:

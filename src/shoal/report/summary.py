@@ -37,6 +37,7 @@ RISK_FORMATS: dict[str, Callable[[float], str]] = {  # the measures of `Summary.
     "classes": lambda value: format_count(value, "group"),
     "smallest": _format_records,
     "smallest_people": _format_people,
+    "smallest_history": _format_people,
     "risk_max": _format_percentage,
     "risk_mean": _format_percentage,
     "isolated_ends": lambda value: f"{value:.1%} of records",

@@ -56,10 +56,8 @@ def read_values(array: pa.ChunkedArray, column: str, reading: Reading) -> Encode
 def unify_values(raw: pa.Array, column: str, reading: Reading) -> tuple[NDArray[Any], Int32Array]:
     """Return the distinct values in ascending order, and the index of every raw value among them (-1: missing)."""
     if reading.exact or reading.normalized:
-        found = format_values(raw, column).to_pylist()
-        if reading.normalized:
-            normal = Normalizer(reading.missing)
-            found = [None if t is None else normal(t) or None for t in found]
+        texts = format_values(raw, column)
+        found = _normalize_texts(texts, reading.missing) if reading.normalized else texts.to_pylist()
         is_missing = np.array([t is None or t in reading.missing for t in found], bool)
         values = np.array([t for t, g in zip(found, is_missing, strict=True) if not g], dtype=object)
     else:
@@ -69,6 +67,29 @@ def unify_values(raw: pa.Array, column: str, reading: Reading) -> tuple[NDArray[
     target = np.full(len(raw), -1, np.int32)
     target[~is_missing] = inverse
     return distinct, target
+
+
+def _normalize_texts(texts: pa.Array, missing: tuple[str, ...]) -> list[str | None]:
+    """Return the normalized text of every value; None for missing values. Arrow finds the texts that are normal already."""
+    normal = Normalizer(missing)
+    found: list[str | None] = texts.to_pylist()
+    rest = np.arange(len(found))
+    if len(found) >= MANY_TEXTS and pc.all(pc.string_is_ascii(texts)).as_py():
+        lowered = pc.ascii_lower(texts)
+        found, rest = lowered.to_pylist(), np.flatnonzero(~_are_normal(lowered))
+        found = [None if t in normal.missing_texts else t for t in found]
+        given = texts.take(pa.array(rest)).to_pylist()
+    else:
+        given = found
+    for at, text in zip(rest.tolist(), given, strict=True):
+        found[at] = None if text is None else normal(text) or None
+    return found
+
+
+def _are_normal(lowered: pa.Array) -> BoolArray:
+    """Whether texts of ASCII in lower case are normal: words without spaces, and whole numbers without leading zeros."""
+    are = pc.match_substring_regex(lowered, r"^([a-z_][!-~]*|0|[1-9][0-9]{0,28})$")
+    return np.asarray(are.fill_null(False).to_numpy(zero_copy_only=False), bool)
 
 
 def _sort_distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.integer]]:

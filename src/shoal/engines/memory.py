@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from shoal import kernels
 from shoal.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
@@ -19,6 +20,7 @@ from shoal.engines.protocol import (
     KEY_LIMIT,
     NOT_COUNTED,
     SUFFIXES,
+    ColumnSummary,
     Counts,
     Dictionary,
     Distinct,
@@ -80,6 +82,16 @@ class MemoryEngine(Engine):
     def distinct(self, column: str, reading: Reading) -> Distinct:
         """Return the distinct values of one column, and cache the codes for `encode`."""
         return self._read_column(column, reading).distinct
+
+    def summarize(self, column: str) -> ColumnSummary:
+        """Return a summary of the raw values of a column, without their order."""
+        array = frames.to_arrow(self.data.get_column(column))
+        try:
+            values = pc.count_distinct(array).as_py()
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+            return super().summarize(column)
+        present = array.drop_null().slice(0, 1)
+        return ColumnSummary(values, len(array) - array.null_count, str(present[0]) if len(present) else "")
 
     def prepare(self, readings: Mapping[str, Reading]) -> None:
         """Read several columns at once; large tables on several cores."""

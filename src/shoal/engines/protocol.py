@@ -101,6 +101,15 @@ class Distinct:
 
 
 @dataclass(frozen=True)
+class ColumnSummary:
+    """The number of distinct raw values of a column, the number of records that have one, and the text of one of them."""
+
+    values: int
+    records: int
+    example: str
+
+
+@dataclass(frozen=True)
 class Dictionary:
     """The code of every distinct value, in the order of ``distinct.values``, and the code of a missing value."""
 
@@ -260,6 +269,12 @@ class Engine(ABC):
     @abstractmethod
     def distinct(self, column: str, reading: Reading) -> Distinct:
         """Return the distinct values of one column."""
+
+    def summarize(self, column: str) -> ColumnSummary:
+        """Return a summary of the raw values of a column (default: from `distinct`). Engines may count faster."""
+        distinct = self.distinct(column, AS_PUBLISHED)
+        example = str(distinct.values[len(distinct.values) // 2]) if len(distinct.values) else ""
+        return ColumnSummary(len(distinct.values), int(distinct.counts.sum()), example)
 
     def prepare(self, readings: Mapping[str, Reading]) -> None:  # noqa: B027  an engine need not prepare anything
         """Compute the distinct values of several columns in advance, for later calls of `distinct` (default: nothing)."""

@@ -27,17 +27,20 @@ class Normalizer:
     missing: tuple[str, ...] = ("",)
 
     @cached_property
-    def _missing(self) -> frozenset[str]:
+    def missing_texts(self) -> frozenset[str]:
+        """The normalized texts that mean a missing value."""
         return frozenset(map(_normalize_text, self.missing))
 
     def __call__(self, text: str) -> str:
         """Return the normalized text of a value."""
         normal = _normalize_text(text)
-        return "" if normal in self._missing else normal
+        return "" if normal in self.missing_texts else normal
 
 
 def _normalize_text(text: str) -> str:
     before = None
+    if text.isascii():  # Unicode does not change it
+        text = before = text.lower().strip()
     while text != before:  # case folding and trimming may require another pass
         before = text
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).strip().strip(INVISIBLE)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ LEAST_RECORDS = 1.01  # mean records per value of a column that seems to name pe
 MOST_RECORDS = 50
 MOST_RECORDS_UNNAMED = 5  # for columns without a role
 LEAST_PEOPLE = 10
+PARALLEL_MINIMUM = 1_000  # groups; fewer are split by one thread
 NUMBER_OR_DATE = re.compile(r"[-+]?\d+([.,]\d*)?$|\d{4}[-/.]\d|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}:\d\d")
 
 
@@ -171,67 +173,80 @@ def split_groups(codes: Codes, grouping: Grouping, require: Sequence[Requirement
     if any(r.on is not None for r in require) or grouping.attribute_cuts:
         return grouping
     least = max((r.least for r in require), default=1)
+    splits = _Splits.of(codes, grouping, losses)
     waiting = np.arange(len(grouping.lo))
     while len(waiting):
-        attribute, at = _find_cuts(codes, grouping, waiting, least, losses)
-        cut = np.flatnonzero(attribute >= 0)
-        if not len(cut):
-            break
-        finer = _apply_cuts(codes, grouping, attribute, at)
+        attribute, at = splits.find_cuts(waiting, least)
+        finer = splits.cut(attribute, at)
         if not all(r.size_only for r in require):
-            groups = build_raw_groups(codes, finer)
+            cut, groups = np.flatnonzero(attribute >= 0), build_raw_groups(codes, finer.grouping)
             ok = np.logical_and.reduce([r.test(groups).ok for r in require])
-            right = len(grouping.lo) + np.arange(len(cut))
-            attribute[cut[~(ok[cut] & ok[right])]] = -1
-            cut = np.flatnonzero(attribute >= 0)
-            finer = _apply_cuts(codes, grouping, attribute, at)
-        waiting = np.concatenate([cut, len(grouping.lo) + np.arange(len(cut))])
-        grouping = finer
-    return grouping
+            attribute[cut[~(ok[cut] & ok[len(attribute) :])]] = -1
+            finer = splits.cut(attribute, at)
+        cut = np.flatnonzero(attribute >= 0)
+        waiting = np.concatenate([cut, len(attribute) + np.arange(len(cut))])
+        splits = finer
+    placement = splits.grouping.placement
+    lo, hi = kernels.boxes.bound_groups(codes.quasi, splits.combination, placement.group, splits.groups)
+    return replace(splits.grouping, lo=lo, hi=hi)
 
 
-def _find_cuts(
-    codes: Codes, grouping: Grouping, waiting: Int64Array, least: int, losses: LossArrays
-) -> tuple[Int32Array, Int32Array]:
-    """The best cut of some groups; both sides have at least ``least`` people."""
-    assert codes.person is not None  # noqa: S101
-    placement, groups = grouping.placement, len(grouping.lo)
-    order, begin = kernels.order.sort_by_group(placement.group, groups)
-    group_tree = kernels.group_tree
-    pairs, starts = group_tree.tabulate_losses(losses)
-    tables = group_tree.Losses(pairs, starts, losses, np.arange(codes.quasi.shape[1]))
-    attribute, at = np.full(groups, -1, np.int32), np.zeros(groups, np.int32)
-    people = int(codes.person.max(initial=-1)) + 1
-    entries = codes.combination[placement.cell], codes.person[placement.cell], placement.count
-    threads.each(
-        lambda some: kernels.people.find_cuts(
-            some, order, begin, codes.quasi, *entries, least, people, tables, attribute, at
-        ),
-        np.array_split(waiting, threads.CORES if len(waiting) > 1000 else 1),
-    )
-    return attribute, at
+@dataclass(frozen=True)
+class _Splits:
+    """Groups that are split, with the combination and the person of every entry; the boxes of the grouping are not kept."""
 
+    codes: Codes
+    grouping: Grouping
+    groups: int
+    combination: Int64Array
+    person: Int32Array
+    losses: Any
 
-def _apply_cuts(codes: Codes, grouping: Grouping, attribute: Int32Array, at: Int32Array) -> Grouping:
-    """Cut groups in two; the right half of the n-th group that is cut gets a new number."""
-    placement, groups = grouping.placement, len(grouping.lo)
-    cut = np.flatnonzero(attribute >= 0)
-    number = np.full(groups, -1, np.int32)
-    number[cut] = groups + np.arange(len(cut), dtype=np.int32)
-    held = np.maximum(placement.group, 0)
-    code = codes.quasi[codes.combination[placement.cell], np.maximum(attribute[held], 0)]
-    is_right = (placement.group >= 0) & (attribute[held] >= 0) & (code > at[held])
-    group = np.where(is_right, number[held], placement.group).astype(np.int32)
-    lo, hi = kernels.boxes.bound_groups(codes.quasi, codes.combination[placement.cell], group, groups + len(cut))
-    return replace(
-        grouping,
-        placement=replace(placement, group=group),
-        lo=lo,
-        hi=hi,
-        split_tree=None if grouping.split_tree is None else grouping.split_tree.grow(cut, attribute[cut], at[cut]),
-        regions=None if grouping.regions is None else grouping.regions.cut(cut, attribute[cut], at[cut]),
-        rank=None if grouping.rank is None else np.append(grouping.rank, grouping.rank[cut]).astype(np.int32),
-    )
+    @classmethod
+    def of(cls, codes: Codes, grouping: Grouping, losses: LossArrays) -> _Splits:
+        assert codes.person is not None  # noqa: S101
+        cell, group_tree = grouping.placement.cell, kernels.group_tree
+        pairs, starts = group_tree.tabulate_losses(losses)
+        tables = group_tree.Losses(pairs, starts, losses, np.arange(codes.quasi.shape[1]))
+        return cls(codes, grouping, len(grouping.lo), codes.combination[cell], codes.person[cell], tables)
+
+    def find_cuts(self, waiting: Int64Array, least: int) -> tuple[Int32Array, Int32Array]:
+        """The best cut of some groups; both sides have at least ``least`` people."""
+        placement = self.grouping.placement
+        order, begin = kernels.order.sort_by_group(placement.group, self.groups)
+        attribute, at = np.full(self.groups, -1, np.int32), np.zeros(self.groups, np.int32)
+        entries = self.codes.quasi, self.combination, self.person, placement.count
+        people = int(self.person.max(initial=-1)) + 1
+        threads.each(
+            lambda some: kernels.people.find_cuts(
+                some, order, begin, *entries, least, people, self.losses, attribute, at
+            ),
+            np.array_split(waiting, threads.CORES if len(waiting) > PARALLEL_MINIMUM else 1),
+        )
+        return attribute, at
+
+    def cut(self, attribute: Int32Array, at: Int32Array) -> _Splits:
+        """Cut groups in two; the right half of the n-th group that is cut gets a new number."""
+        grouping, placement = self.grouping, self.grouping.placement
+        cut = np.flatnonzero(attribute >= 0)
+        number = np.full(self.groups + 1, -1, np.int32)  # the last entry is for suppressed records
+        number[cut] = self.groups + np.arange(len(cut), dtype=np.int32)
+        entries = np.flatnonzero(number[placement.group] >= 0)
+        held = placement.group[entries]
+        is_right = self.codes.quasi[self.combination[entries], attribute[held]] > at[held]
+        group = placement.group.copy()
+        group[entries[is_right]] = number[held[is_right]]
+        tree, regions, rank = grouping.split_tree, grouping.regions, grouping.rank
+        where = cut, attribute[cut], at[cut]
+        finer = replace(
+            grouping,
+            placement=replace(placement, group=group),
+            lo=np.zeros((self.groups + len(cut), grouping.lo.shape[1]), np.int32),
+            split_tree=None if tree is None else tree.grow(*where),
+            regions=None if regions is None else regions.cut(*where),
+            rank=None if rank is None else np.append(rank, rank[cut]).astype(np.int32),
+        )
+        return replace(self, grouping=finer, groups=self.groups + len(cut))
 
 
 @dataclass(frozen=True)
@@ -271,13 +286,12 @@ def find_person_column(engine: Engine, policy: Policy) -> PersonColumn | None:
         if column in taken:
             continue
         try:
-            distinct = engine.distinct(column, policy.raw_reading(column))
+            found = engine.summarize(column)
         except DataError:  # values that cannot be compared name nobody, and the column is not released
             continue
-        records, people = schema.rows - distinct.missing, len(distinct.values)
-        repeats = LEAST_RECORDS * people <= records <= most * people and people >= LEAST_PEOPLE
-        if repeats and (column in named or not NUMBER_OR_DATE.match(str(distinct.values[people // 2]))):
-            return PersonColumn(column, records, people)
+        repeats = LEAST_RECORDS * found.values <= found.records <= most * found.values and found.values >= LEAST_PEOPLE
+        if repeats and (column in named or not NUMBER_OR_DATE.match(found.example)):
+            return PersonColumn(column, found.records, found.values)
     return None
 
 

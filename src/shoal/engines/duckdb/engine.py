@@ -24,7 +24,7 @@ import pyarrow.csv as pc_csv
 from shoal import threads
 from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines import column_values, fingerprint, table_files
-from shoal.engines.duckdb.output import ReleaseWriter, StagedTable, copy_without
+from shoal.engines.duckdb.output import ReleaseWriter, StagedTable, copy_visible
 from shoal.engines.duckdb.partitions import partition_table, scan_partition, write_partitions
 from shoal.engines.duckdb.session import Session
 from shoal.engines.duckdb.sources import (
@@ -36,6 +36,7 @@ from shoal.engines.duckdb.sources import (
 )
 from shoal.engines.protocol import (
     NOT_COUNTED,
+    ColumnSummary,
     Counts,
     Dictionary,
     Distinct,
@@ -123,6 +124,14 @@ class DuckEngine(Engine):
     def distinct(self, column: str, reading: Reading) -> Distinct:
         """Return the distinct values of one column."""
         return self._read_column(column, reading)[0]
+
+    def summarize(self, column: str) -> ColumnSummary:
+        """Return a summary of the raw values of a column, counted in DuckDB."""
+        self._refuse_unsupported_type(column)
+        raw = quote_name(column)
+        query = f"SELECT count(DISTINCT {raw}), count({raw}), any_value({raw})::VARCHAR FROM {self.source.sql}"
+        values, records, example = self.session.fetch_rows(query)[0]
+        return ColumnSummary(values, records, example or "")
 
     def _read_column(self, column: str, reading: Reading) -> tuple[Distinct, Int32Array]:
         """Return the distinct values, and the index of every raw value among them, in the order of the table of raw values."""
@@ -295,14 +304,17 @@ class DuckEngine(Engine):
         return DuckEngine(self.session, writer.write())
 
     def without(self, columns: Sequence[str]) -> DuckEngine:
-        """Return the same rows, in the same order, in new files without some columns."""
-        return DuckEngine(self.session, copy_without(self.session, self.source, columns))
+        """Return the same rows, in the same order, without some columns; `write` leaves them out of the files."""
+        return DuckEngine(self.session, self.source.hide(columns))
 
     def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
         """Copy the Parquet files to ``path``, or write their rows in the same order to a CSV file."""
         if format == "csv":
             return self._write_csv(path, escape_formulas)
         with table_files.explain_write_errors(path):
+            if self.source.hidden:
+                copy_visible(self.session, self.source, path)
+                return 0
             if self.source.root is None:
                 shutil.copyfile(self.source.files[0], path)
                 return 0
@@ -362,7 +374,8 @@ class DuckEngine(Engine):
         if len(zones) == 1:
             with suppress(self.session.duckdb.Error):  # DuckDB has no offsets as time zones, and shows these in UTC
                 cursor.execute(f"SET TimeZone = {quote_text(zones.pop())}")
-        return cursor.sql(f"SELECT * FROM {self.source.sql}")
+        names = ", ".join(map(quote_name, self.source.names)) if self.source.hidden else "*"
+        return cursor.sql(f"SELECT {names} FROM {self.source.sql}")
 
 
 def _build_counts(keys: Keys, table: pa.Table, quasi: int) -> tuple[list[Int64Array], Counts]:

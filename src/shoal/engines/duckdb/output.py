@@ -300,14 +300,11 @@ def copy_rows(session: Session, types: Mapping[str, pa.DataType], query: str, ta
         session.run(f"SET preserve_insertion_order = false; SET threads = {session.threads}")
 
 
-def copy_without(session: Session, source: Source, columns: Sequence[str]) -> Source:
-    """Write the files of a release again, without some columns."""
-    types = {name: kind for name, kind in source.types.items() if name not in (*columns, *source.partition_columns)}
+def copy_visible(session: Session, source: Source, path: Path) -> None:
+    """Write the files of a release to ``path`` without hidden columns, in the same order."""
+    types = {name: kind for name, kind in source.types.items() if name not in source.partition_columns}
     names = ", ".join(map(quote_name, types))
-    target, files = session.new_path("released"), []
     for file in source.files:
-        path = target.with_suffix(".parquet") if source.root is None else target / file.relative_to(source.root)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        copy_rows(session, types, f"SELECT {names} FROM {scan_files([file])}", path)
-        files.append(path)
-    return open_parquet(files, source.format, root=None if source.root is None else target, own=True)
+        target = path if source.root is None else path / file.relative_to(source.root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy_rows(session, types, f"SELECT {names} FROM {scan_files([file])}", target)

@@ -42,7 +42,7 @@ class Source:
     ``types`` are the Arrow types. ``partition_columns`` are the columns whose values are in folder names (``year=2024``), not
     in files; ``partition_values`` are their values for each file. ``stamps`` are inode, size and modification time of the
     user's files when they were opened. ``root`` is the folder of the source, which is released as a folder. ``own``: Shoal
-    wrote the files.
+    wrote the files. ``hidden`` columns are in the files and not in the table.
     """
 
     files: tuple[Path, ...]
@@ -55,6 +55,13 @@ class Source:
     root: Path | None = None
     own: bool = False
     partition_values: Mapping[Path, Mapping[str, str | None]] = field(default_factory=dict, repr=False)
+    hidden: tuple[str, ...] = ()
+
+    def hide(self, columns: Sequence[str]) -> Source:
+        """The same table without some columns."""
+        names = tuple(name for name in self.names if name not in columns)
+        types = {name: kind for name, kind in self.types.items() if name in names}
+        return replace(self, names=names, types=types, hidden=(*self.hidden, *columns))
 
     @property
     def sql(self) -> str:

@@ -24,7 +24,7 @@ demo: $(STAMP)
 	$(BIN)/shoal demo $(ARGS)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -139,12 +139,13 @@ def dictionary_encode(array: pa.ChunkedArray, column: str) -> tuple[pa.Array, In
     return raw, np.asarray(index, np.int32)
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether an Arrow type holds texts."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _read_numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> ParsedValues:
-    if _is_text(raw.type) or pa.types.is_null(raw.type):
+    if is_text(raw.type) or pa.types.is_null(raw.type):
         numbers, wrong = _parse_texts(raw, missing, parse_number)
         if wrong:
             raise DataError(
@@ -177,7 +178,7 @@ def _read_numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Parse
 
 
 def _read_dates(raw: pa.Array, column: str, missing: tuple[str, ...]) -> ParsedValues:
-    if _is_text(raw.type) or pa.types.is_null(raw.type):
+    if is_text(raw.type) or pa.types.is_null(raw.type):
         seconds, wrong = _parse_texts(raw, missing, parse_date)
         if wrong:
             raise DataError(

@@ -90,8 +90,9 @@ class MemoryEngine(Engine):
             values = pc.count_distinct(array).as_py()
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
             return super().summarize(column)
-        present = array.drop_null().slice(0, 1)
-        return ColumnSummary(values, len(array) - array.null_count, str(present[0]) if len(present) else "")
+        text = frames.decode_dictionary(array) if pa.types.is_dictionary(array.type) else array
+        example = text.drop_null().slice(0, 1) if column_values.is_text(text.type) else text[:0]
+        return ColumnSummary(values, len(array) - array.null_count, str(example[0]) if len(example) else "0")
 
     def prepare(self, readings: Mapping[str, Reading]) -> None:
         """Read several columns at once; large tables on several cores."""

@@ -102,7 +102,10 @@ class Distinct:
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """The number of distinct raw values of a column, the number of records that have one, and the text of one of them."""
+    """The number of distinct raw values of a column, the number of records that have one, and one of them.
+
+    ``example`` is a text; for numbers, dates and other values it is ``0``.
+    """
 
     values: int
     records: int

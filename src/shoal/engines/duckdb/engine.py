@@ -129,9 +129,10 @@ class DuckEngine(Engine):
         """Return a summary of the raw values of a column, counted in DuckDB."""
         self._refuse_unsupported_type(column)
         raw = quote_name(column)
-        query = f"SELECT count(DISTINCT {raw}), count({raw}), any_value({raw})::VARCHAR FROM {self.source.sql}"
-        values, records, example = self.session.fetch_rows(query)[0]
-        return ColumnSummary(values, records, example or "")
+        example = f"any_value({raw})" if column_values.is_text(self.source.types[column]) else "'0'"
+        query = f"SELECT count(DISTINCT {raw}), count({raw}), {example} FROM {self.source.sql}"
+        values, records, text = self.session.fetch_rows(query)[0]
+        return ColumnSummary(values, records, str(text or ""))
 
     def _read_column(self, column: str, reading: Reading) -> tuple[Distinct, Int32Array]:
         """Return the distinct values, and the index of every raw value among them, in the order of the table of raw values."""

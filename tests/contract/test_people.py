@@ -24,7 +24,7 @@ SEARCHES, WAYS = (
     [
         (m, p | ({"write": "label"} if m == "mdav" else {}))
         for m, p in list_ways(searches=more)
-        if evidence(m) == "table"
+        if evidence(m) == "table" and "exclusive" not in p  # refused: boxes of people overlap
     ]
     for more in (True, False)
 )
@@ -419,6 +419,11 @@ def test_columns_with_the_names_of_published_ends(engine: str) -> None:
     assert "N" not in str(release.frame)
     with pytest.raises(PolicyError, match="would have the name of another column"):
         shoal.anonymize(frame, shoal.Policy(**given, unit="age_lo"), write="lo-hi", engine=engine)
+
+
+def test_exclusive_boxes_are_refused() -> None:
+    with pytest.raises(PolicyError, match="exclusive=True is not possible with a unit"):
+        shoal.anonymize(visits(60), policy_of([shoal.KAnonymity(3)]), method="peel", exclusive=True)
 
 
 def test_a_suppressed_vote_stands_for_few_records() -> None:

@@ -111,6 +111,11 @@ class Peel(GroupingMethod):
                 "exclusive=True and spend=True exclude each other: with exclusive=True the last records join other groups. "
                 "Remove one of them."
             )
+        if self.exclusive and self.policy.unit is not None:
+            raise PolicyError(
+                "exclusive=True is not possible with a unit: the records of a person can join groups of other people, and the "
+                "boxes then overlap. Remove exclusive=True, or use method 'mondrian', whose boxes do not overlap."
+            )
         if self.exclusive and self.improve:
             raise PolicyError(
                 "exclusive=True and improve=True exclude each other: improve=True moves records to other groups, and the boxes "

@@ -15,7 +15,7 @@ import pandas as pd
 
 import shoal
 from benchmarks.cases import measure_time, peak_mb, reset_peak
-from shoal.encoding.codes import encode_and_count
+from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.kernels.interface import LossArrays
@@ -77,10 +77,10 @@ def compare_losses(frame: pd.DataFrame, quasi: tuple[str, ...], k: int) -> dict[
     return {"records, not people": by_records} | {name: _loss(codes, grouping) for name, grouping in found.items()}
 
 
-def _loss(codes: object, grouping: Grouping) -> float:
+def _loss(codes: Codes, grouping: Grouping) -> float:
     """Return the mean loss (ncp) of all records and attributes."""
     size = grouping.size()
-    loss = [a.loss(grouping.lo[:, j], grouping.hi[:, j]) for j, a in enumerate(codes.attributes)]  # type: ignore[attr-defined]
+    loss = [a.loss(grouping.lo[:, j], grouping.hi[:, j]) for j, a in enumerate(codes.attributes)]
     return float(np.mean([(part * size).sum() / size.sum() for part in loss]))
 
 

@@ -313,6 +313,12 @@ def test_repeated_people_without_a_unit_are_noted(role: str, engine: str) -> Non
     assert "person" not in table
 
 
+def test_a_small_table_of_repeated_people_is_noted() -> None:
+    frame = pd.DataFrame({"name": ["Ada", "Ada", "Ada", "Ben", "Cleo"], "age": [30, 30, 30, 50, 50]})
+    policy = shoal.Policy(identifiers=["name"], quasi={"age": "numeric"}, require=[shoal.KAnonymity(2)])
+    assert any("some group has only 1 different value of 'name'" in n for n in shoal.anonymize(frame, policy).notes)
+
+
 def test_the_certificate_and_the_files(tmp_path: Path) -> None:
     frame = visits(60)
     release = shoal.anonymize(frame, policy_of([shoal.KAnonymity(4)], identifiers=["person"], suppress=0.1))

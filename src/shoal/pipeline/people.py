@@ -31,7 +31,7 @@ MOST_SEARCHED = 2_000_000  # records of a table in which columns that seem to na
 LEAST_RECORDS = 1.01  # mean records per value of a column that seems to name people
 MOST_RECORDS = 50
 MOST_RECORDS_UNNAMED = 5  # for columns without a role
-LEAST_PEOPLE = 10
+LEAST_PEOPLE = {True: 2, False: 10}  # different values of a column with a role, and of one without
 PARALLEL_MINIMUM = 1_000  # groups; fewer are split by one thread
 NUMBER_OR_DATE = re.compile(r"[-+]?\d+([.,]\d*)?$|\d{4}[-/.]\d|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}:\d\d")
 
@@ -289,7 +289,8 @@ def find_person_column(engine: Engine, policy: Policy) -> PersonColumn | None:
             found = engine.summarize(column)
         except DataError:  # values that cannot be compared name nobody, and the column is not released
             continue
-        repeats = LEAST_RECORDS * found.values <= found.records <= most * found.values and found.values >= LEAST_PEOPLE
+        least = LEAST_PEOPLE[column in named]
+        repeats = LEAST_RECORDS * found.values <= found.records <= most * found.values and found.values >= least
         if repeats and (column in named or not NUMBER_OR_DATE.match(found.example)):
             return PersonColumn(column, found.records, found.values)
     return None

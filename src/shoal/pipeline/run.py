@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal import kernels
-from shoal.arrays import BoolArray, Int32Array
+from shoal.arrays import BoolArray, FloatArray, Int32Array
 from shoal.encoding.codes import Codes, EncodedTable, encode_table
 from shoal.engines import Engine, Plan, open_data
 from shoal.engines.keyed_hash import KeyedHash
@@ -297,8 +297,13 @@ class Run:
 
     def _loss_arrays(self, codes: Codes) -> LossArrays:
         """The losses of the objective with the attribute weights, for the kernels."""
-        tables, weights = codes.loss_tables(self.method.objective), self.method.attribute_weights(codes)
-        return LossArrays(weights / (weights.max(initial=0.0) or 1.0), tables.ints, tables.floats)
+        tables = codes.loss_tables(self.method.objective)
+        return LossArrays(self._relative_weights(codes), tables.ints, tables.floats)
+
+    def _relative_weights(self, codes: Codes) -> FloatArray:
+        """The attribute weights, relative to the largest."""
+        weights = self.method.attribute_weights(codes)
+        return weights / (weights.max(initial=0.0) or 1.0)
 
     def _select_passing(self, codes: Codes, labelled: LabelledGroups) -> BoolArray:
         """Whether each group passes, as published, when all failing groups are suppressed."""
@@ -367,12 +372,12 @@ class Run:
         the new ones, merged where their labels are equal, fail a requirement: a union of passing groups may fail.
         """
         grouping = labelled.grouping
-        placement, number, weights = grouping.placement, codes.records, self.method.attribute_weights(codes)
+        placement, number = grouping.placement, codes.records
         distribution = compute_distribution(build_published_groups(codes, grouping, labelled.columns, self.policy))
         records = ClusteringInput.of(
             codes,
             self.method.full_policy(),
-            weights / (weights.max(initial=0.0) or 1.0),
+            self._relative_weights(codes),
             self.method.objective,
             distribution=distribution,
         )

@@ -65,10 +65,11 @@ class AuditedTable:
 
     def ledger(self, policy: Policy, fingerprint: str) -> Ledger:
         """The ledger of this table, with the texts by which people are recognized in later releases."""
-        has_people = self.unit is not None and self.key is not None
-        people = name_people(self.unit, policy, self.key, published=True) if has_people else ()  # type: ignore[arg-type]
-        unit = describe_unit(policy) if has_people else ""
-        return Ledger.of(self.groups, self.labels, fingerprint, normalized=policy.normalize, people=people, unit=unit)
+        ledger = Ledger.of(self.groups, self.labels, fingerprint, normalized=policy.normalize)
+        if self.unit is None or self.key is None:
+            return ledger
+        people = name_people(self.unit, policy, self.key, published=True)
+        return replace(ledger, people=people, unit=describe_unit(policy))
 
     def certificate(
         self,

@@ -80,12 +80,10 @@ class Ledger:
         release: str,
         *,
         normalized: Sequence[str] = (),
-        people: tuple[str, ...] = (),
-        unit: str = "",
     ) -> Ledger:
         """The ledger of one table; ``release`` is its fingerprint."""
         by_column = {name: tuple(labels[name]) for name in groups.names}
-        return cls(groups, by_column, (release,), normalized=tuple(normalized), people=people, unit=unit)
+        return cls(groups, by_column, (release,), normalized=tuple(normalized))
 
     def check_policy(self, policy: Policy) -> Ledger:
         """Select the columns that the policy's requirements name, and normalize the values as the policy requires."""

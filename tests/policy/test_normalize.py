@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
+from shoal.engines import Reading, column_values
 from shoal.formats.normalize import Normalizer
 
 SPELLINGS: dict[str | None, list[str | None]] = {
@@ -155,6 +157,34 @@ def test_the_engines_agree(listed: list[tuple[int, str | None]], seed: int) -> N
     policy = policy_of(*REQUIREMENTS)
     one, other = (shoal.check(table(listed, seed=seed), policy, engine=engine) for engine in ENGINES)
     assert one == other
+
+
+@pytest.mark.parametrize("others", [[], ["Ünal", "ünal ", "straße"]], ids=["ascii", "unicode"])
+def test_many_texts_are_normalized_as_few_are(others: list[str]) -> None:
+    spellings = [
+        "?",
+        "",
+        " ? ",
+        "00017",
+        "17",
+        "17.0",
+        "P1",
+        " p1",
+        "p1 x",
+        "Q-9",
+        "q-9",
+        "0",
+        "-0",
+        "1e3",
+        "1000",
+        None,
+    ]
+    texts = [*spellings, *others, *(f"P{number:05}" for number in range(2 * column_values.MANY_TEXTS))]
+    reading = Reading("text", ("", "?"), normalized=True)
+    values, index = column_values.unify_values(pa.array(texts), "x", reading)
+    normal = Normalizer(("", "?"))
+    assert [None if i < 0 else values[i] for i in index] == [normal(text or "") or None for text in texts]
+    assert values.tolist() == sorted(set(values))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array, UInt64Array
-from shoal.engines.protocol import Distinct, Reading
+from shoal.engines.protocol import Dictionary, Distinct, Reading
 from shoal.errors import DataError, list_some
 from shoal.formats.dates import parse_date
 from shoal.formats.normalize import Normalizer
@@ -53,37 +53,51 @@ def read_values(array: pa.ChunkedArray, column: str, reading: Reading) -> Encode
     return EncodedValues(Distinct(values, tally[1:].astype(np.int64), int(tally[0])), index)
 
 
+def decode_values(dictionary: Dictionary, codes: Int32Array, records: Int64Array | None = None) -> EncodedValues:
+    """Return the values of codes, of which no two values have the same.
+
+    ``records`` is the number of records of each code (default: 1).
+    """
+    value = np.full(max(int(dictionary.codes.max(initial=0)), dictionary.missing) + 1, -1, np.int32)
+    value[dictionary.codes] = np.arange(len(dictionary.codes), dtype=np.int32)
+    if dictionary.missing >= 0:
+        value[dictionary.missing] = -1
+    index = value[codes]
+    tally = np.bincount(index + 1, records, minlength=len(dictionary.codes) + 1).astype(np.int64)
+    present = tally[1:] > 0
+    number = np.append(np.where(present, np.cumsum(present) - 1, -1), -1).astype(np.int32)
+    values = dictionary.distinct.values[present]
+    return EncodedValues(Distinct(values, tally[1:][present], int(tally[0])), number[index])
+
+
 def unify_values(raw: pa.Array, column: str, reading: Reading) -> tuple[NDArray[Any], Int32Array]:
     """Return the distinct values in ascending order, and the index of every raw value among them (-1: missing)."""
+    target = np.full(len(raw), -1, np.int32)
     if reading.exact or reading.normalized:
         texts = format_values(raw, column)
-        found = _normalize_texts(texts, reading.missing) if reading.normalized else texts.to_pylist()
-        is_missing = np.array([t is None or t in reading.missing for t in found], bool)
-        values = np.array([t for t, g in zip(found, is_missing, strict=True) if not g], dtype=object)
-    else:
-        parse = {"number": _read_numbers, "date": _read_dates, "text": _read_categories}[reading.kind]
-        values, is_missing = parse(raw, column, tuple(m.strip() for m in reading.missing))
-    distinct, inverse = _sort_distinct(values)
-    target = np.full(len(raw), -1, np.int32)
-    target[~is_missing] = inverse
+        texts = _normalize_texts(texts, reading.missing) if reading.normalized else texts
+        marks = pa.array(reading.missing, texts.type)
+        present = pc.and_(texts.is_valid(), pc.invert(pc.is_in(texts, marks)))
+        distinct, target[present.to_numpy(zero_copy_only=False)] = _sort_texts(texts.filter(present))
+        return distinct, target
+    parse = {"number": _read_numbers, "date": _read_dates, "text": _read_categories}[reading.kind]
+    values, is_missing = parse(raw, column, tuple(m.strip() for m in reading.missing))
+    distinct, target[~is_missing] = _sort_distinct(values)
     return distinct, target
 
 
-def _normalize_texts(texts: pa.Array, missing: tuple[str, ...]) -> list[str | None]:
-    """Return the normalized text of every value; None for missing values. Arrow finds the texts that are normal already."""
+def _normalize_texts(texts: pa.Array, missing: tuple[str, ...]) -> pa.Array:
+    """Return the normalized text of every value; null for missing values. Arrow finds the texts that are normal already."""
     normal = Normalizer(missing)
-    found: list[str | None] = texts.to_pylist()
-    rest = np.arange(len(found))
-    if len(found) >= MANY_TEXTS and pc.all(pc.string_is_ascii(texts)).as_py():
-        lowered = pc.ascii_lower(texts)
-        found, rest = lowered.to_pylist(), np.flatnonzero(~_are_normal(lowered))
-        found = [None if t in normal.missing_texts else t for t in found]
-        given = texts.take(pa.array(rest)).to_pylist()
-    else:
-        given = found
-    for at, text in zip(rest.tolist(), given, strict=True):
-        found[at] = None if text is None else normal(text) or None
-    return found
+    if len(texts) < MANY_TEXTS or not pc.all(pc.string_is_ascii(texts)).as_py():
+        found = [None if text is None else normal(text) or None for text in texts.to_pylist()]
+        return pa.array(found, texts.type)
+    lowered = pc.ascii_lower(texts)
+    marks = pa.array(sorted(normal.missing_texts), texts.type)
+    lowered = pc.if_else(pc.is_in(lowered, marks), pa.scalar(None, texts.type), lowered)
+    rest = pc.and_(texts.is_valid(), pa.array(~_are_normal(lowered)))
+    found = [normal(text) or None for text in texts.filter(rest).to_pylist()]
+    return pc.replace_with_mask(lowered, rest, pa.array(found, texts.type)) if found else lowered
 
 
 def _are_normal(lowered: pa.Array) -> BoolArray:
@@ -99,14 +113,21 @@ def _sort_distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.integ
     if values.dtype != object or len(values) < MANY_TEXTS:
         return np.unique(values, return_inverse=True)
     try:
-        order = pc.array_sort_indices(pa.array(values, pa.large_string())).to_numpy()  # UTF-8 sorts as code points do
+        return _sort_texts(pa.array(values, pa.large_string()))
     except (UnicodeEncodeError, pa.ArrowException):  # lone surrogates
         return np.unique(values, return_inverse=True)
-    ordered = values[order]
-    new = np.append(True, ordered[1:] != ordered[:-1])
-    inverse = np.empty(len(values), np.int64)
+
+
+def _sort_texts(texts: pa.Array) -> tuple[NDArray[Any], Int64Array]:
+    """Return the distinct texts in ascending order, and the index of every text among them. UTF-8 sorts as code points do."""
+    if not len(texts):
+        return np.empty(0, object), np.empty(0, np.int64)
+    order = pc.array_sort_indices(texts).to_numpy()
+    ordered = texts.take(pa.array(order))
+    new = np.append(True, pc.not_equal(ordered[1:], ordered[:-1]).to_numpy(zero_copy_only=False))
+    inverse = np.empty(len(texts), np.int64)
     inverse[order] = np.cumsum(new) - 1
-    return ordered[new], inverse
+    return ordered.filter(pa.array(new)).to_numpy(zero_copy_only=False), inverse
 
 
 def dictionary_encode(array: pa.ChunkedArray, column: str) -> tuple[pa.Array, Int32Array]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal import kernels
-from shoal.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
+from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines import column_values, fingerprint, frames, table_files
 from shoal.engines.protocol import (
     KEY_LIMIT,
@@ -173,26 +173,13 @@ class MemoryEngine(Engine):
         frames_used = [f for f in (data, labelled) if f.columns]
         released = type(self)(nw.concat(frames_used, how="horizontal"), self.from_file, self.format)
         hidden = [c.name for c in plan.columns if isinstance(c, HiddenColumn) and c.name in self.codes]
-        read = {(name, self.dictionaries[name].reading): self._select_values(name, present) for name in hidden}
+        read = {
+            (name, self.dictionaries[name].reading): column_values.decode_values(
+                self.dictionaries[name], self.codes[name][present]
+            )
+            for name in hidden
+        }
         return replace(released, data=released._select_columns([c.name for c in plan.columns]), _cache=read)
-
-    def _select_values(self, column: str, rows: BoolArray) -> column_values.EncodedValues:
-        """Return the values of some records of a column that is already encoded."""
-        dictionary = self.dictionaries[column]
-        value = np.full(self.sizes[column] + 1, -1, np.int32)
-        value[dictionary.codes] = np.arange(len(dictionary.codes), dtype=np.int32)
-        index = (
-            value[self.codes[column][rows]]
-            if dictionary.missing < 0
-            else np.where(self.codes[column][rows] == dictionary.missing, np.int32(-1), value[self.codes[column][rows]])
-        )
-        counts = np.bincount(index + 1, minlength=len(dictionary.codes) + 1)
-        present = counts[1:] > 0
-        number = np.append(np.where(present, np.cumsum(present) - 1, -1), -1).astype(np.int32)
-        values = dictionary.distinct.values[present]
-        return column_values.EncodedValues(
-            Distinct(values, counts[1:][present].astype(np.int64), int(counts[0])), number[index]
-        )
 
     def without(self, columns: Sequence[str]) -> MemoryEngine:
         """Return the same rows without some columns."""

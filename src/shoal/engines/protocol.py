@@ -183,7 +183,8 @@ class UnchangedColumn:
 class HiddenColumn(UnchangedColumn):
     """A column that only the audit reads: the person of every record. It has no influence on the order of the rows.
 
-    `Engine.without` removes it before anything is released.
+    The column is encoded or carried. An encoded column is read again as it was encoded. `Engine.without` removes the column
+    before anything is released.
     """
 
 

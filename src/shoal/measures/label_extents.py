@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -59,6 +60,9 @@ class _NumberReader:
         self.position, self.count = attribute.position[finite], count[finite]
         self.span, self.dates = attribute.span, attribute.kind == "date"
         self.total_entropy = _compute_entropy(count)
+        present = np.maximum(self.count, 1)
+        self.records_before: list[int] = np.concatenate(([0], np.cumsum(self.count))).tolist()
+        self.logs_before: list[float] = np.concatenate(([0.0], np.cumsum(self.count * np.log(present)))).tolist()
 
     def read(self, label: str | None) -> Extent | None:
         if label is None or not len(self.position):
@@ -71,8 +75,16 @@ class _NumberReader:
         hi = float(self.position[-1]) if np.isinf(hi) else hi
         width = min(max(hi - lo, 0.0) / self.span, 1.0)
         end: Literal["left", "right"] = "left" if is_half_open(label) and hi > lo else "right"
-        first, last = np.searchsorted(self.position, lo), np.searchsorted(self.position, hi, side=end)
-        return Extent(width, width, width, _compute_entropy_share(self.count[first:last], self.total_entropy))
+        first, last = int(self.position.searchsorted(lo)), int(self.position.searchsorted(hi, side=end))
+        return Extent(width, width, width, self._compute_entropy_share(first, last))
+
+    def _compute_entropy_share(self, first: int, last: int) -> float:
+        """The entropy of the values ``first`` to ``last`` - 1, from sums over all values before them."""
+        records = self.records_before[last] - self.records_before[first]
+        if last - first < 2 or not records or not self.total_entropy:
+            return 0.0
+        logs = self.logs_before[last] - self.logs_before[first]
+        return max(math.log(records) - logs / records, 0.0) / self.total_entropy
 
 
 class _CategoryReader:

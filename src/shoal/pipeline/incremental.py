@@ -158,8 +158,7 @@ class NewRecords:
             for c in prior.policy.tested_columns
         )
         unit = None if prior.policy.unit is None else encode_unit(engine, prior.policy, dictionaries)
-        carry = () if unit is None else (unit.name,)
-        encoded = encode_later_data(prior.recoding, engine, dictionaries, carry=carry)
+        encoded = encode_later_data(prior.recoding, engine, dictionaries)
         return cls(prior, encoded, sensitive, engine.schema().names, nearest, unit)
 
     @cached_property

@@ -144,7 +144,7 @@ class Run:
             engine,
             self.policy,
             extra=self.method.extra_columns(),
-            carry=(*self.policy.carried_columns, *self.publication.hidden),
+            carry=(*self.policy.carried_columns, *(c for c in self.publication.hidden if c != self.policy.unit_column)),
             hash=KeyedHash.of(self.secret),
             progress=lambda done, total: self.report("reading", done, total),
         )

@@ -135,13 +135,9 @@ class EncodedLaterData:
 
 
 def encode_later_data(
-    recoding: Recoding,
-    engine: Engine,
-    sensitive: Mapping[str, Dictionary] | None = None,
-    *,
-    carry: Sequence[str] = (),
+    recoding: Recoding, engine: Engine, sensitive: Mapping[str, Dictionary] | None = None
 ) -> EncodedLaterData:
-    """Encode later data for a recoding; ``sensitive`` has the dictionaries of other columns, ``carry`` more columns."""
+    """Encode later data for a recoding; ``sensitive`` has the dictionaries of other columns."""
     names = engine.schema().names
     wanted = (*(f.name for f in recoding.fields), *recoding.output.unchanged)
     for name in wanted:
@@ -161,9 +157,7 @@ def encode_later_data(
         missing = int(np.searchsorted(ascending, np.inf))
         dictionaries[field.name] = Dictionary(readings[field.name], distinct, codes, missing)
         positions.append(ascending)
-    return EncodedLaterData(
-        engine.encode(dictionaries, carry=(*recoding.output.unchanged, *carry)), tuple(positions), unseen
-    )
+    return EncodedLaterData(engine.encode(dictionaries, carry=recoding.output.unchanged), tuple(positions), unseen)
 
 
 def apply(recoding: Recoding, data: Any, *, nearest: bool) -> Any:

@@ -65,9 +65,12 @@ DIGITS = 38  # the largest precision of DuckDB's decimals
 
 @dataclass(frozen=True)
 class _Coding:
-    """The codes of a column: the name of a table of raw values and codes, and the number of codes."""
+    """The codes of a column: the name of a table of raw values and codes, and the number of codes.
 
-    table: str
+    There is no table where the files hold the codes.
+    """
+
+    table: str | None
     size: int
 
 
@@ -82,7 +85,10 @@ class _CountedRecords:
 
 @dataclass(frozen=True)
 class DuckEngine(Engine):
-    """A table that DuckDB reads from Parquet files, with the codes of the encoded columns."""
+    """A table that DuckDB reads from Parquet files, with the codes of the encoded columns.
+
+    ``hidden`` has the dictionaries of hidden columns, of which the files hold codes instead of values.
+    """
 
     name: ClassVar[str] = "duckdb"
     takes_limits: ClassVar[bool] = True
@@ -91,6 +97,8 @@ class DuckEngine(Engine):
     source: Source
     codings: Mapping[str, _Coding] = field(default_factory=dict)
     carry: tuple[str, ...] | None = None
+    dictionaries: Mapping[str, Dictionary] = field(default_factory=dict, repr=False)
+    hidden: Mapping[str, Dictionary] = field(default_factory=dict, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -138,18 +146,33 @@ class DuckEngine(Engine):
         """Return the distinct values, and the index of every raw value among them, in the order of the table of raw values."""
         if (column, reading) not in self._cache:
             table = self.session.fetch_arrow(f"SELECT raw, records FROM {self._raw_table(column)} ORDER BY id")
-            raw = self.source.restore_type(column, table["raw"].combine_chunks())
-            raw = raw.chunk(0) if isinstance(raw, pa.ChunkedArray) else raw
             records = table["records"].to_numpy()
             self.source.refuse_miscounted(int(records.sum()))
-            present = raw.is_valid().to_numpy(zero_copy_only=False)
-            values, target = column_values.unify_values(raw.filter(pa.array(present)), column, reading)
-            index = np.full(len(raw), -1, np.int32)
-            index[present] = target
-            tally = np.bincount(index + 1, records, minlength=len(values) + 1).astype(np.int64)
-            self._cache[column, reading] = Distinct(values, tally[1:], int(tally[0])), index
+            read = self._decode_column if column in self.hidden else self._unify_column
+            self._cache[column, reading] = read(column, reading, table["raw"], records)
         cached: tuple[Distinct, Int32Array] = self._cache[column, reading]
         return cached
+
+    def _unify_column(
+        self, column: str, reading: Reading, values: pa.ChunkedArray, records: Int64Array
+    ) -> tuple[Distinct, Int32Array]:
+        raw = self.source.restore_type(column, values.combine_chunks())
+        raw = raw.chunk(0) if isinstance(raw, pa.ChunkedArray) else raw
+        present = raw.is_valid().to_numpy(zero_copy_only=False)
+        distinct, target = column_values.unify_values(raw.filter(pa.array(present)), column, reading)
+        index = np.full(len(raw), -1, np.int32)
+        index[present] = target
+        tally = np.bincount(index + 1, records, minlength=len(distinct) + 1).astype(np.int64)
+        return Distinct(distinct, tally[1:], int(tally[0])), index
+
+    def _decode_column(
+        self, column: str, reading: Reading, codes: pa.ChunkedArray, records: Int64Array
+    ) -> tuple[Distinct, Int32Array]:
+        dictionary = self.hidden[column]
+        if reading != dictionary.reading:
+            raise EngineError(f"the column {column!r} is hidden. It can be read only as it was encoded.")
+        coded = column_values.decode_values(dictionary, codes.to_numpy(), records)
+        return coded.distinct, coded.index
 
     def _raw_table(self, column: str) -> str:
         """Return the name of the table of a column's raw values, with a number and the record count of each."""
@@ -185,7 +208,10 @@ class DuckEngine(Engine):
         for column, dictionary in dictionaries.items():
             _, index = self._read_column(column, dictionary.reading)
             target = np.append(dictionary.codes, np.int32(dictionary.missing)).astype(np.int32)
-            code = target[index]
+            code, size = target[index], int(target.max(initial=0)) + 1
+            if column in self.hidden and self._holds_codes(column, code):
+                codings[column] = _Coding(None, size)
+                continue
             numbered = self.session.create_table(
                 "numbered", pa.table({"id": np.arange(1, len(code) + 1), "code": code})
             )
@@ -194,8 +220,19 @@ class DuckEngine(Engine):
                 f"CREATE TEMP TABLE {table} AS SELECT raw, code FROM {self._raw_table(column)} JOIN {numbered} USING (id)"
             )
             self.session.drop(numbered)
-            codings[column] = _Coding(table, int(target.max(initial=0)) + 1)
-        return replace(self, codings=codings, carry=None if carry is None else tuple(dict.fromkeys(carry)), _cache={})
+            codings[column] = _Coding(table, size)
+        return replace(
+            self,
+            codings=codings,
+            carry=None if carry is None else tuple(dict.fromkeys(carry)),
+            dictionaries={**self.dictionaries, **dictionaries},
+            _cache={},
+        )
+
+    def _holds_codes(self, column: str, code: Int32Array) -> bool:
+        """Whether the raw values of a hidden column are these codes, because no value was suppressed."""
+        raw = self.session.fetch_arrow(f"SELECT raw FROM {self._raw_table(column)} ORDER BY id")["raw"]
+        return bool(np.array_equal(raw.to_numpy(), code))
 
     def partition(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, least: int = 1) -> Partitioning:
         """Split the table into partitions where it has more cells than the memory limit allows at once.
@@ -256,7 +293,8 @@ class DuckEngine(Engine):
 
     def _encode_query(self, keys: Keys, carry: Sequence[str] = ()) -> str:
         """Return the query for every record with its key, which is NULL for a value without a code."""
-        code_tables = {column: self.codings[column].table for column in keys.columns}
+        tables = ((column, self.codings[column].table) for column in keys.columns)
+        code_tables = {column: table for column, table in tables if table is not None}
         carried = [normalize_column(column, self.source.types[column]) for column in carry]
         return select_keys(keys, self.source.sql, code_tables, carried)
 
@@ -302,7 +340,8 @@ class DuckEngine(Engine):
             records = self._partition_records(counted.staged, counted.partition)
             writer.assign_groups(plan, counted.staged, records, counted.words)
         self.source.refuse_changed()
-        return DuckEngine(self.session, writer.write())
+        released = writer.write()
+        return DuckEngine(self.session, released, hidden={name: self.dictionaries[name] for name in writer.coded})
 
     def without(self, columns: Sequence[str]) -> DuckEngine:
         """Return the same rows, in the same order, without some columns; `write` leaves them out of the files."""

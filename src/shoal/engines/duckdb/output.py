@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,10 @@ ROW_GROUP = 122_880  # records
 
 @dataclass(frozen=True)
 class StagedTable:
-    """The staged data of every record: keys as ``k0``, ``k1``…, carried columns as ``c0``, ``c1``…"""
+    """The staged data of every record: keys as ``k0``, ``k1``…, carried columns as ``c0``, ``c1``…
+
+    ``sql`` is the SQL expression for the records.
+    """
 
     keys: Keys
     columns: tuple[str, ...]
@@ -53,6 +56,14 @@ class StagedTable:
         """The staged name of a carried column."""
         return f"c{self.columns.index(column)}"
 
+    def add_codes(self, columns: Sequence[str], records: str) -> tuple[StagedTable, str]:
+        """Also carry the codes of some columns of the keys; return the expression for the records with these codes."""
+        codes = [f"{self.keys.code(self.keys.columns.index(column))}::INTEGER" for column in columns]
+        staged = replace(self, columns=(*self.columns, *columns))
+        names = staged.carried_names[len(self.columns) :]
+        more = "".join(f", {code} AS {name}" for code, name in zip(codes, names, strict=True))
+        return staged, f"(SELECT *{more} FROM {records})"
+
 
 class ReleaseWriter:
     """Collects the records of every partition with their groups, and writes the release.
@@ -67,12 +78,17 @@ class ReleaseWriter:
         self.grouped_records: list[str] = []  # per partition: a query if there is only one partition, else a file
         self.temp_tables: list[str] = []  # needed until the partition is written
         self.columns: tuple[UnchangedColumn | GroupColumn, ...] = ()
+        self.coded: list[str] = []  # hidden columns that are written as codes
         self.staged: StagedTable | None = None
         self.hash_functions: dict[KeyedHash, str] = {}
         self.total = self.records = 0
 
     def assign_groups(self, plan: Plan, staged: StagedTable, records: str, cells: Sequence[Int64Array]) -> None:
         """Assign the records of a partition to their groups; ``cells`` are the keys of its cells."""
+        hidden = [column.name for column in plan.columns if isinstance(column, HiddenColumn)]
+        self.coded = [name for name in hidden if name not in staged.columns]
+        if self.coded:
+            staged, records = staged.add_codes(self.coded, records)
         self.columns, self.staged = plan.columns, staged
         count = int(plan.group.max(initial=-1)) + 1
         number = np.arange(self.total, self.total + count)
@@ -266,7 +282,9 @@ class ReleaseWriter:
     def _column_types(self) -> dict[str, pa.DataType]:
         found = {}
         for column in self.columns:
-            if isinstance(column, UnchangedColumn):
+            if column.name in self.coded:
+                found[column.name] = pa.int32()
+            elif isinstance(column, UnchangedColumn):
                 found[column.name] = self.source.types[column.name]
             else:
                 found[column.name] = pa.string() if column.values.dtype == object else pa.array(column.values[:0]).type

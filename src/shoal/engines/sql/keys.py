@@ -108,12 +108,15 @@ def select_keys(keys: Keys, source: str, code_tables: Mapping[str, str], carried
     ----------
     keys : the packed columns
     source : SQL expression for the records, which the query calls ``s``
-    code_tables : for every packed column, a table of its values as ``raw`` and their codes as ``code``
+    code_tables : for every packed column, a table of its values as ``raw`` and their codes as ``code``; without a table, the
+        records hold the codes
     carried : expressions on ``s`` for further columns, which are named ``c0``, ``c1``…
     """
-    codes = {column: f"t{number}.code" for number, column in enumerate(keys.columns)}
+    tables = [(quote_name(column), code_tables[column]) for column in keys.columns if column in code_tables]
+    codes = {column: f"s.{quote_name(column)}" for column in keys.columns}
+    codes |= {column: f"t{number}.code" for number, column in enumerate(c for c in keys.columns if c in code_tables)}
     columns = [*keys.pack(codes), *(f"{expression} AS c{number}" for number, expression in enumerate(carried))]
-    joins = join_values("LEFT JOIN", "t", [(quote_name(column), code_tables[column]) for column in keys.columns])
+    joins = join_values("LEFT JOIN", "t", tables)
     return f"SELECT {', '.join(columns)} FROM {source} s {joins}"
 
 

@@ -13,6 +13,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CORES = min(os.cpu_count() or 1, 8)
+FEW_ROWS = 5_000  # below this number, starting threads takes longer than the work
 
 
 @dataclass(frozen=True)
@@ -30,17 +31,17 @@ class Workers:
 
 
 @contextmanager
-def workers() -> Iterator[Workers]:
-    """A thread pool with one thread per core, at most eight."""
-    if CORES < 2:
+def workers(rows: int = FEW_ROWS) -> Iterator[Workers]:
+    """A thread pool with one thread per core, at most eight; no pool where ``rows``, the rows of the table, are few."""
+    if CORES < 2 or rows < FEW_ROWS:
         yield Workers(None)
         return
     with ThreadPoolExecutor(max_workers=CORES) as pool:
         yield Workers(pool)
 
 
-def each(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Run `Workers.each` in a thread pool for this call only.
+def each(work: Callable[[Item], Result], items: Iterable[Item], rows: int = FEW_ROWS) -> list[Result]:
+    """Run `Workers.each` in a thread pool for this call only; see `workers`.
 
     >>> each(abs, [-1, 2])
     [1, 2]
@@ -48,5 +49,5 @@ def each(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     listed = list(items)
     if len(listed) < 2:
         return [work(item) for item in listed]
-    with workers() as pool:
+    with workers(rows) as pool:
         return pool.each(work, listed)

@@ -108,7 +108,7 @@ def improve_groups(
         search = Search(records, most, pool, deadline, report_share, least_gain)
         return search.run(cell[here], own.astype(np.int32), len(numbers))
 
-    with threads.workers() as pool:
+    with threads.workers(len(cell)) as pool:
         if len(pieces) == 1:
             found = [improve_piece(0, pool)]
         else:

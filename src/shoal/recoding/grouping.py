@@ -142,6 +142,7 @@ class Grouping:
         threads.each(
             lambda part: kernels.boxes.bound_intervals(codes.quasi, member[part], *tables, lo[part], hi[part]),
             [slice(0, half), slice(half, None)],
+            rows=len(member),
         )
         return cls(Placement.whole(codes.counts, group), lo, hi, attribute_cuts=tuple(cuts), path=path)
 

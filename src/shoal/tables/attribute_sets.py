@@ -179,7 +179,7 @@ class SuppressionAllowance:
     def _count_suppressed_by_size(self, codes: Codes, cuts: Sequence[AttributeCut]) -> int:
         """As `count_suppressed`, for requirements on the size of groups alone."""
         sets = list_attribute_sets(self.policy)
-        groups = threads.each(lambda s: _number_groups(codes, cuts, s.columns), sets)
+        groups = threads.each(lambda s: _number_groups(codes, cuts, s.columns), sets, rows=len(codes.quasi))
         least = [max(r.least for r in s.require) for s in sets]
         size, kept = codes.size.copy(), codes.records + 1
         while kept != (kept := int(size.sum())):

@@ -131,7 +131,7 @@ class Peel(GroupingMethod):
         weights = self.attribute_weights(codes)
         weights = weights / (weights.max(initial=0.0) or 1.0)
         spendable = self.policy.most_suppressed(codes.records) if self.spend and not self._relative else 0
-        with threads.workers() as workers:
+        with threads.workers(len(codes.quasi)) as workers:
             lattice = Lattice.of(codes, self.policy, weights, self.objective, workers)
             tries = [
                 Peeling(lattice, step, self.exclusive, spendable, spread)

@@ -60,7 +60,7 @@ def count_classes(codes: Codes, target: str | None) -> list[ClassCounts]:
         return out
 
     half = len(codes.quasi) // 2
-    one, other = threads.each(count_rows, [(0, half), (half, len(codes.quasi))])
+    one, other = threads.each(count_rows, [(0, half), (half, len(codes.quasi))], rows=len(codes.quasi))
     dense = one + other
     return [_compress(dense[begin:end], domain) for begin, end in pairwise(offset)]
 

@@ -112,7 +112,7 @@ class TopDownSpecialization(GroupingMethod):
         max_steps = None if self.max_steps is None else parse_whole_number(self.max_steps, "max_steps", 0)
         seconds = self.parse_seconds()
         deadline = None if seconds is None else time.monotonic() + seconds
-        with threads.workers() as workers:
+        with threads.workers(len(codes.quasi)) as workers:
             search = Search.start(codes, self.policy, self.by, self.split, self.objective, workers)
             return self._run(search, stop_at, max_steps, deadline, progress)
 

@@ -212,14 +212,9 @@ class DuckEngine(Engine):
             if column in self.hidden and self._holds_codes(column, code):
                 codings[column] = _Coding(None, size)
                 continue
-            numbered = self.session.create_table(
-                "numbered", pa.table({"id": np.arange(1, len(code) + 1), "code": code})
-            )
-            table = self.session.new_name("codes")
-            self.session.run(
-                f"CREATE TEMP TABLE {table} AS SELECT raw, code FROM {self._raw_table(column)} JOIN {numbered} USING (id)"
-            )
-            self.session.drop(numbered)
+            numbered = pa.table({"id": np.arange(1, len(code) + 1), "code": code})
+            query = f"SELECT raw, code FROM {self._raw_table(column)} JOIN given USING (id)"
+            table = self.session.create_table("codes", numbered, query)
             codings[column] = _Coding(table, size)
         return replace(
             self,

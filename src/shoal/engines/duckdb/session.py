@@ -87,12 +87,12 @@ class Session:
         with explain_error():
             return self.connection.sql(sql).to_arrow_table()
 
-    def create_table(self, prefix: str, table: Any) -> str:
-        """Create a temporary table from an Arrow table, and return its name."""
+    def create_table(self, prefix: str, table: Any, query: str = "SELECT * FROM given") -> str:
+        """Create a temporary table from a query of an Arrow table, which the query calls ``given``; return its name."""
         name = self.new_name(prefix)
         with explain_error():
             self.connection.register("given", table)
-            self.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM given")
+            self.connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
             self.connection.unregister("given")
         return name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shoal
+from shoal.engines import ENGINES, Dictionary, GroupColumn, HiddenColumn, Plan, Reading, open_data
+from shoal.engines.resources import Resources
 from tests.support.cases import Case, averaged, cases, suited
 from tests.support.outcomes import Outcome, counted
 from tests.support.ways import list_engines, list_ways
@@ -233,3 +236,54 @@ def test_synthetic_records_cannot_be_searched_in_partitions() -> None:
         match=r"condensation cannot search a table in partitions\. Allow more memory .* or more combinations",
     ):
         shoal.anonymize(frame, policy, method="condensation", seed=1, engine="duckdb", combinations=10)
+
+
+PEOPLE = ["Bo", "al", "bo ", None, "Di", "Al", "cy", "?"]
+
+
+@pytest.mark.parametrize("left_out", [None, "z"], ids=["all", "one suppressed"])
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_a_hidden_column_is_read_again_as_it_was_encoded(engine: str, left_out: str | None) -> None:
+    """The records of one group may be suppressed; then a person is no longer there."""
+    frame = pa.table({"q": [*"xxyyzzxz"], "who": PEOPLE})
+    reading = Reading("text", ("", "?"), normalized=True)
+    source = open_data(frame) if engine == "memory" else ENGINES.find(engine).open(frame, Resources())
+    dictionaries = {}
+    for column, read in {"q": Reading(), "who": reading}.items():
+        distinct = source.distinct(column, read)
+        codes = np.arange(len(distinct.values), dtype=np.int32)
+        dictionaries[column] = Dictionary(read, distinct, codes, len(codes))
+    encoded = source.encode(dictionaries, carry=())
+    counts = encoded.count(["q"], ["who"])
+    labels = dictionaries["q"].distinct.values
+    of_cell = np.repeat(counts.quasi[:, 0], np.diff(counts.start))
+    group = np.where(labels[of_cell] == left_out, -1, of_cell).astype(np.int32)
+    published = GroupColumn("q", np.array(labels, object), np.arange(len(labels), dtype=np.int32))
+    plan = Plan(counts, np.arange(len(group)), group, counts.size, (published, HiddenColumn("who")))
+    released = encoded.apply([plan])
+    kept = [who for q, who in zip(*(frame[c].to_pylist() for c in ("q", "who")), strict=True) if q != left_out]
+    normal = [str(who).strip().lower() for who in kept if who not in (None, "?")]
+    found = released.distinct("who", reading)
+    assert dict(zip(found.values, found.counts.tolist(), strict=True)) == Counter(normal)
+    assert found.missing == len(kept) - len(normal)
+    again = {
+        "q": Dictionary(
+            Reading(), released.distinct("q", Reading()), np.arange(3 - (left_out is not None), dtype=np.int32), 3
+        ),
+        "who": Dictionary(reading, found, np.arange(len(found.values), dtype=np.int32), len(found.values)),
+    }
+    people = released.encode(again).count(["q"], ["who"])
+    assert people.size.sum() == len(kept) and len(people.size) == len(
+        {(q, str(w)) for q, w in pairs_of(frame, left_out)}
+    )
+    assert released.without(["who"]).schema().names == ("q",)
+    if engine == "duckdb":  # its files hold the codes of the column
+        with pytest.raises(shoal.ShoalError, match=r"'who' is hidden\. It can be read only"):
+            released.distinct("who", Reading())
+
+
+def pairs_of(frame: pa.Table, left_out: str | None) -> list[tuple[str, str | None]]:
+    """The groups and the normalized names of the records that are not left out."""
+    rows = zip(frame["q"].to_pylist(), frame["who"].to_pylist(), strict=True)
+    names = ((q, None if who in (None, "?") else who.strip().lower()) for q, who in rows)
+    return [(q, who) for q, who in names if q != left_out]

@@ -209,7 +209,7 @@ class DuckEngine(Engine):
             _, index = self._read_column(column, dictionary.reading)
             target = np.append(dictionary.codes, np.int32(dictionary.missing)).astype(np.int32)
             code, size = target[index], int(target.max(initial=0)) + 1
-            if column in self.hidden and self._holds_codes(column, code):
+            if column in self.hidden and _has_same_codes(dictionary, self.hidden[column]):
                 codings[column] = _Coding(None, size)
                 continue
             numbered = pa.table({"id": np.arange(1, len(code) + 1), "code": code})
@@ -223,11 +223,6 @@ class DuckEngine(Engine):
             dictionaries={**self.dictionaries, **dictionaries},
             _cache={},
         )
-
-    def _holds_codes(self, column: str, code: Int32Array) -> bool:
-        """Whether the raw values of a hidden column are these codes, because no value was suppressed."""
-        raw = self.session.fetch_arrow(f"SELECT raw FROM {self._raw_table(column)} ORDER BY id")["raw"]
-        return bool(np.array_equal(raw.to_numpy(), code))
 
     def partition(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, least: int = 1) -> Partitioning:
         """Split the table into partitions where it has more cells than the memory limit allows at once.
@@ -411,6 +406,11 @@ class DuckEngine(Engine):
                 cursor.execute(f"SET TimeZone = {quote_text(zones.pop())}")
         names = ", ".join(map(quote_name, self.source.names)) if self.source.hidden else "*"
         return cursor.sql(f"SELECT {names} FROM {self.source.sql}")
+
+
+def _has_same_codes(dictionary: Dictionary, hidden: Dictionary) -> bool:
+    """Whether the values of a hidden column have the same codes again: none was suppressed, so none has another place."""
+    return dictionary.missing == hidden.missing and np.array_equal(dictionary.codes, hidden.codes)
 
 
 def _build_counts(keys: Keys, table: pa.Table, quasi: int) -> tuple[list[Int64Array], Counts]:

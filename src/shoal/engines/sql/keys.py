@@ -112,11 +112,11 @@ def select_keys(keys: Keys, source: str, code_tables: Mapping[str, str], carried
         records hold the codes
     carried : expressions on ``s`` for further columns, which are named ``c0``, ``c1``…
     """
-    tables = [(quote_name(column), code_tables[column]) for column in keys.columns if column in code_tables]
+    joined = [column for column in keys.columns if column in code_tables]
     codes = {column: f"s.{quote_name(column)}" for column in keys.columns}
-    codes |= {column: f"t{number}.code" for number, column in enumerate(c for c in keys.columns if c in code_tables)}
+    codes |= {column: f"t{number}.code" for number, column in enumerate(joined)}
     columns = [*keys.pack(codes), *(f"{expression} AS c{number}" for number, expression in enumerate(carried))]
-    joins = join_values("LEFT JOIN", "t", tables)
+    joins = join_values("LEFT JOIN", "t", [(quote_name(column), code_tables[column]) for column in joined])
     return f"SELECT {', '.join(columns)} FROM {source} s {joins}"
 
 

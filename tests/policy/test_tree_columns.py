@@ -160,10 +160,13 @@ def labels(column: str, body: Any, k: int = 2, **more: Any) -> set[Any]:
 
 
 def test_numbers_are_released_by_their_intervals() -> None:
-    assert labels("age", {"widths": [5, 20]}) == {"[20, 25)", "[20, 40)", "[40, 60)", "missing"}
-    assert labels("age", {"widths": [5, 20], "origin": 1}) == {"*", "[21, 41)", "[41, 61)", "missing"}
+    nodes = {"widths": [5, 20], "ranges": False}
+    assert labels("age", nodes) == {"[20, 25)", "[25, 30)", "*", "missing"}
+    assert labels("age", {**nodes, "origin": 1}) == {"*", "[21, 41)", "[41, 61)", "missing"}
+    assert labels("age", {"widths": [5, 20]}) == {"[20, 25)", "[25, 30)", "[30, 50)", "missing"}
+    assert labels("age", {"widths": [5, 20], "origin": 1}) == {"[16, 26)", "[26, 31)", "[31, 51)", "missing"}
     assert labels("age", {"boundaries": [25, 40]}) == {"(-inf, 25)", "[25, 40)", "[40, inf)", "missing"}
-    assert labels("age", {"boundaries": [25, 40]}, k=4) <= {"(-inf, 25)", "[25, 40)", "*"}
+    assert labels("age", {"boundaries": [25, 40]}, k=4) <= {"(-inf, 25)", "(-inf, 40)", "[25, 40)", "*"}
 
 
 def test_levels_that_are_skipped_are_not_released() -> None:

@@ -90,11 +90,11 @@ def test_a_later_value_gets_a_label_that_holds_it_or_none(
 def test_new_numbers_in_known_intervals() -> None:
     recoding = learn([20, 24, 31, 39, 62, 62, None, None], {"widths": [5, 10]})
     found = recoding.apply(pd.DataFrame({"x": [22.5, 35, 62, None]}))["x"]
-    assert list(found.fillna("missing")) == ["[20, 25)", "[30, 40)", "62", "missing"]
-    for outside in (26, 41, 63, -1):  # [20, 30) was not published, and 62 holds itself alone
+    assert list(found.fillna("missing")) == ["[20, 25)", "[30, 40)", "[60, 65)", "missing"]
+    for outside in (26, 41, 66, -1):  # [20, 30) and [60, 70) were not published
         with pytest.raises(shoal.DataError, match="outside every box"):
             recoding.apply(pd.DataFrame({"x": [outside]}))
-    assert set(recoding.apply(pd.DataFrame({"x": [63]}), nearest=True)["x"]) <= {"[20, 25)", "[30, 40)", "62"}
+    assert set(recoding.apply(pd.DataFrame({"x": [66]}), nearest=True)["x"]) <= {"[20, 25)", "[30, 40)", "[60, 65)"}
 
 
 def test_new_words_between_the_ends_of_a_balanced_branch() -> None:

@@ -64,7 +64,8 @@ def best_gain(records: Sequence[Record], losses: Sequence[Loss], fits: Callable[
 
 
 def widest_first(records: Sequence[Record], losses: Sequence[Loss]) -> list[int]:
-    width = [measure(lo, hi) for (lo, hi), measure in zip(box(records), losses, strict=True)]
+    """A single value cannot be cut, also if its rounded ends give it a loss."""
+    width = [measure(lo, hi) if lo < hi else 0.0 for (lo, hi), measure in zip(box(records), losses, strict=True)]
     return [j for j in sorted(range(len(losses)), key=lambda j: (-width[j], j)) if width[j] > 0]
 
 

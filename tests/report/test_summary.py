@@ -32,7 +32,8 @@ def test_every_figure_has_a_measure_and_a_unit(method: str) -> None:
     rows = [*summary.risks(), *summary.statistics()]
     assert len(rows) >= 6 and all(name in measures for _, name, _ in rows)
     assert all(
-        value.split(" ", 1)[-1] in ("record", "records", "group", "groups", "of records") or "%" in value
+        value.split(" ", 1)[-1] in ("record", "records", "group", "groups", "label", "labels", "of records")
+        or "%" in value
         for _, _, value in summary.risks()
     )
     assert all(value.endswith(f"({MEASURES.find(name).unit})") for _, name, value in summary.statistics())

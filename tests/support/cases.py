@@ -51,16 +51,22 @@ def cases(draw: st.DrawFn, *, secrets: bool = True, least: int = 1, most: int = 
         return draw(lists_of(cells, rows))
 
     kinds = draw(
-        st.lists(st.sampled_from(["age", "job", "city", "sex", "zip", "birth", "score"]), min_size=1, unique=True)
+        st.lists(
+            st.sampled_from(["age", "job", "city", "sex", "zip", "birth", "score", "seen"]), min_size=1, unique=True
+        )
     )
     for kind in kinds:
         if kind == "age":
             ways = ["numeric", {"kind": "numeric", "widths": [5, 10]}, {"kind": "numeric", "boundaries": [22, 25, 28]}]
             columns[kind] = column(range(20, 31))
+            ways += [{**ways[1], "ranges": 10}, {**ways[2], "ranges": False}, {"kind": "numeric", "round": 4}]
             quasi[kind] = draw(st.sampled_from([*ways, {"kind": "numeric", "balanced": 3}]))
         elif kind == "score":
-            columns[kind] = column([-0.5, 0.0, -0.0, 0.1, 3.0, 1e6])
-            quasi[kind] = draw(st.sampled_from(["numeric", {"bounds": [-2, 2e6]}]))
+            columns[kind] = column(
+                draw(st.sampled_from([[-0.5, 0.0, -0.0, 0.1, 3.0, 1e6], [0.25, 3.14159, 3.0, -17.125]]))
+            )
+            more = [{"kind": "numeric", "round": 0.1}, {"kind": "numeric", "balanced": 2}]
+            quasi[kind] = draw(st.sampled_from(["numeric", {"bounds": [-20, 2e6]}, *more]))
         elif kind == "sex":
             columns[kind] = column(["f", "m", "x"])
             quasi[kind] = draw(st.sampled_from(["categorical", {"balanced": 2}]))
@@ -68,10 +74,16 @@ def cases(draw: st.DrawFn, *, secrets: bool = True, least: int = 1, most: int = 
             columns[kind], quasi[kind] = column(["01234", "01235", "99", "47906"]), {"mask": "right"}
         elif kind == "birth":
             columns[kind] = column(["1985-05-30", "1985-06-01", "1990-01-01", "2001-12-31"])
-            quasi[kind] = draw(st.sampled_from(["date", {"date": ["day", "month", "year"]}]))
+            parts = [{"date": ["day", "month", "year"]}, {"date": ["month", "year"]}]
+            more = [{**parts[0], "ranges": "year"}, {**parts[0], "ranges": "day"}, {"kind": "date", "round": "none"}]
+            quasi[kind] = draw(st.sampled_from(["date", *parts, *more]))
+        elif kind == "seen":
+            columns[kind] = column(["2024-02-29T23:59:59", "2024-03-01", "2024-03-01T10:20:30", "2023-12-31T08:00:00"])
+            quasi[kind] = draw(st.sampled_from(["date", {"kind": "date", "round": "day"}]))
         else:
             leaves = list(shoal.Taxonomy.from_nested(TREES[kind]).leaves)
-            columns[kind], quasi[kind] = column(leaves), {"taxonomy": TREES[kind]}
+            columns[kind] = column(leaves)
+            quasi[kind] = {"taxonomy": TREES[kind], "ordered": draw(st.booleans())}
     columns["illness"] = column(["flu", "cold", "gout"])
     target = draw(st.sampled_from([None, "illness", "grade", *kinds]))
     if target == "grade":
@@ -126,6 +138,8 @@ def suited(case: Case, method: str, parameters: dict[str, object] | None = None)
     given = parameters or {}
     if (given.get("cut") == "target" or "target_penalty" in given) and case.policy.target is None:
         return Case(case.frame, case.policy.model_copy(update={"target": "illness"}))
+    if given.get("exclusive"):  # rounded ranges overlap
+        return without_rounding(case)
     if given.get("split") == "valid":
         return Case(case.frame, case.policy.model_copy(update={"suppress": 0.0}))
     if method != "bottom-up":
@@ -140,6 +154,13 @@ def averaged(case: Case) -> Case:
     assume(len(case.frame) >= 3)
     require = (*case.policy.require, shoal.KAnonymity(3))
     return Case(case.frame, case.policy.model_copy(update={"require": require}))
+
+
+def without_rounding(case: Case) -> Case:
+    """The same table with exact ends of ranges and exact averages."""
+    plain = {n: q for n, q in case.policy.quasi.items() if q.has_ends}
+    exact = {name: quasi.model_copy(update={"round": "none"}) for name, quasi in plain.items()}
+    return Case(case.frame, case.policy.model_copy(update={"quasi": {**case.policy.quasi, **exact}}))
 
 
 def stayed(case: Case, release: shoal.Release) -> pd.DataFrame:
@@ -175,17 +196,23 @@ def covers(label: object, raw: object, quasi: object) -> bool:
     if quasi.taxonomy is not None:
         tree = quasi.taxonomy
         code = tree.leaves.index(raw)
-        return any(tree.lo[n] <= code <= tree.hi[n] for n, name in enumerate(tree.label) if name == label)
+        first, _, last = str(label).partition(" – ")
+        begins = [tree.lo[n] for n, name in enumerate(tree.label) if name == first]
+        ends = [tree.hi[n] for n, name in enumerate(tree.label) if name == (last or first)]
+        return any(begin <= code for begin in begins) and any(code <= end for end in ends)
     if quasi.balanced and quasi.kind == "categorical":
         first, last = str(label).strip("{}").split(" … ") if " … " in str(label) else (label, label)
         return first <= raw <= last
-    if quasi.mask or quasi.date:
-        return str(raw).startswith(str(label).rstrip("*")) and (not quasi.mask or len(raw) == len(label))
+    if quasi.date:
+        first, _, last = str(label).partition(" – ")
+        return first <= raw[: len(first)] and raw[: len(last or first)] <= (last or first)
+    if quasi.mask:
+        return str(raw).startswith(str(label).rstrip("*")) and len(raw) == len(label)
     if not str(label).startswith(("[", "(")):
         return float(raw) == float(label) if quasi.kind == "numeric" else raw == label
     low, high = str(label)[1:-1].split(", ")
     if quasi.kind == "date":
-        return low <= raw <= high
+        return low <= raw < high if str(label).endswith(")") else low <= raw <= high
     if str(label).endswith(")"):
         return float(low) <= float(raw) < float(high)
     return float(low) <= float(raw) <= float(high)

@@ -249,7 +249,8 @@ def test_a_single_number_or_date_is_grouped_optimally(kind: str) -> None:
     """MDAV cuts in threes; the gap is behind the fourth."""
     days = [1, 2, 3, 4, 21, 22, 23]
     frame = build_frame(*(days if kind == "numeric" else [f"2001-01-{d:02d}" for d in days]))
-    plain, best = (shoal.anonymize(frame, policy_of(3, age=kind), method="mdav", optimal=o) for o in (False, None))
+    policy = policy_of(3, age={"kind": kind, "round": "none"})
+    plain, best = (shoal.anonymize(frame, policy, method="mdav", optimal=o) for o in (False, None))
     shown = [2.0] * 4 + [22.0] * 3 if kind == "numeric" else ["2001-01-02"] * 4 + ["2001-01-22"] * 3
     assert ages(best) == shown
     assert best.measures["ncp"] <= plain.measures["ncp"]

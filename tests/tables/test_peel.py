@@ -22,7 +22,7 @@ from shoal.tables.lattice import MOST_NODES, Lattice, list_levels, thin_levels
 from shoal.tables.peel import Peeling
 from tests.reference import peel as reference
 from tests.reference.requirements import passes
-from tests.support.cases import Case, cases, holds, recount, released
+from tests.support.cases import Case, cases, holds, recount, released, suited
 from tests.support.outcomes import Outcome, counted
 
 Given = dict[str, Any]
@@ -187,6 +187,7 @@ def boxes_of(case: Case, release: shoal.Release) -> list[list[set[int]]]:
 @given(case=cases(least=4, most=40))
 @counted
 def test_exclusive_boxes_do_not_overlap(case: Case) -> Outcome:
+    case = suited(case, "peel", {"exclusive": True})
     release = released(case, "peel", {"exclusive": True})
     if release is None:
         return "not met"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import io
 import os
@@ -21,8 +22,22 @@ from shoal.cli import commands, taxonomy_commands
 from shoal.cli.command_help import PlainCommand, name_values
 from shoal.cli.console import open_console, print_error
 from shoal.errors import RequirementNotMet, ShoalError, escape_invisible
+from shoal.formats.labels import RUN_SEPARATORS
 
 SUMMARY = "Anonymize personal data for release, and certify the privacy requirements that the release meets."
+
+
+UNENCODABLE = "shoal.replace"  # a character that the terminal cannot encode must not end the program
+
+
+def _replace_characters(error: UnicodeError) -> tuple[str, int]:
+    """Write two hyphens for the dash of a range, and a question mark for other characters."""
+    assert isinstance(error, UnicodeEncodeError)  # noqa: S101
+    text = error.object[error.start : error.end]
+    return "".join("--" if character == RUN_SEPARATORS[0].strip() else "?" for character in text), error.end
+
+
+codecs.register_error(UNENCODABLE, _replace_characters)
 
 
 class ExitStatus(IntEnum):
@@ -121,7 +136,7 @@ def main() -> None:
     """Run the program `shoal` and exit with its status."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a character that the terminal cannot encode must not end the program
+            stream.reconfigure(errors=UNENCODABLE)
     signals: list[int] = []
     _stop_on_signals(signals)
     try:

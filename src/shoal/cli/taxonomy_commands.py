@@ -11,10 +11,10 @@ from shoal.cli.command_help import PlainCommand
 from shoal.encoding.attributes import encode_attribute
 from shoal.engines import Distinct, Reading, open_data
 from shoal.errors import DataError, PolicyError, escape_invisible
-from shoal.formats.numbers import format_count
+from shoal.formats.numbers import format_count, format_number
 from shoal.policy import Policy
 from shoal.requirements.requirement import parse_real_number
-from shoal.taxonomy import Taxonomy, parse_tree_builder
+from shoal.taxonomy import Taxonomy, Widths, parse_tree_builder
 
 app = typer.Typer(no_args_is_help=True, help="Show, make and check taxonomies.")
 
@@ -110,15 +110,19 @@ def make(
         place = f"{'.'.join(('quasi', column))!r}: "
         raise PolicyError(str(error).removeprefix(place)) from None
     reading = policy.raw_reading(column)
-    attribute, _ = encode_attribute(column, policy.quasi[column], _read_distinct(table, column, reading), reading)
-    tree = attribute.taxonomy
+    distinct = _read_distinct(table, column, reading)
+    attribute, _ = encode_attribute(column, policy.quasi[column], distinct, reading)
+    tree, builder = attribute.taxonomy, policy.quasi[column].tree_builder
     assert tree is not None  # noqa: S101
+    if isinstance(builder, Widths) and len(distinct.values):  # a policy looks up the numbers in the tree of a file
+        tree = Taxonomy.from_paths([[format_number(v), *builder.path(v)] for v in distinct.values], made=True)
     if out is None:
         typer.echo(tree.to_yaml(), nl=False)
         return
     tree.save(out)
-    leaves = tree.size - (attribute.missing >= 0)
-    typer.echo(f"{escape_invisible(str(out))}: {format_count(leaves, 'leaf', 'leaves')}, height {int(tree.height[0])}")
+    typer.echo(
+        f"{escape_invisible(str(out))}: {format_count(len(tree.code), 'leaf', 'leaves')}, height {int(tree.height[0])}"
+    )
 
 
 @app.command(cls=PlainCommand)

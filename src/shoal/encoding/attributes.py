@@ -7,21 +7,23 @@ in depth-first order, and that of a missing value the last code.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.arrays import FloatArray, Int32Array
+from shoal.arrays import BoolArray, FloatArray, Int32Array
+from shoal.encoding.rounding import Rounding, default_rounding, parse_rounding
 from shoal.engines import Dictionary, Distinct, Reading
 from shoal.errors import DataError, PolicyError, list_some
 from shoal.formats.dates import parse_date
+from shoal.formats.labels import DAY
 from shoal.formats.numbers import format_number, parse_number
-from shoal.kernels.interface import FLAT, HEAD, NODES, NUMBER, TREE
+from shoal.kernels.interface import FLAT, HEAD, NODES, NUMBER, RANGED, TREE
 from shoal.policy import QuasiIdentifier
-from shoal.taxonomy import Taxonomy
+from shoal.taxonomy import Balanced, Runs, Taxonomy
 
 OBJECTIVES = ("ncp", "loss_mean", "il")  # the measures that methods can minimize, by their names in `release.measures`
 LARGEST = 1e150  # sums of squares of larger numbers overflow
@@ -33,7 +35,9 @@ class Attribute:
 
     ``position[code]`` is the value of a number or date (dates in seconds since 1970-01-01), the leaf code of a categorical
     value, and infinity for a missing value. Positions ascend with the codes. The taxonomy contains the leaf of missing
-    values. ``low`` and ``high`` are the bounds of numbers in the policy (default: the least and the largest value).
+    values. ``low`` and ``high`` are the bounds of numbers in the policy (default: the least and the largest value). ``runs``
+    has the nodes at which published ranges of an ordered taxonomy begin and end. ``rounding`` moves the ends of published
+    ranges of numbers and dates outward; ``bounded`` ranges stay within ``low`` and ``high``.
     """
 
     name: str
@@ -44,6 +48,9 @@ class Attribute:
     flat: bool = False
     low: float = 0.0
     high: float = 0.0
+    runs: Runs | None = None
+    rounding: Rounding | None = None
+    bounded: bool = False
 
     @property
     def size(self) -> int:
@@ -69,13 +76,43 @@ class Attribute:
         found = [np.inf if leaf is None else parse(leaf) for leaf in self.taxonomy.leaves]
         return None if None in found else np.array(found, np.float64)
 
+    def publish_nodes(self, lo: Int32Array, hi: Int32Array) -> tuple[Int32Array, Int32Array]:
+        """The first and the last node that are published for the codes from ``lo`` to ``hi``; equal for a single node."""
+        assert self.taxonomy is not None  # noqa: S101
+        if self.runs is not None:
+            return self.runs.publish(self.taxonomy, lo, hi)
+        node = self.taxonomy.covers(lo, hi)
+        return node, node
+
+    def round_ends(
+        self, low: FloatArray, high: FloatArray, closed: BoolArray | bool = True
+    ) -> tuple[FloatArray, FloatArray]:
+        """The published ends of ranges of numbers or dates, of which the ``closed`` ones include their upper end."""
+        if self.rounding is None:
+            return low, high
+        low, high = self.rounding.outward(low, high, closed)
+        if self.bounded:
+            return np.where(np.isinf(low), low, low.clip(min=self.low)), np.where(
+                np.isinf(high), high, high.clip(max=self.high)
+            )
+        return low, high
+
+    @cached_property
+    def ends(self) -> tuple[FloatArray, FloatArray]:
+        """The lower and the upper end of published ranges by their first and last code, as a search counts them."""
+        if self.rounding is None or not self.rounding.by_value:
+            return self.position, self.position
+        return self.round_ends(self.position, self.position)
+
     def loss(self, lo: Int32Array, hi: Int32Array) -> FloatArray:
         """The normalized certainty penalty of intervals of codes: 0 for one value, 1 for all values."""
         if self.taxonomy is not None:
-            return self.taxonomy.share[self.taxonomy.covers(lo, hi)]
+            first, last = self.publish_nodes(lo, hi)
+            leaves = rate_leaves(self.taxonomy.hi[last] - self.taxonomy.lo[first] + 1, self.taxonomy.size, "ncp")
+            return np.where(first == last, self.taxonomy.share[first], leaves)
         with np.errstate(invalid="ignore"):
-            width = (self.position[hi] - self.position[lo]) / self.span
-        return np.where(lo == hi, 0.0, np.where(np.isinf(self.position[hi]), 1.0, width))
+            width = (self.ends[1][hi] - self.ends[0][lo]) / self.span
+        return np.where(np.isinf(self.position[hi]), np.where(lo == hi, 0.0, 1.0), width)
 
     def distance(self, one: Int32Array, other: Int32Array) -> FloatArray:
         """The distance of codes, between 0 and 1; the distance of a missing value from all others is 1.
@@ -92,7 +129,7 @@ class Attribute:
 
 
 def rate_leaves(count: NDArray[Any] | int, size: int, objective: str) -> FloatArray:
-    """The loss of labels that are no leaves and cover ``count`` of ``size`` leaves, by number.
+    """The loss of labels that are no leaves and cover ``count`` of ``size`` leaves.
 
     ``ncp`` is the share of leaves. ``loss_mean`` is the same share, scaled from 0 for one leaf to 1 for all leaves.
     """
@@ -140,13 +177,21 @@ class LossTables:
         for j, attribute in enumerate(attributes):
             tree = attribute.taxonomy
             if tree is None:
-                head[j] = NUMBER, attribute.size, attribute.missing, 0, 0, append(floats, attribute.position)
-            else:
-                kind = FLAT if attribute.flat and count_values and objective != "il" else TREE
-                leaves = append(ints, tree.leaf)
-                nodes = append(ints, np.stack([tree.hi, tree.parent], axis=1).ravel())
-                losses = append(floats, rate_nodes(tree, objective))
-                head[j] = kind, attribute.size, attribute.missing, leaves, nodes, losses
+                low = high = append(floats, attribute.ends[0])
+                if attribute.ends[1] is not attribute.ends[0]:
+                    high = append(floats, attribute.ends[1])
+                head[j] = NUMBER, attribute.size, attribute.missing, low, 0, high
+                continue
+            kind = FLAT if attribute.flat and count_values and objective != "il" else TREE
+            leaves = append(ints, tree.leaf)
+            if attribute.runs is not None and objective != "il":
+                kind, node = RANGED, attribute.runs.node
+                append(ints, tree.lo[node])
+                append(ints, tree.hi[node])
+                append(floats, rate_leaves(np.arange(tree.size + 1), tree.size, objective))
+            nodes = append(ints, np.stack([tree.hi, tree.parent], axis=1).ravel())
+            losses = append(floats, rate_nodes(tree, objective))
+            head[j] = kind, attribute.size, attribute.missing, leaves, nodes, losses
         return cls(np.concatenate(ints).astype(np.int32), np.concatenate(floats).astype(np.float64))
 
     def first_codes(self, attributes: Sequence[Attribute]) -> Int32Array:
@@ -168,15 +213,40 @@ def encode_attribute(
         position = np.append(distinct.values, np.inf) if has_missing else np.asarray(distinct.values, np.float64)
         codes = np.arange(len(distinct.values), dtype=np.int32)
         low, high = _find_range(name, quasi, distinct.values)
-        span = high - low if high > low else 1.0
-        attribute = Attribute(name, quasi.kind, position, None, span, low=low, high=high)
+        rounding = _choose_rounding(quasi, np.asarray(distinct.values, np.float64), high - low)
+        attribute = Attribute(
+            name,
+            quasi.kind,
+            position,
+            None,
+            1.0,
+            low=low,
+            high=high,
+            rounding=rounding,
+            bounded=quasi.bounds is not None,
+        )
+        ends = attribute.ends[0][: len(codes)], attribute.ends[1][: len(codes)]
+        low, high = (low, high) if attribute.bounded or not len(codes) else (float(ends[0][0]), float(ends[1][-1]))
+        attribute = replace(attribute, span=high - low if high > low else 1.0)
     else:
         tree, codes, flat = _encode_tree(name, quasi, distinct)
         position = np.arange(tree.size, dtype=np.float64)
         if has_missing:
             tree, position = tree.with_missing(), np.append(position, np.inf)
-        attribute = Attribute(name, quasi.kind, position, tree, 1.0, flat)
+        runs = None if quasi.range_height is None else Runs.of(tree, quasi.range_height)
+        rounding = None
+        if quasi.kind == "numeric" and isinstance(quasi.tree_builder, Balanced):
+            values = np.asarray(distinct.values, np.float64)
+            rounding = _choose_rounding(quasi, values, float(np.ptp(values)) if len(values) else 0.0)
+        attribute = Attribute(name, quasi.kind, position, tree, 1.0, flat, runs=runs, rounding=rounding)
     return attribute, Dictionary(reading, distinct, codes, attribute.size - 1 if has_missing else -1)
+
+
+def _choose_rounding(quasi: QuasiIdentifier, values: FloatArray, span: float) -> Rounding | None:
+    """The rounding in the policy, or the default for these values."""
+    if quasi.round is None:
+        return default_rounding(values, dates=quasi.kind == "date", span=span)
+    return parse_rounding(quasi.round, days=not (values % DAY).any())
 
 
 def _find_range(name: str, quasi: QuasiIdentifier, values: FloatArray) -> tuple[float, float]:

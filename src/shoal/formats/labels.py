@@ -1,7 +1,8 @@
 """Format and parse published labels.
 
-A tight range is ``[20, 36]``, a half-open interval ``[20, 40)``, a set ``{a, b}``, a branch ``{clerk … nurse}``, the root
-``*``; a single value is written as itself. Labels of other tools are parsed too: ``20-40``, ``>=90``, ``<18``, ``4790*``.
+A tight range is ``[20, 36]``, a half-open interval ``[20, 40)``, a set ``{a, b}``, a branch ``{clerk … nurse}``, a run of nodes
+``1966 – 1983``, the root ``*``; a single value is written as itself. Labels of other tools are parsed too: ``20-40``, ``>=90``,
+``<18``, ``4790*``.
 Labels may be untrusted input, so parsing takes time linear in their length and uses no regular expression that backtracks.
 """
 
@@ -18,6 +19,10 @@ from shoal.formats.numbers import format_number, parse_number
 ROOT = "*"
 PERIOD = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d{2}))?")
 SIGNS = {">=": ">", "≥": ">", ">": ">", "<=": "<", "≤": "<", "<": "<"}  # the longer sign first
+RUN_SEPARATORS = (
+    " – ",
+    " -- ",
+)  # between the ends of a run; the first is written, the second is for encodings without it
 SEPARATORS = ("–", "..", "-")  # between two numbers
 MOST_MARKS = 5  # dashes or points in a range of two numbers: in the separator and in the numbers
 DAY = 86400.0
@@ -63,6 +68,39 @@ def format_interval(lo: float, hi: float, text: Callable[[float], str] = format_
     """
     left = "(-inf" if lo == float("-inf") else f"[{text(lo)}"
     return f"{left}, {'inf' if hi == float('inf') else text(hi)})"
+
+
+def format_run(first: str, last: str) -> str:
+    """Format a run of nodes of an ordered taxonomy.
+
+    >>> format_run("1966", "1983")
+    '1966 – 1983'
+    """
+    return f"{first}{RUN_SEPARATORS[0]}{last}"
+
+
+def join_intervals(first: str, last: str) -> str:
+    """Join intervals or numbers, given as texts, from the first to the last.
+
+    >>> join_intervals("[20, 25)", "[35, 40)"), join_intervals("38", "[40, 70]"), join_intervals("(-inf, 18)", "[18, 30)")
+    ('[20, 40)', '[38, 70]', '(-inf, 30)')
+    """
+    low = first.partition(", ")[0] if first[0] in "[(" else f"[{first}"
+    high = last.partition(", ")[2] if last[0] in "[(" else f"{last}]"
+    return f"{low}, {high}"
+
+
+def read_run(label: str) -> tuple[str, str] | None:
+    """Parse the first and the last node of a run; None for other labels.
+
+    >>> read_run("1966 – 1983"), read_run("1966 -- 1983"), read_run("20-40")
+    (('1966', '1983'), ('1966', '1983'), None)
+    """
+    for separator in RUN_SEPARATORS:
+        first, found, last = label.partition(separator)
+        if found:
+            return first.strip(), last.strip()
+    return None
 
 
 def format_set(values: Iterable[str | None]) -> str | None:

@@ -127,6 +127,7 @@ def start_groups(table, state):
     histogram = np.zeros(table.cells.width, np.int64)
     for u in range(n):
         groups.box[u, :m], groups.box[u, m:] = table.rows[u], table.rows[u]
+        groups.loss[u] = measure_box(u, groups, table)
         histogram[:] = 0
         count_values(u, 1, table.cells, histogram)
         groups.failing[u] = not holds(table.records[u], histogram, table.limits)
@@ -229,7 +230,7 @@ def build_tree(groups, loss_tables):
         widest, a = 0.0, -1
         for j in range(m):
             loss = weighted_loss(j, low[j], high[j], loss_tables)
-            if loss > widest:
+            if loss > widest and low[j] < high[j]:
                 widest, a = loss, j
         middle = (begin + end) // 2
         if a >= 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shoal.kernels.interface import FLAT, FLOATS, HEAD, KIND, LARGEST_CODE, LEAVES, MISSING, NODES, NUMBER, SIZE
+from shoal.kernels.interface import FLAT, FLOATS, HEAD, KIND, LARGEST_CODE, LEAVES, MISSING, NODES, NUMBER, RANGED, SIZE
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
@@ -19,25 +19,52 @@ def lowest_node(a, lo, hi, ints):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def run_ends(a, lo, hi, ints):
+    """The first and the last code of the shortest run of nodes that covers the codes ``lo`` to ``hi`` of attribute ``a``."""
+    size = ints[HEAD * a + SIZE]
+    first = ints[HEAD * a + LEAVES] + size
+    return ints[first + lo], ints[first + size + hi]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def widen_to_label(j, low, high, ints, first_code):
+    """The first and last code that the label of an interval covers: those under its node or its run, or a range of numbers."""
+    if ints[HEAD * j + KIND] == NUMBER:
+        if low < high and high == ints[HEAD * j + MISSING]:
+            return np.int32(0), np.int32(ints[HEAD * j + SIZE] - 1)
+        return np.int32(low), np.int32(high)
+    at = ints[HEAD * j + NODES] + 2 * lowest_node(j, low, high, ints)
+    if ints[HEAD * j + KIND] == RANGED and high != ints[HEAD * j + MISSING]:
+        first, last = run_ends(j, low, high, ints)
+        if last - first < ints[at] - first_code[at]:
+            return first, last
+    return first_code[at], ints[at]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def interval_loss(a, lo, hi, ints, floats):
     """The normalized certainty penalty (NCP) of the codes ``lo`` to ``hi`` of attribute ``a``.
 
-    Numbers: the width of the interval over the width of all values. A tree: the leaves under the lowest node that covers the
-    interval, over all leaves. Without a tree: the number of codes in the interval over the number of all codes. The penalty
-    of a single code is 0, that of an interval of numbers that includes missing values is 1.
+    Numbers: the width of the published range over the width of all values; the range of a single number has a width only if
+    its ends are rounded. A tree: the leaves under the lowest node that covers the interval, over all leaves; for an ordered
+    tree the leaves of the shortest run of nodes, if these are fewer. Without a tree: the number of codes in the interval over
+    the number of all codes. The penalty of a single category is 0, that of an interval of numbers with missing values is 1.
 
     All attributes share two arrays (see `encoding.attributes.LossTables`): passing one array per attribute is slower.
     """
-    if lo == hi:
-        return 0.0
     head = HEAD * a
     if ints[head + KIND] == NUMBER:
         if hi == ints[head + MISSING]:
-            return 1.0
-        first = ints[head + FLOATS]
-        return (floats[first + hi] - floats[first + lo]) / floats[a]
+            return 0.0 if lo == hi else 1.0
+        return (floats[ints[head + FLOATS] + hi] - floats[ints[head + LEAVES] + lo]) / floats[a]
+    if lo == hi:
+        return 0.0
     if ints[head + KIND] == FLAT:
         return (hi - lo + 1) / ints[head + SIZE]
+    if ints[head + KIND] == RANGED and hi != ints[head + MISSING]:
+        first, last = run_ends(a, lo, hi, ints)
+        run = floats[ints[head + FLOATS] - ints[head + SIZE] + last - first]
+        return min(run, floats[ints[head + FLOATS] + lowest_node(a, lo, hi, ints)])
     return floats[ints[head + FLOATS] + lowest_node(a, lo, hi, ints)]
 
 

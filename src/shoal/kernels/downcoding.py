@@ -5,22 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shoal.kernels.boxes import lowest_node
-from shoal.kernels.interface import HEAD, KIND, MISSING, NODES, NUMBER, SIZE
+from shoal.kernels.boxes import widen_to_label
 
 TRIES = 64  # points drawn before a box is searched exactly
 MOST_STEPS = 20_000  # steps of an exact search; a box that needs more counts as not covered
-
-
-@njit(cache=True, nogil=True)
-def widen_to_label(j, low, high, ints, first_code):
-    """The first and last code that the label of an interval covers: those under the lowest node, or a range of numbers."""
-    if ints[HEAD * j + KIND] == NUMBER:
-        if low < high and high == ints[HEAD * j + MISSING]:
-            return np.int32(0), np.int32(ints[HEAD * j + SIZE] - 1)
-        return low, high
-    at = ints[HEAD * j + NODES] + 2 * lowest_node(j, low, high, ints)
-    return first_code[at], ints[at]
 
 
 @njit(cache=True, nogil=True)

@@ -77,8 +77,7 @@ def find_furthest_place(seed, order, begin, end, table):
         total = 0.0
         for j in range(rows.shape[1]):
             x, y = rows[u, j], rows[seed, j]
-            if x != y:
-                total += weight[j] * interval_loss(j, min(x, y), max(x, y), ints, floats)
+            total += weight[j] * interval_loss(j, min(x, y), max(x, y), ints, floats)
         if total > best:
             best, found = total, p
     return found
@@ -100,10 +99,13 @@ def loss_with(u, h, rows, low, high, loss, weight, ints, floats):
 @njit(cache=True, nogil=True)
 def start_half(u, h, halves, table):
     """Set a half to a single combination."""
+    halves.total[h] = 0.0
     for j in range(table.rows.shape[1]):
-        halves.low[h, j] = halves.high[h, j] = table.rows[u, j]
-        halves.loss[h, j] = 0.0
-    halves.records[h], halves.total[h] = table.records[u], 0.0
+        x = table.rows[u, j]
+        halves.low[h, j] = halves.high[h, j] = x
+        halves.loss[h, j] = weighted_loss(j, x, x, table.loss_tables)
+        halves.total[h] += halves.loss[h, j]
+    halves.records[h] = table.records[u]
     halves.histogram[h, :] = 0
     count_values(u, 1, table.cells, halves.histogram[h])
 

@@ -15,8 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from shoal.kernels.boxes import weighted_loss
-from shoal.kernels.downcoding import widen_to_label
+from shoal.kernels.boxes import weighted_loss, widen_to_label
 from shoal.kernels.limits import holds
 
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # the odd number next to 2^64 / golden ratio: spreads keys over the slots

@@ -304,7 +304,7 @@ def box_without(e, whole, rows, state, losses, low, high):
         x, lo, hi = rows[state.cell[e], j], state.low[g, j], state.high[g, j]
         if whole and (x == lo or x == hi):
             lo, hi = state.next_low[g, j] if x == lo else lo, state.next_high[g, j] if x == hi else hi
-            if lo < hi:
+            if lo <= hi:  # otherwise nothing is left in the group
                 total += interval_cost(j, lo, hi, pairs, begin, loss_tables)
         else:
             total += state.loss[g, j]
@@ -320,7 +320,7 @@ def union_loss(low, high, other_low, other_high, limit, losses):
     for t in range(low.shape[0]):
         j = losses.attribute_order[t]
         lo, hi = min(low[j], other_low[j]), max(high[j], other_high[j])
-        if lo < hi:
+        if lo <= hi:
             total += interval_cost(j, lo, hi, pairs, begin, loss_tables)
             if total >= limit:
                 return np.inf

@@ -19,8 +19,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from shoal.kernels import rules
-from shoal.kernels.boxes import interval_loss, lowest_node
-from shoal.kernels.interface import GAIN, HEAD, KIND, LEAST_GAIN, LOW, MEDIAN, NODES, RELAXED, SIZE, TARGET, TREE
+from shoal.kernels.boxes import interval_loss, widen_to_label
+from shoal.kernels.interface import GAIN, HEAD, KIND, LEAST_GAIN, LOW, MEDIAN, RANGED, RELAXED, SIZE, TARGET, TREE
 from shoal.kernels.segments import (
     NO_CUT,
     SHORT,
@@ -81,7 +81,8 @@ def compute_widths(segment, losses):
     """The weighted loss of the segment's box by attribute."""
     width = np.empty(segment.lo.shape[0])
     for j in range(width.shape[0]):
-        width[j] = weighted_interval_loss(j, segment.lo[j], segment.hi[j], losses)
+        is_single = segment.lo[j] == segment.hi[j]  # it cannot be cut, also if rounded ends give it a loss
+        width[j] = 0.0 if is_single else weighted_interval_loss(j, segment.lo[j], segment.hi[j], losses)
     return width
 
 
@@ -219,7 +220,7 @@ def list_sorted_rows(order, rows, segment, box_scratch):
 def update_box_loss(box, previous, attribute_loss, losses):
     """The loss of the running box; ``attribute_loss`` has it by attribute for the box ``previous``, and both are updated.
 
-    The box is widened to the codes under its nodes, which does not change its loss. So it grows less often afterwards.
+    The box is widened to the codes under its labels, which does not change its loss. So it grows less often afterwards.
     """
     ints, first = losses.ints, losses.first_code
     width = box.shape[0] // 2
@@ -228,9 +229,8 @@ def update_box_loss(box, previous, attribute_loss, losses):
         lo, hi = np.int64(box[j]), np.int64(box[width + j])
         if lo != previous[j] or hi != previous[width + j]:
             attribute_loss[j] = weighted_interval_loss(j, lo, hi, losses)
-            if lo < hi and ints[HEAD * j + KIND] == TREE:
-                node = ints[HEAD * j + NODES] + 2 * lowest_node(j, lo, hi, ints)
-                box[j], box[width + j] = first[node], ints[node]
+            if lo < hi and (ints[HEAD * j + KIND] == TREE or ints[HEAD * j + KIND] == RANGED):
+                box[j], box[width + j] = widen_to_label(j, lo, hi, ints, first)
             previous[j], previous[width + j] = box[j], box[width + j]
         loss += attribute_loss[j]
     return loss

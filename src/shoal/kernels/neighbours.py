@@ -133,8 +133,9 @@ def fill_term_table(j, cluster):
 def reset_box(row, rows, cluster):
     """Set the box to a single record."""
     for j in range(rows.shape[1]):
-        cluster.low[j] = cluster.high[j] = rows[row, j]
-        cluster.loss[j] = 0.0
+        x = rows[row, j]
+        cluster.low[j] = cluster.high[j] = x
+        cluster.loss[j] = weighted_loss(j, x, x, cluster.loss_tables)
         fill_term_table(j, cluster)
 
 
@@ -291,7 +292,7 @@ def build_forest(rows, cells, rank, label, labels, loss_tables):
             first_rank[at] = earliest
             for j in range(m):
                 loss = weighted_loss(j, box[at, j], box[at, m + j], loss_tables)
-                if loss > widest:
+                if loss > widest and box[at, j] < box[at, m + j]:
                     widest, a = loss, j
             if end - begin > LEAF:
                 middle = (begin + end) // 2

@@ -307,6 +307,16 @@ ENDS = (
         title="records isolated by the end of a range",
     ),
     Measure(
+        "unique_ends",
+        "labels",
+        "the labels with an end that is a value of a single record of the source",
+        "for numbers and dates; `round` in the policy moves the ends of ranges to values that show nobody. This measure needs "
+        "the source values of all groups. `shoal.measure` does not compute the measure. The measure is not published",
+        "lower",
+        frozenset({"groups"}),
+        title="labels with an end that occurs once",
+    ),
+    Measure(
         "untrue_labels",
         "records",
         "with `nearest`, the records whose labels do not contain their values",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,9 +13,16 @@ import numpy as np
 from shoal.arrays import Int64Array
 from shoal.encoding.attributes import Attribute, rate_leaves
 from shoal.errors import DataError, list_some
-from shoal.formats.dates import parse_date
-from shoal.formats.labels import ROOT, is_half_open, match_mask, read_branch, read_range, read_ranges, read_set
-from shoal.formats.numbers import parse_number
+from shoal.formats.labels import (
+    ROOT,
+    is_half_open,
+    match_mask,
+    read_branch,
+    read_range,
+    read_ranges,
+    read_run,
+    read_set,
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,7 @@ class Extent:
     entropy: float
 
 
+MEMBER = re.compile(r"[\[(][^\])]*[\])]|[^,\s]+")  # of a set of numbers and ranges
 WHOLE = Extent(1.0, 1.0, 1.0, 1.0)
 
 
@@ -97,9 +106,12 @@ class _CategoryReader:
         self.leaf = {label: code for code, label in enumerate(self.tree.leaves)}
         self.node = {label: n for n, label in reversed(list(enumerate(self.tree.label)))}
         self.dates = attribute.kind == "date"
-        parse = {"numeric": parse_number, "date": parse_date}.get(attribute.kind)
-        numbers = [None if parse is None or leaf is None else parse(leaf) for leaf in self.tree.leaves]
-        self.numbers = np.array([np.nan if number is None else number for number in numbers], np.float64)
+        self.ordered = attribute.runs is not None
+        none = (np.nan, np.nan)
+        leaves = [None if attribute.kind == "categorical" or leaf is None else leaf for leaf in self.tree.leaves]
+        ends = [none if leaf is None else read_range(leaf, dates=self.dates) or none for leaf in leaves]
+        self.low, self.high = np.array(ends, np.float64).reshape(-1, 2).T
+        self.open = np.array([leaf is not None and is_half_open(leaf) for leaf in leaves], bool)
 
     def read(self, label: str | None) -> Extent | None:
         tree = self.tree
@@ -112,7 +124,7 @@ class _CategoryReader:
         else:
             values = read_set(label, tree.leaves)
             leaves = match_mask(label, tree.leaves) if values is None else [self.leaf[v] for v in values]
-            leaves = leaves or self._read_branch(label) or self._read_range(label)
+            leaves = leaves or self._read_branch(label) or self._read_run(label) or self._read_ranges(label)
             if not leaves:
                 return None
             codes = np.unique(leaves)
@@ -131,13 +143,34 @@ class _CategoryReader:
             return []
         return list(range(self.leaf[first], self.leaf[last] + 1))
 
+    def _read_run(self, label: str) -> list[int]:
+        """The leaves of a run such as ``1966 – 1983``: from the first leaf of one node to the last leaf of another."""
+        first, last = (self.node.get(end) for end in read_run(label) or ("", ""))
+        if not self.ordered or first is None or last is None:
+            return []
+        return list(range(self.tree.lo[first], self.tree.hi[last] + 1))
+
+    def _read_ranges(self, label: str) -> list[int]:
+        """The leaves in a range, or in any range of a set such as ``{3, [3.1, 3.2], ?}``."""
+        if not (label.startswith("{") and label.endswith("}")):
+            return self._read_range(label)
+        found: list[int] = []
+        for member in MEMBER.findall(label[1:-1]):
+            missing = [self.tree.size - 1] if member == "?" and self.tree.leaves[-1] is None else []
+            leaves = [self.leaf[member]] if member in self.leaf else missing or self._read_range(member)
+            if not leaves:
+                return []
+            found += leaves
+        return found
+
     def _read_range(self, label: str) -> list[int]:
-        """The leaves of numbers or dates in a range that is not a node of the taxonomy."""
-        ends = None if np.isnan(self.numbers).all() else read_range(label, dates=self.dates)
+        """The leaves, numbers or intervals, that overlap a range that is not a node of the taxonomy."""
+        ends = None if np.isnan(self.low).all() else read_range(label, dates=self.dates)
         if ends is None:
             return []
-        below = self.numbers < ends[1] if is_half_open(label) else self.numbers <= ends[1]
-        return [int(code) for code in np.flatnonzero((self.numbers >= ends[0]) & below)]
+        below = self.low < ends[1] if is_half_open(label) else self.low <= ends[1]
+        above = np.where(self.open, self.high > ends[0], self.high >= ends[0])
+        return [int(code) for code in np.flatnonzero(above & below)]
 
 
 def _compute_entropy_share(count: Int64Array, total_entropy: float) -> float:

@@ -24,7 +24,7 @@ from shoal.policy import Policy
 from shoal.recoding import Columns, Field, Output, Placement, Recoding, Style, Synthesis, expand_placement
 from shoal.recoding.group_labels import AVERAGES, STYLES, Ends
 from shoal.recoding.grouping import Grouping
-from shoal.recoding.publishing import LabelRules
+from shoal.recoding.publishing import EndCounts, LabelRules
 from shoal.requirements import Evidence
 
 
@@ -91,8 +91,8 @@ class Publication(ABC):
     def label_boxes(self, codes: Codes, labelled: LabelledGroups) -> Columns:
         """The labels of the boxes around the groups, from which the information loss is measured."""
 
-    def count_isolated_ends(self, codes: Codes, labelled: LabelledGroups) -> int | None:
-        """The number of records that the end of a range isolates; None if no ranges are published."""
+    def count_ends(self, codes: Codes, labelled: LabelledGroups) -> EndCounts | None:
+        """The ends of ranges that show single records; None if no ranges are published."""
         return None
 
     def compare_statistics(self, codes: Codes, released: Engine) -> dict[str, float]:
@@ -150,9 +150,9 @@ class LabelPublication(Publication):
             return labelled.columns
         return LabelPublication(self.policy, "label", self.ends, self.method).label(codes, labelled.grouping)
 
-    def count_isolated_ends(self, codes: Codes, labelled: LabelledGroups) -> int | None:
-        """See `LabelRules.count_isolated_ends`."""
-        return self._rules.count_isolated_ends(codes, labelled.grouping, labelled.columns)
+    def count_ends(self, codes: Codes, labelled: LabelledGroups) -> EndCounts | None:
+        """See `LabelRules.count_ends`."""
+        return self._rules.count_ends(codes, labelled.grouping, labelled.columns)
 
     def plan(self, codes: Codes, names: Sequence[str], labelled: LabelledGroups) -> Plan:
         """The plan that writes the labels."""

@@ -33,7 +33,7 @@ from shoal.pipeline.publication import LabelledGroups, Publication, RecodedTable
 from shoal.policy import Policy
 from shoal.progress import Progress, ignore_progress
 from shoal.recoding.grouping import Grouping, build_published_groups
-from shoal.recoding.publishing import create_partitions
+from shoal.recoding.publishing import EndCounts, create_partitions
 from shoal.recoding.search_path import SearchPath
 from shoal.release import AuditedTable, Release, TableArtifact
 from shoal.release.audit import note_unknown_people
@@ -163,7 +163,7 @@ class Run:
         labels = count_labels(codes, labelled.grouping, publication.label_boxes(codes, labelled))
         figures = {
             **labelled.grouping.figures,
-            **_share_records("isolated_ends", publication.count_isolated_ends(codes, labelled), recoded),
+            **_measure_ends([publication.count_ends(codes, labelled)], recoded),
             **_share_records("downcoded", _count_downcoded(codes, labelled.grouping), recoded),
             **publication.compare_statistics(codes, recoded.released_table),
         }
@@ -180,7 +180,7 @@ class Run:
         self._refuse_partitions()
         recoding = create_partitions(table.attributes, partitioning, self.policy, publication.output)
         labels: list[list[PublishedColumn]] = []
-        isolated_ends: list[int | None] = []
+        ends: list[EndCounts | None] = []
         downcoded: list[int | None] = []
         changes: list[LossChange] = []
         seconds = self.method.parse_seconds()
@@ -202,7 +202,7 @@ class Run:
                 changes.extend([improved.change] if improved.change else [])
                 recoding.put(number, publication.build_recoding(codes, labelled))
                 labels.append(count_labels(codes, labelled.grouping, publication.label_boxes(codes, labelled)))
-                isolated_ends.append(publication.count_isolated_ends(codes, labelled))
+                ends.append(publication.count_ends(codes, labelled))
                 downcoded.append(_count_downcoded(codes, labelled.grouping))
                 yield publication.plan(codes, names, labelled)
             self.report("parts", partitioning.partitions, partitioning.partitions)
@@ -210,7 +210,7 @@ class Run:
         recoded = RecodedTable.of(recoding, table.engine.apply(plans()), publication.hidden)
         self.report("writing", 1, 1)
         merged = [merge_columns(of_column) for of_column in zip(*labels, strict=True)]
-        figures = _share_records("isolated_ends", _sum_known(isolated_ends), recoded)
+        figures = _measure_ends(ends, recoded)
         figures |= _share_records("downcoded", _sum_known(downcoded), recoded)
         if changes:
             figures |= LossChange(sum(c.before for c in changes), sum(c.after for c in changes)).figures
@@ -464,6 +464,12 @@ def _rank_by_loss(codes: Codes, grouping: Grouping) -> Int32Array:
 def _share_records(name: str, records: int | None, recoded: RecodedTable) -> dict[str, float]:
     """A measure that is a share of the released records; empty if the measure does not apply."""
     return {} if records is None else {name: records / max(recoded.released_table.schema().rows, 1)}
+
+
+def _measure_ends(ends: Sequence[EndCounts | None], recoded: RecodedTable) -> dict[str, float]:
+    """The measures of the ends of ranges in all partitions; empty if no ranges are published."""
+    known = [counts for counts in ends if counts is not None]
+    return sum(known, EndCounts(0, 0)).figures(recoded.released_table.schema().rows) if known else {}
 
 
 def _sum_known(records: Sequence[int | None]) -> int | None:

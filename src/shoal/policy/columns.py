@@ -18,7 +18,19 @@ from pydantic import (
 )
 
 from shoal.errors import PolicyError, list_choices
-from shoal.taxonomy import PARTS, WORDS, Taxonomy, TreeBuilder, parse_tree_builder
+from shoal.formats.labels import RUN_SEPARATORS
+from shoal.formats.numbers import format_number, parse_number
+from shoal.taxonomy import (
+    PARTS,
+    WORDS,
+    Balanced,
+    Boundaries,
+    DateParts,
+    Taxonomy,
+    TreeBuilder,
+    Widths,
+    parse_tree_builder,
+)
 
 __all__ = ["KINDS", "PARTS", "QuasiIdentifier", "parse_taxonomy"]
 
@@ -33,6 +45,7 @@ KINDS_OF = {
     "boundaries": ("numeric",),
 }
 WITH_LEVELS = ("taxonomy", "mask", "balanced")  # keys that 'keep', 'skip' and 'by' apply to
+UNITS = ("minute", "hour", "day", "week", "month", "quarter", "year", "decade")  # to which dates are rounded
 
 Kind = Literal["numeric", "categorical", "date"]
 Part = Literal["day", "week", "month", "quarter", "year", "decade"]
@@ -81,7 +94,39 @@ def _simplify_boundaries(levels: tuple[tuple[float, ...], ...]) -> Any:
     return simple[0] if len(simple) == 1 else simple
 
 
+def _simplify_choice(value: Any) -> Any:
+    return _simplify(value) if isinstance(value, float) else value
+
+
+def _parse_choice(value: Any) -> Any:
+    """Accept a word, a number or false, also as texts, as policy files have them."""
+    if isinstance(value, str):
+        number = parse_number(value)
+        return False if value.strip().lower() == "false" else value if number is None else number
+    if value is False:
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise PolicyError(f"{value!r} is neither a word nor a number")
+    return float(value)
+
+
 Number = Annotated[float, PlainSerializer(_simplify)]
+Ranges = Annotated[
+    Any,
+    BeforeValidator(_parse_choice),
+    PlainSerializer(_simplify_choice),
+    WithJsonSchema(
+        {"anyOf": [{"const": False}, {"type": "string", "enum": list(PARTS)}, {"type": "number", "minimum": 0}]}
+    ),
+]
+Step = Annotated[
+    Any,
+    BeforeValidator(_parse_choice),
+    PlainSerializer(_simplify_choice),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string", "enum": ["none", *UNITS]}, {"type": "number", "exclusiveMinimum": 0}]}
+    ),
+]
 Fanout = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 2})]
 _NUMBERS = {"type": "array", "items": {"type": "number"}, "minItems": 1}
 Ends = Annotated[
@@ -108,13 +153,20 @@ class QuasiIdentifier(BaseModel):
         fine to coarse, each a subset of the list before it
     balanced : build a tree from the record count of each value, with about this number of children per branch; for
         categorical columns, and for numeric columns with ``kind: numeric`` (see `Taxonomy.balanced`)
+    ordered : whether the leaves of the taxonomy are in order, so that ranges such as ``5th – 8th`` have a meaning
+    ranges : where published ranges begin and end: a part of a date, a width, or the height of a level above the leaves (for
+        boundaries, balanced numbers and taxonomies); ``False`` publishes single nodes only (default: the lowest level that
+        is not single values)
+    round : how the ends of ranges of numbers and dates are moved outward: to multiples of a number, to a unit of the calendar
+        such as ``day``, or ``none`` (default: dates to months, times to hours, decimals with more than three significant
+        digits to three digits of the width of the range; whole numbers are not rounded)
     keep, skip, by : the inner levels of a taxonomy, a mask or a balanced tree to use or to skip, counted from the root
         or, with ``by: height``, from the leaves (see `Taxonomy.levels`)
 
     Give at most one of taxonomy, mask, date, bounds, widths, boundaries and balanced.
 
     >>> QuasiIdentifier.model_validate({"widths": [5, 10]}).tree_builder.path(23)
-    ['23', '[20, 25)', '[20, 30)']
+    ['[20, 25)', '[20, 30)']
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -128,6 +180,9 @@ class QuasiIdentifier(BaseModel):
     origin: Number | None = None
     boundaries: Ends | None = None
     balanced: Fanout | None = None
+    ordered: bool | None = None
+    ranges: Ranges = None
+    round: Step = None
     keep: tuple[int, ...] | None = None
     skip: tuple[int, ...] | None = None
     by: Literal["level", "height"] | None = None
@@ -169,7 +224,105 @@ class QuasiIdentifier(BaseModel):
             raise PolicyError("'origin' needs 'widths'; add 'widths' or remove 'origin'")
         self._check_levels(keys)
         self.tree_builder  # noqa: B018  raises an error if widths, boundaries or parts do not nest
+        if self.ordered and self.taxonomy is None:
+            raise PolicyError("'ordered' needs 'taxonomy'; add a taxonomy or remove 'ordered'")
+        self._check_ranges()
+        self._check_round()
         return self
+
+    def _check_ranges(self) -> None:
+        if self.ranges is not None and self.ranges is not False:
+            self._check_range_level()
+        if self.range_height is not None and self.taxonomy is not None:
+            labels = self.reshape(self.taxonomy).label
+            wrong = [label for label in labels[1:] if any(s in str(label) for s in RUN_SEPARATORS)]
+            if wrong:
+                raise PolicyError(
+                    f"the ordered taxonomy contains {wrong[0]!r}, but {RUN_SEPARATORS[0]!r} and {RUN_SEPARATORS[1]!r} separate "
+                    "the ends of a range; rename the value, or add 'ranges: false'"
+                )
+
+    def _check_range_level(self) -> None:
+        """Raise an error where ``ranges`` names no level of the column."""
+        builder = self.tree_builder
+        if isinstance(builder, DateParts):
+            if self.ranges not in builder.parts:
+                raise PolicyError(
+                    f"'ranges' must be one of the parts of 'date', not {self.ranges!r}; "
+                    f"{list_choices(str(self.ranges), builder.parts)}"
+                )
+        elif isinstance(builder, Widths):
+            if self.ranges not in builder.widths:
+                widths = ", ".join(map(format_number, builder.widths))
+                raise PolicyError(f"'ranges' must be one of the widths, not {self.ranges!r}; choose from {widths}")
+        elif self._is_ordered:
+            highest = None if isinstance(builder, Balanced) else self._height - 1
+            is_height = isinstance(self.ranges, float) and self.ranges >= 0 and self.ranges.is_integer()
+            if not is_height or (highest is not None and self.ranges > highest):
+                last = "" if highest is None else f" to {highest}"
+                raise PolicyError(
+                    f"'ranges' must be the height of a level above the leaves, a whole number from 0{last}, "
+                    f"not {_simplify_choice(self.ranges)!r}"
+                )
+        else:
+            raise PolicyError(
+                "'ranges' needs an ordered tree: 'date', 'widths', 'boundaries', 'balanced' numbers, or a 'taxonomy' with "
+                "'ordered: true'; add one of them, or remove 'ranges'"
+            )
+
+    def _check_round(self) -> None:
+        if self.round is None:
+            return
+        if not self.has_ends:
+            raise PolicyError(
+                "'round' is for numbers and dates without levels, and for 'balanced' numbers; remove 'round'"
+            )
+        if self.kind == "date" and self.round not in ("none", *UNITS):
+            raise PolicyError(
+                f"'round' must be a unit of the calendar, not {_simplify_choice(self.round)!r}; "
+                f"{list_choices(str(self.round), ('none', *UNITS))}"
+            )
+        if (
+            self.kind == "numeric"
+            and self.round != "none"
+            and not (isinstance(self.round, float) and 0 < self.round < inf)
+        ):
+            raise PolicyError(f"'round' must be a number above 0 or 'none', not {_simplify_choice(self.round)!r}")
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether ranges of the column end at values of the data, so that ``round`` applies."""
+        return self.kind != "categorical" and (self.tree_builder is None or isinstance(self.tree_builder, Balanced))
+
+    @property
+    def _is_ordered(self) -> bool:
+        """Whether the leaves of the column's tree are in order."""
+        builder = self.tree_builder
+        if isinstance(builder, Balanced):
+            return builder.numeric
+        return isinstance(builder, (DateParts, Widths, Boundaries)) or bool(self.ordered)
+
+    @property
+    def _height(self) -> int:
+        """The height of a tree that does not depend on the data."""
+        if self.taxonomy is not None:
+            return int(self.reshape(self.taxonomy).height[0])
+        return 1 + len(self.boundaries or ())
+
+    @property
+    def range_height(self) -> int | None:
+        """The height of the level at which published ranges begin and end; None if only single nodes are published."""
+        builder = self.tree_builder
+        if not self._is_ordered or self.ranges is False:
+            return None
+        if isinstance(builder, DateParts):
+            finest = 1 if builder.parts[0] == "day" else 0
+            return finest if self.ranges is None else builder.parts.index(self.ranges)
+        if isinstance(builder, Widths):
+            return 0 if self.ranges is None else builder.widths.index(self.ranges)
+        if self.ranges is not None:
+            return int(self.ranges)
+        return 1 if builder is not None else min(1, self._height - 1)
 
     def _check_levels(self, keys: list[str]) -> None:
         level_keys = [name for name in ("keep", "skip", "by") if getattr(self, name) is not None]
@@ -209,6 +362,7 @@ class QuasiIdentifier(BaseModel):
             body = {"kind": self.kind}
         if len(body) == 1:
             return body["kind"]
-        if self.kind != "numeric":
+        implied = next((KINDS_OF[key][0] for key in KINDS_OF if key in body), "categorical")
+        if self.kind == implied and self.kind != "numeric":
             del body["kind"]
         return body

@@ -21,7 +21,6 @@ from shoal.formats.checked_json import (
     refuse_unknown,
     require,
     texts,
-    texts_or_null,
 )
 from shoal.formats.column_pairs import pair_names
 from shoal.formats.dates import format_date
@@ -179,7 +178,9 @@ class FieldCut:
 
 @dataclass(frozen=True)
 class Cut(BaseRecoding):
-    """A cut of every field; ``suppressed`` has the combinations of labels that are suppressed.
+    """A cut of every field; ``suppressed`` has the suppressed combinations of intervals [combination, field].
+
+    Two intervals may have one label, if the ends of ranges are rounded.
 
     ``numbers`` is the style for intervals of numbers: ``label``, ``lo-hi`` or ``midpoint``. Create a cut with `Cut.of`:
 
@@ -193,7 +194,7 @@ class Cut(BaseRecoding):
     fields: tuple[Field, ...]
     output: Output
     cuts: tuple[FieldCut, ...]
-    suppressed: tuple[tuple[str | None, ...], ...] = ()
+    suppressed: Int32Array | None = None
     numbers: str = "label"
 
     kind: ClassVar[str] = "cut"
@@ -208,8 +209,12 @@ class Cut(BaseRecoding):
         for field, cut in zip(self.fields, self.cuts, strict=True):
             writes_numbers = field.taxonomy is None and self.numbers != "label"
             cut.check(field.name, largest=LARGEST[field.kind] if writes_numbers else np.inf)
-        fits = all(len(row) == len(self.fields) for row in self.suppressed)
-        require(fits, "a suppressed combination does not have one label for each field")
+        if self.suppressed is not None:
+            intervals = [len(cut.labels) + 1 for cut in self.cuts]  # the last is a missing value
+            fits = self.suppressed.shape[1] == len(intervals)
+            require(fits, "a suppressed combination does not have one interval for each field")
+            known = ((self.suppressed >= 0) & (self.suppressed < intervals)).all()
+            require(bool(known), "a suppressed combination has an interval that its cut does not have")
 
     @classmethod
     def of(cls, fields: Sequence[Field], given: Mapping[str, Sequence[Any]], output: Output) -> Cut:
@@ -261,31 +266,22 @@ class Cut(BaseRecoding):
 
     def _are_suppressed(self, intervals: Int32Array) -> BoolArray:
         """Whether each combination of intervals is suppressed."""
-        if not self.suppressed:
+        if self.suppressed is None:
             return np.zeros(len(intervals), bool)
-        group = number_combinations(list(intervals.T), len(intervals))
-        first = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
-        first[group] = np.arange(len(group))
-        suppressed = set(self.suppressed)
-        return np.array([row in suppressed for row in self.labels(intervals[first])], bool)[group]
+        rows = np.concatenate([self.suppressed, intervals])
+        number = number_combinations(list(rows.T), len(rows))
+        return np.isin(number[len(self.suppressed) :], number[: len(self.suppressed)])
 
-    def write(self, intervals: Int32Array, *, numbers: str | None = None) -> Columns:
+    def write(self, intervals: Int32Array) -> Columns:
         """The published columns of groups in ``intervals`` [group, field]; the number after the last interval is missing."""
         found: list[tuple[str, GroupColumn]] = []
         for j, (field, cut) in enumerate(zip(self.fields, self.cuts, strict=True)):
-            style = numbers or self.numbers
-            if field.taxonomy is None and style != "label":
-                columns = _number_columns(field, cut, intervals[:, j], style)
+            if field.taxonomy is None and self.numbers != "label":
+                columns = _number_columns(field, cut, intervals[:, j], self.numbers)
             else:
                 columns = [_label_column(field.name, cut, intervals[:, j])]
             found += [(field.name, column) for column in columns]
         return tuple(found)
-
-    def labels(self, intervals: Int32Array) -> list[tuple[str | None, ...]]:
-        """The combinations of labels of groups."""
-        columns = self.write(intervals, numbers="label")
-        texts = [[None if i < 0 else w.values[i] for i in w.index] for _, w in columns]
-        return list(zip(*texts, strict=True))
 
     def to_json(self) -> str:
         """The recoding as JSON text."""
@@ -306,7 +302,7 @@ class Cut(BaseRecoding):
                     }
                     for c in self.cuts
                 ],
-                "suppressed": [list(row) for row in self.suppressed],
+                "suppressed": None if self.suppressed is None else array_to_json(self.suppressed),
                 "numbers": self.numbers,
             },
             ensure_ascii=False,
@@ -317,8 +313,10 @@ class Cut(BaseRecoding):
         """Read a recoding from the content of its JSON file."""
         refuse_unknown(found, (*HEAD, "cuts", "suppressed", "numbers"))
         cuts = tuple(FieldCut.from_dict(c) for c in objects(found, "cuts"))
-        suppressed = [texts_or_null({"suppressed": row}, "suppressed") for row in member(found, "suppressed", list)]
-        return cls(*head_from_dict(found), cuts, tuple(suppressed), member(found, "numbers", str))
+        suppressed = None
+        if found.get("suppressed") is not None:
+            suppressed = array(found, "suppressed", np.int32, (None, len(cuts)))
+        return cls(*head_from_dict(found), cuts, suppressed, member(found, "numbers", str))
 
 
 def _cut_numbers(field: Field, given: Sequence[Any]) -> FieldCut:
@@ -376,23 +374,15 @@ def _locate_intervals(cut: FieldCut, positions: FloatArray) -> tuple[Int32Array,
         inside &= np.isin(finite, cut.set_positions)
     closer = ~inside & (np.abs(cut.begin[after] - finite) < np.abs(finite - cut.end[before]))
     interval = np.where(closer & (finite >= cut.begin[0]), after, before)
-    interval = np.where(missing, len(cut.labels), np.where(unknown, 0, interval))
+    interval = np.where(missing, 0 if cut.is_root else len(cut.labels), np.where(unknown, 0, interval))
     return interval.astype(np.int32), (~inside | unknown) & ~missing & (not cut.is_root)
 
 
 def _label_column(name: str, cut: FieldCut, interval: Int32Array) -> GroupColumn:
-    if cut.missing is None:
-        return GroupColumn(
-            name,
-            np.array(cut.labels, dtype=object),
-            np.where(interval == len(cut.labels), -1, interval).astype(np.int32),
-        )
-    labels = list(dict.fromkeys((*cut.labels, cut.missing)))
-    return GroupColumn(
-        name,
-        np.array(labels, dtype=object),
-        np.where(interval == len(cut.labels), labels.index(cut.missing), interval).astype(np.int32),
-    )
+    labels = cut.labels if cut.missing is None else (*cut.labels, cut.missing)
+    distinct = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    index = np.array([distinct[label] for label in labels] + [-1] * (cut.missing is None), np.int32)
+    return GroupColumn(name, np.array(list(distinct), dtype=object), index[interval])
 
 
 def _number_columns(field: Field, cut: FieldCut, interval: Int32Array, style: str) -> list[GroupColumn]:

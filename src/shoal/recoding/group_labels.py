@@ -15,9 +15,17 @@ from shoal.engines import GroupColumn
 from shoal.errors import PolicyError, list_choices
 from shoal.formats.column_pairs import pair_names
 from shoal.formats.dates import format_date
-from shoal.formats.labels import DAY, ROOT, format_interval, format_range, format_set
+from shoal.formats.labels import (
+    DAY,
+    ROOT,
+    format_interval,
+    format_range,
+    format_run,
+    format_set,
+    join_intervals,
+)
 from shoal.formats.numbers import EXACT, format_number
-from shoal.kernels.combinations import compact_codes, number_combinations
+from shoal.kernels.combinations import compact_codes
 
 Style = Literal["label", "lo-hi", "midpoint", "set", "mean", "median"]
 STYLES: tuple[str, ...] = get_args(Style)
@@ -89,6 +97,12 @@ class RangeEnds:
         whole = (lo == 0) & (hi >= attribute.size - 1) & ~shared
         return cls(np.where(whole, -np.inf, low), np.where(whole, np.inf, high), closed | shared | whole)
 
+    def round(self, attribute: Attribute) -> RangeEnds:
+        """The same ranges with rounded ends."""
+        low, high = attribute.round_ends(self.low, self.high, self.closed)
+        empty = self.low > self.high
+        return RangeEnds(np.where(empty, self.low, low), np.where(empty, self.high, high), self.closed)
+
     def label(self, at: int, text: Callable[[float], str]) -> str:
         """The label of a group."""
         low, high = float(self.low[at]), float(self.high[at])
@@ -147,13 +161,23 @@ def label_boxes(
 
 def _label_column(attribute: Attribute, lo: Int32Array, hi: Int32Array) -> GroupColumn:
     if attribute.taxonomy is not None:
-        node = attribute.taxonomy.covers(lo, hi)
-        nodes, index = compact_codes(node, len(attribute.taxonomy.label))
-        return _text_column(attribute.name, [attribute.taxonomy.text(int(n)) for n in nodes], index)
-    pair = number_combinations([lo, hi], len(lo))
-    first = np.zeros(int(pair.max(initial=-1)) + 1, np.int64)
-    first[pair] = np.arange(len(lo))
-    return _text_column(attribute.name, [_range_label(attribute, int(lo[g]), int(hi[g])) for g in first], pair)
+        first, last = attribute.publish_nodes(lo, hi)
+        nodes = len(attribute.taxonomy.label)
+        pairs, index = compact_codes(first.astype(np.int64) * nodes + last, nodes**2)
+        labels = [label_nodes(attribute, int(pair) // nodes, int(pair) % nodes) for pair in pairs]
+        return _text_column(attribute.name, labels, index)
+    ranges = RangeEnds(attribute.position[lo], attribute.position[hi], np.ones(len(lo), bool))
+    return _range_columns(attribute, lo, hi, ranges.round(attribute), "label")[0]
+
+
+def label_nodes(attribute: Attribute, first: int, last: int) -> str | None:
+    """The label of a run of nodes, or of a single node."""
+    tree = attribute.taxonomy
+    assert tree is not None  # noqa: S101
+    if first == last:
+        return tree.text(first)
+    join = join_intervals if attribute.kind == "numeric" else format_run
+    return join(str(tree.label[first]), str(tree.label[last]))
 
 
 def _range_columns(
@@ -166,15 +190,9 @@ def _range_columns(
     text = format_date if attribute.kind == "date" else format_number
     kinds = [np.where(missing, np.where(lo == hi, 1, 2), 0), ranges.low, ranges.high, ranges.closed]
     _, first, index = np.unique(np.stack(kinds, axis=1), axis=0, return_index=True, return_inverse=True)
-    labels = [{0: ranges.label(int(g), text), 1: None, 2: ROOT}[int(kinds[0][g])] for g in first]
+    others = {1: None, 2: ROOT}
+    labels = [others[int(kinds[0][g])] if kinds[0][g] else ranges.label(int(g), text) for g in first]
     return [_text_column(attribute.name, labels, index.reshape(-1))]
-
-
-def _range_label(attribute: Attribute, lo: int, hi: int) -> str | None:
-    low, high = attribute.position[lo], attribute.position[hi]
-    if np.isinf(high):
-        return None if lo == hi else ROOT
-    return format_range(low, high, format_date if attribute.kind == "date" else format_number)
 
 
 def _text_column(name: str, labels: Sequence[str | None], index: NDArray[np.integer]) -> GroupColumn:
@@ -201,7 +219,7 @@ def _set_column(attribute: Attribute, group: Int32Array, code: Int32Array, group
 
 def _number_columns(attribute: Attribute, lo: Int32Array, hi: Int32Array, style: Style) -> list[GroupColumn]:
     """Columns of ends or midpoints; missing for a box with a missing value."""
-    low, high = attribute.position[lo], attribute.position[hi]
+    low, high = attribute.round_ends(attribute.position[lo], attribute.position[hi])
     return _end_columns(attribute, low, high, np.isinf(high), style)
 
 
@@ -210,7 +228,7 @@ def _end_columns(
 ) -> list[GroupColumn]:
     low, high = np.where(missing, 0.0, low), np.where(missing, 0.0, high)
     if style == "midpoint":
-        return [_value_column(attribute, attribute.name, (low + high) / 2, missing)]
+        return [_value_column(attribute, attribute.name, _round_nearest(attribute, (low + high) / 2), missing)]
     ends = zip(pair_names(attribute.name), (low, high), strict=True)
     return [_value_column(attribute, name, values, missing) for name, values in ends]
 
@@ -240,7 +258,16 @@ def _average_column(
         finite = attribute.position[np.isfinite(attribute.position)]
         unit = next((u for u in (DAY, 1.0) if not (finite % u).any()), None)
         averages = averages if unit is None else np.ceil(averages / unit - 0.5) * unit
+    averages = _round_nearest(attribute, averages)
     return _value_column(attribute, attribute.name, np.where(missing, 0.0, averages), missing)
+
+
+def _round_nearest(attribute: Attribute, values: FloatArray) -> FloatArray:
+    """Round averages and midpoints to the nearest step."""
+    if attribute.rounding is None:
+        return values
+    rounded = attribute.rounding.nearest(values)
+    return rounded.clip(attribute.low, attribute.high) if attribute.bounded else rounded
 
 
 def _means(value: FloatArray, records: Int64Array, begin: Int64Array) -> FloatArray:

@@ -11,7 +11,8 @@ from shoal.arrays import FloatArray, Int32Array
 from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes
 from shoal.engines import Partitioning
-from shoal.kernels.combinations import compact_codes, number_combinations
+from shoal.formats.labels import format_range
+from shoal.kernels.combinations import number_combinations
 from shoal.policy import Policy
 from shoal.recoding import (
     Assignment,
@@ -30,6 +31,25 @@ from shoal.recoding.group_labels import Ends, RangeEnds
 from shoal.recoding.grouping import AttributeCut, Grouping, count_members, locate_intervals
 from shoal.recoding.nearest_box import PublishedSets
 from shoal.taxonomy import Balanced, Taxonomy, narrow_branches
+
+
+@dataclass(frozen=True)
+class EndCounts:
+    """The ends of published ranges that show single records.
+
+    ``isolated`` is the number of records that are alone in their group with a value that is an end of the group's range.
+    ``unique`` is the number of labels that have an end that occurs once in the source.
+    """
+
+    isolated: int
+    unique: int
+
+    def figures(self, records: int) -> dict[str, float]:
+        """The measures of a table with this number of released records."""
+        return {"isolated_ends": self.isolated / max(records, 1), "unique_ends": float(self.unique)}
+
+    def __add__(self, other: EndCounts) -> EndCounts:
+        return EndCounts(self.isolated + other.isolated, self.unique + other.unique)
 
 
 @dataclass(frozen=True)
@@ -74,13 +94,13 @@ class LabelRules:
                 found.append(PublishedSets(j, start, code))
         return tuple(found)
 
-    def count_isolated_ends(self, codes: Codes, grouping: Grouping, columns: Columns) -> int:
-        """The number of records that are alone in their group with a value that is an end of the group's published range.
+    def count_ends(self, codes: Codes, grouping: Grouping, columns: Columns) -> EndCounts:
+        """Count the ends of published ranges that are values of single records.
 
         Groups with equal published ``columns`` are one group.
         """
         if self.style not in ("label", "lo-hi", "set"):
-            return 0
+            return EndCounts(0, 0)
         placement = grouping.placement
         released = placement.group >= 0
         number = number_combinations([column.index + 1 for _, column in columns], len(grouping.lo))
@@ -88,14 +108,20 @@ class LabelRules:
         first[number] = np.arange(len(number))
         group, count = number[placement.group[released]], placement.count[released]
         rows = codes.combination[placement.cell[released]]
-        alone = np.zeros(len(group), bool)
+        alone, unique = np.zeros(len(group), bool), 0
         for j, ends in self._end_codes(codes, grouping):
             code = codes.quasi[rows, j]
+            source = np.append(
+                np.bincount(codes.quasi[:, j], codes.size, codes.attributes[j].size), 0
+            )  # -1 is no value
+            once = (source[ends[0]] == 1) | (source[ends[1]] == 1)
+            label = next(column.index for name, column in columns if name == codes.attributes[j].name)
+            unique += len(np.unique(label[once]))
             for end in (by_group[first] for by_group in ends):
                 at_end = code == end[group]
                 records = np.bincount(group[at_end], count[at_end], minlength=len(end))
                 alone |= at_end & (records[group] == 1)
-        return int(alone.sum())
+        return EndCounts(int(alone.sum()), unique)
 
     def _end_codes(self, codes: Codes, grouping: Grouping) -> Iterator[tuple[int, tuple[Int32Array, Int32Array]]]:
         """For every attribute published in ranges, the codes at both ends, by group; -1 if the end is not a value."""
@@ -112,7 +138,7 @@ class LabelRules:
             elif j in ranges:
                 low, high = ranges[j].low, np.where(np.isinf(attribute.position[hi]), np.inf, ranges[j].high)
             else:
-                low, high = attribute.position[lo], attribute.position[hi]
+                low, high = attribute.round_ends(attribute.position[lo], attribute.position[hi])
             is_range = (low < high) & np.isfinite(high)  # a box with a missing value has no range
             code = np.searchsorted(attribute.position, [low, high]).clip(0, attribute.size - 1)
             is_value = attribute.position[code] == [low, high]
@@ -124,24 +150,35 @@ class LabelRules:
 
     @staticmethod
     def _branch_ends(codes: Codes, grouping: Grouping, j: int) -> tuple[Int32Array, Int32Array]:
-        """The first and the last released code below the published node of every group; -1 for a single value."""
-        tree = codes.attributes[j].taxonomy
+        """The first and the last released code below the published nodes of every group; -1 for a single value."""
+        attribute = codes.attributes[j]
+        tree = attribute.taxonomy
         assert tree is not None  # noqa: S101
-        node = tree.covers(grouping.lo[:, j], grouping.hi[:, j])
-        first, last = _released_ends(tree, node, grouping.released_codes(codes)[j])
-        is_range = (node > 0) & (first < last)
+        nodes = attribute.publish_nodes(grouping.lo[:, j], grouping.hi[:, j])
+        first, last = _released_ends(tree.lo[nodes[0]], tree.hi[nodes[1]], grouping.released_codes(codes)[j])
+        is_range = (nodes[0] > 0) & (first < last)
+        if attribute.rounding is not None and attribute.numbers is not None:
+            exact = attribute.numbers[first.astype(int)], attribute.numbers[last.astype(int)]
+            rounded = attribute.round_ends(*exact)
+            return tuple(  # type: ignore[return-value]
+                np.where(is_range & (end == value), code, -1).astype(np.int32)
+                for code, value, end in zip((first, last), exact, rounded, strict=True)
+            )
         return np.where(is_range, first, -1).astype(np.int32), np.where(is_range, last, -1).astype(np.int32)
 
     def _attributes(self, codes: Codes, grouping: Grouping) -> tuple[Attribute, ...]:
-        """The attributes with labels that contain no value of suppressed records alone."""
+        """The attributes with the labels of their nodes: no value of suppressed records alone, and rounded ends."""
         derived = [a.taxonomy is not None and a.taxonomy.derived for a in codes.attributes]
-        if not grouping.suppresses_records or not any(derived):
+        if not any(derived):
             return codes.attributes
-        released, attributes = grouping.released_codes(codes), list(codes.attributes)
+        attributes = list(codes.attributes)
+        released = grouping.released_codes(codes) if grouping.suppresses_records else None
         for j in np.flatnonzero(derived):
             tree = attributes[j].taxonomy
             assert tree is not None  # noqa: S101
-            narrowed = narrow_branches(tree, released[j])
+            narrowed = tree if released is None else narrow_branches(tree, released[j])
+            if attributes[j].rounding is not None:
+                narrowed = _round_branches(attributes[j], narrowed, None if released is None else released[j])
             if narrowed is not tree:
                 attributes[j] = replace(attributes[j], taxonomy=narrowed)
         return tuple(attributes)
@@ -156,7 +193,7 @@ class LabelRules:
             if attribute.taxonomy is None:
                 bounded = self.policy.quasi[attribute.name].bounds is not None
                 regions = grouping.regions.lo[:, j], grouping.regions.hi[:, j], grouping.regions.shared[:, j]
-                found[j] = RangeEnds.of(attribute, *regions, released[j], bounded=bounded)
+                found[j] = RangeEnds.of(attribute, *regions, released[j], bounded=bounded).round(attribute)
         return found
 
     def _cut(self, codes: Codes, grouping: Grouping, output: Output) -> Cut:
@@ -173,7 +210,7 @@ class LabelRules:
         cut = Cut(fields, output, cuts, numbers="label" if sets else self.style)
         if grouping.suppressed_boxes is None:
             return cut
-        return replace(cut, suppressed=tuple(cut.labels(locate_intervals(grouping, grouping.suppressed_boxes))))
+        return replace(cut, suppressed=locate_intervals(grouping, grouping.suppressed_boxes))
 
     def _field_cut(
         self, attribute: Attribute, field: Field, cut: AttributeCut, released: Int32Array | None
@@ -187,15 +224,19 @@ class LabelRules:
             nodes, sets = cut.node[: len(first)].tolist(), self.style == "set"
             return FieldCut.of_nodes(field, nodes, tree=attribute.taxonomy, sets=sets, released=released)
         ends = np.concatenate(([attribute.low], attribute.position[first[1:]], [attribute.high]))
-        if released is None:
+        if released is None and attribute.rounding is None:
             return FieldCut.of_ends(field, ends, closed=True)
+        if released is None:
+            closed = np.append(np.zeros(len(first) - 1, bool), True)
+            whole = RangeEnds(ends[:-1], ends[1:], closed).round(attribute)
+            return FieldCut.of_ends(field, ends, closed=True, published=whole)
         last = np.append(first[1:] - 1, attribute.size - 1 - (attribute.missing >= 0)).astype(np.int32)
         bounded = self.policy.quasi[attribute.name].bounds is not None
         if self.ends == "cut":
             published = RangeEnds.of(attribute, first, last, np.zeros(len(first), bool), released, bounded=bounded)
         else:
             published = RangeEnds.tight(attribute, first, last, released)
-        return FieldCut.of_ends(field, ends, closed=True, published=published)
+        return FieldCut.of_ends(field, ends, closed=True, published=published.round(attribute))
 
     def _extents(self, codes: Codes, grouping: Grouping, fields: tuple[Field, ...]) -> tuple[FloatArray, FloatArray]:
         """The positions in each published box: the range of numbers, or all values below a node."""
@@ -205,16 +246,37 @@ class LabelRules:
         for j, (attribute, field) in enumerate(zip(codes.attributes, fields, strict=True)):
             if j in ranges:
                 lo[:, j], hi[:, j] = ranges[j].extents(hi[:, j])
-            elif attribute.taxonomy is not None and self.style != "set":
-                covers = attribute.taxonomy.covers(grouping.lo[:, j], grouping.hi[:, j])
-                nodes, index = compact_codes(covers, len(attribute.taxonomy.label))
-                ends = np.array([field.extent(int(n)) for n in nodes], np.float64)
-                if narrowed[j] is not attribute:  # the label ends at released values
-                    low, high = _released_ends(attribute.taxonomy, nodes, released[j])
-                    ends = np.where((nodes > 0)[:, None] & np.isfinite(ends), np.stack([low, high], axis=1), ends)
-                lo[:, j], hi[:, j] = ends[index, 0], ends[index, 1]
+            elif attribute.taxonomy is None:
+                lo[:, j], hi[:, j] = attribute.round_ends(lo[:, j], hi[:, j])
+            elif self.style != "set":
+                tree = attribute.taxonomy
+                first, last = attribute.publish_nodes(grouping.lo[:, j], grouping.hi[:, j])
+                low, high = _node_ends(field, first)[0], _node_ends(field, last)[1]
+                if (
+                    narrowed[j].taxonomy is not tree and grouping.suppresses_records
+                ):  # the label ends at released values
+                    ends = _released_ends(tree.lo[first], tree.hi[last], released[j])
+                    low = np.where((first > 0) & np.isfinite(low), ends[0], low)
+                    high = np.where((first > 0) & np.isfinite(high), ends[1], high)
+                lo[:, j], hi[:, j] = low, high
             lo[np.isinf(hi[:, j]) & np.isfinite(lo[:, j]), j] = -np.inf  # missing and other values: '*'
         return lo, hi
+
+
+def _round_branches(attribute: Attribute, tree: Taxonomy, released: Int32Array | None) -> Taxonomy:
+    """A balanced tree of numbers whose labels are ranges with rounded ends; also a single number becomes a range."""
+    assert attribute.numbers is not None  # noqa: S101
+    codes = np.arange(tree.size, dtype=np.int32) if released is None else released
+    numbers = [n for n in range(1, len(tree.label)) if tree.label[n] is not None]
+    lo, hi = tree.lo[numbers], tree.hi[numbers]
+    first, last = _released_ends(lo, hi, codes)
+    empty = first > last  # no released record: the label is not published
+    first, last = np.where(empty, lo, first), np.where(empty, hi, last)
+    low, high = attribute.round_ends(attribute.numbers[first.astype(int)], attribute.numbers[last.astype(int)])
+    label = list(tree.label)
+    for node, *ends in zip(numbers, low.tolist(), high.tolist(), strict=True):
+        label[node] = format_range(*ends)
+    return replace(tree, label=tuple(label))
 
 
 def create_partitions(
@@ -240,10 +302,17 @@ def _split_positions(attributes: tuple[Attribute, ...], attribute: Int32Array, a
     return positions
 
 
-def _released_ends(tree: Taxonomy, nodes: Int32Array, released: Int32Array) -> tuple[FloatArray, FloatArray]:
-    """The first and the last released code below each node."""
-    low = released[np.searchsorted(released, tree.lo[nodes]).clip(0, len(released) - 1)]
-    high = released[(np.searchsorted(released, tree.hi[nodes], side="right") - 1).clip(0)]
+def _node_ends(field: Field, nodes: Int32Array) -> tuple[FloatArray, FloatArray]:
+    """The range of positions of each published node; see `Field.extent`."""
+    distinct, index = np.unique(nodes, return_inverse=True)
+    ends = np.array([field.extent(int(node)) for node in distinct], np.float64).reshape(-1, 2)[index.reshape(-1)]
+    return ends[:, 0], ends[:, 1]
+
+
+def _released_ends(lo: Int32Array, hi: Int32Array, released: Int32Array) -> tuple[FloatArray, FloatArray]:
+    """The first and the last released code of each interval of codes."""
+    low = released[np.searchsorted(released, lo).clip(0, len(released) - 1)]
+    high = released[(np.searchsorted(released, hi, side="right") - 1).clip(0)]
     return low.astype(np.float64), high.astype(np.float64)
 
 

@@ -49,7 +49,7 @@ class Peel(GroupingMethod):
         groups up to the mean loss of a round, then both with a third of the step. Default: 4 for small tables, fewer the more
         generalizations and combinations of values there are
     exclusive : publish only groups whose boxes do not overlap the boxes of earlier rounds. Then no label can be sharpened by
-        other labels, at the price of much information
+        other labels, at the price of much information. The ends of ranges are not rounded, because rounded ranges overlap
     spend : suppress the records of the last rounds, as far as the policy allows, so that the other records lose less.
         Otherwise records are suppressed only if no group meets the requirements with them. No effect with requirements that
         compare groups with the whole table
@@ -88,7 +88,7 @@ class Peel(GroupingMethod):
         weights: Mapping[str, float] | str | None = None,
         **common: Unpack[CommonParameters],
     ) -> None:
-        super().__init__(policy, **common)
+        super().__init__(_keep_exact_ends(policy) if exclusive is True else policy, **common)
         self.step = step
         self.tries = tries
         self.exclusive = exclusive
@@ -198,6 +198,19 @@ class Peel(GroupingMethod):
             placed, rank = number[placed], rank[kept]
             records.place_leftovers(cell, placed, np.flatnonzero(placed < 0), rng)
         return placed, rank
+
+
+def _keep_exact_ends(policy: Policy) -> Policy:
+    """The policy without rounded ends of ranges."""
+    rounded = {name: quasi for name, quasi in policy.quasi.items() if quasi.has_ends}
+    given = [name for name, quasi in rounded.items() if quasi.round not in (None, "none")]
+    if given:
+        raise PolicyError(
+            f"exclusive=True publishes boxes that do not overlap, but rounded ranges overlap, and column {given[0]!r} has "
+            "'round'. Remove 'round' from the policy, or remove exclusive=True."
+        )
+    exact = {name: quasi.model_copy(update={"round": "none"}) for name, quasi in rounded.items()}
+    return policy.model_copy(update={"quasi": {**policy.quasi, **exact}})
 
 
 def _compute_loss(codes: Codes, records: ClusteringInput, group: Int32Array) -> float:

@@ -14,6 +14,7 @@ from shoal.taxonomy.builders import (
     Widths,
     parse_tree_builder,
 )
+from shoal.taxonomy.runs import Runs
 from shoal.taxonomy.tree import BY, Derived, Nested, Taxonomy, narrow_branches
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Derived",
     "Mask",
     "Nested",
+    "Runs",
     "Taxonomy",
     "TreeBuilder",
     "Widths",

@@ -151,30 +151,14 @@ class DateParts(TreeBuilder):
         return {self.word: list(self.parts)}
 
 
-class Intervals(TreeBuilder):
-    """Generalize numbers to nested intervals, from fine to coarse; the leaf is the number itself."""
-
-    @abstractmethod
-    def above(self, value: float) -> list[str]:
-        """The intervals that contain a number, from fine to coarse."""
-
-    def path(self, value: Any) -> list[str]:
-        """The number, then its intervals from fine to coarse."""
-        return [format_number(value), *self.above(float(value))]
-
-    def key(self, leaf: str) -> float:
-        """The number."""
-        return float(leaf)
-
-
 @dataclass(frozen=True)
-class Widths(Intervals):
+class Widths(TreeBuilder):
     """Intervals of fixed widths, one of which begins at ``origin``; each width is a multiple of the width before it.
 
     Ends are computed exactly, as decimals: 0.3 is in [0.3, 0.4), although 0.1 has no exact binary representation.
 
     >>> Widths((5, 10, 20)).path(23)
-    ['23', '[20, 25)', '[20, 30)', '[20, 40)']
+    ['[20, 25)', '[20, 30)', '[20, 40)']
     """
 
     widths: tuple[float, ...]
@@ -203,12 +187,16 @@ class Widths(Intervals):
         finest = _exact(self.widths[0])
         return _exact(self.origin), finest, [int(_exact(w) / finest) for w in self.widths]
 
-    def above(self, value: float) -> list[str]:
+    def path(self, value: Any) -> list[str]:
         """The interval of each width that contains a number."""
         origin, finest, steps = self._steps
         place = (_exact(value) - origin) // finest
         begins = [(place // n * n, n) for n in steps]
         return [format_interval(float(origin + b * finest), float(origin + (b + n) * finest)) for b, n in begins]
+
+    def key(self, leaf: str) -> float:
+        """The lower end of the interval."""
+        return float(leaf[1:].partition(",")[0])
 
     def to_dict(self) -> dict[str, Any]:
         """The parameters as in a policy."""
@@ -216,8 +204,8 @@ class Widths(Intervals):
 
 
 @dataclass(frozen=True)
-class Boundaries(Intervals):
-    """Intervals between boundaries, unbounded below the first and above the last; each list is a subset of the list before it.
+class Boundaries(TreeBuilder):
+    """Numbers, and intervals between boundaries, unbounded at both ends; each list is a subset of the list before it.
 
     >>> Boundaries(((18, 30, 65), (18, 65))).path(23), Boundaries(((18,),)).path(70)
     (['23', '[18, 30)', '[18, 65)'], ['70', '[18, inf)'])
@@ -238,15 +226,19 @@ class Boundaries(Intervals):
                     "before it. Each list must contain fewer numbers of the list before it, and no others."
                 )
 
-    def above(self, value: float) -> list[str]:
-        """The interval of each list that contains a number."""
-        labels = []
+    def path(self, value: Any) -> list[str]:
+        """The number, then the interval of each list that contains it."""
+        labels = [format_number(value)]
         for ends in self.levels:
             place = bisect_right(ends, value)
             labels.append(
                 format_interval(ends[place - 1] if place else -inf, ends[place] if place < len(ends) else inf)
             )
         return labels
+
+    def key(self, leaf: str) -> float:
+        """The number."""
+        return float(leaf)
 
     def to_dict(self) -> dict[str, Any]:
         """The parameters as in a policy."""

@@ -762,10 +762,11 @@ def test_help_names_the_exit_status(run: Run) -> None:
 
 def test_help_names_the_values_of_options_in_words(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    for command in ("anonymize", "check", "measure", "demo", "schema"):
-        text = run(command, "-h").out
-        assert text == run(command, "--help").out
-        assert not [word for word in ("{", "<bool>", "<str>", "<int>", "<list") if word in text], text
+    commands = ["", "anonymize", "check", "measure", "methods", "demo", "schema", "taxonomy"]
+    for command in [*commands, "taxonomy show", "taxonomy make", "taxonomy check"]:
+        text = run(*command.split(), "-h").out
+        assert text == run(*command.split(), "--help").out
+        assert not [word for word in ("{", "<", "BOOLEAN", "INTEGER", "PATH") if word in text], text
     text = " ".join(run("anonymize", "-h").out.split())
     for word in (
         "anonymize [OPTIONS] TABLE",

@@ -9,19 +9,17 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 import shoal
 from shoal.cli import commands, taxonomy_commands
-from shoal.cli.command_help import PlainCommand, name_values
+from shoal.cli.command_help import CommandGroup, PlainCommand
 from shoal.cli.console import open_console, print_error
-from shoal.errors import RequirementNotMet, ShoalError, escape_invisible
+from shoal.errors import RequirementNotMet, ShoalError
 from shoal.formats.labels import RUN_SEPARATORS
 
 SUMMARY = "Anonymize personal data for release, and certify the privacy requirements that the release meets."
@@ -64,36 +62,6 @@ EXIT_STATUSES = {
     ExitStatus.CLOSED_PIPE: "the program that reads the output ended first.",
     ExitStatus.TERMINATED: "the command was ended by another program (SIGTERM).",
 }
-
-
-@contextlib.contextmanager
-def _escape_usage_error() -> Iterator[None]:
-    """Escape invisible characters in usage errors, which quote arguments such as file names."""
-    try:
-        yield
-    except Exception as error:
-        message = getattr(error, "message", None)
-        if isinstance(message, str):
-            error.message = escape_invisible(message)  # type: ignore[attr-defined]
-        raise
-
-
-class CommandGroup(TyperGroup):
-    """A group of commands whose usage errors contain no control characters."""
-
-    def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Parse the arguments in front of the command."""
-        with _escape_usage_error():
-            return super().make_context(*arguments, **options)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The options, with a word for the value of each."""
-        return name_values(super().get_params(ctx))
-
-    def invoke(self, ctx: Any) -> Any:
-        """Parse the arguments of the command and run it."""
-        with _escape_usage_error():
-            return super().invoke(ctx)
 
 
 def _print_version(wanted: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from shoal.cli.command_help import PlainCommand
+from shoal.cli.command_help import CommandGroup, PlainCommand
 from shoal.encoding.attributes import encode_attribute
 from shoal.engines import Distinct, Reading, open_data
 from shoal.errors import DataError, PolicyError, escape_invisible
@@ -16,7 +16,7 @@ from shoal.policy import Policy
 from shoal.requirements.requirement import parse_real_number
 from shoal.taxonomy import Taxonomy, Widths, parse_tree_builder
 
-app = typer.Typer(no_args_is_help=True, help="Show, make and check taxonomies.")
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True, help="Show, make and check taxonomies.")
 
 MOST_LISTED = 20  # values that a list shows at most
 BUILDERS = ("--mask", "--date", "--widths", "--boundaries", "--balanced")

@@ -12,7 +12,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.errors import DataError, EngineError
+from shoal.errors import DataError, EngineError, escape_invisible
+from shoal.formats.yaml_text import EXPANDED, LARGEST, NODE, read_yaml
+from shoal.formats.yaml_writer import format_yaml
 from shoal.taxonomy import Taxonomy
 from tests.support.strategies import Tree, trees
 
@@ -132,3 +134,52 @@ def test_a_file_without_the_mark_is_not_derived(tmp_path: Path) -> None:
     path.write_text("#1;Numbers\n#2;Numbers\nmade from the data: not to be published;Texts\n")
     tree = Taxonomy.load(path)
     assert tree.leaves == ("#1", "#2", "made from the data: not to be published") and not tree.derived
+
+
+HOSTILE = (
+    "NO", "007", "12:30", "- x", "a: b", "#", "a #b", " lead", "trail ", "'", '"', "it's", 'say "so"', "two\nlines", "\r", "\t",
+    "null", "~", "", "y", "1e3", "0o7", "1_000", "2020-01-01", "=", "<<", "*", "&a", "!b", "%c", "@d", "`e", "|", ">", "?", "? x",
+    ":", "x:", "{a, b}", "[a]", "a, b", "…", "{a … b}", "é", "日本", "😀", "\ufeff", "\u2028", "\x85", "\x00", "\u202e", "\u3164",
+    "\\", "---", "...", "-", "+1", ".5", "x" * 2000, "😀" * 300, "key \n" * 300, "[20, 25)",
+)  # fmt: skip
+
+
+def collect_labels(nested: Any) -> set[str]:
+    if isinstance(nested, str):
+        return {nested}
+    below = nested.values() if isinstance(nested, dict) else nested
+    return (set(nested) if isinstance(nested, dict) else set()).union(*map(collect_labels, below))
+
+
+@given(made=trees(), data=st.data())
+def test_hostile_labels_survive_yaml(made: Tree, data: st.DataObject) -> None:
+    """Every label, of branches and of leaves, is the same after the file was read, also by other readers of YAML."""
+    labels = sorted(collect_labels(made.nested))
+    text = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(exclude_categories=["Cs"]), max_size=9))
+    others = data.draw(st.lists(text, min_size=len(labels), max_size=len(labels), unique=True))
+    rename = dict(zip(labels, others, strict=True))
+
+    def copy(nested: Any) -> Any:
+        if isinstance(nested, str):
+            return rename[nested]
+        if isinstance(nested, dict):
+            return {rename[name]: copy(below) for name, below in nested.items()}
+        return [copy(entry) for entry in nested]
+
+    nested = copy(made.nested)
+    written = format_yaml(nested)
+    assert read_yaml(written, "tree")[0] == nested
+    assert yaml.safe_load(written) == nested
+    assert escape_invisible(written, keep="\n") == written
+
+
+@pytest.mark.parametrize(
+    "value", [[["a"], ["b", "c"]], {"a": {}, "b": [], "c": [[], {}], "d": [{"e": [{"f": "g"}]}]}, "a", []]
+)
+def test_every_nesting_survives_yaml(value: Any) -> None:
+    assert yaml.safe_load(format_yaml(value)) == value
+
+
+def test_the_limits_allow_a_million_leaves() -> None:
+    entry = NODE + len("leaf 1000000, ")
+    assert 1_000_000 * entry < EXPANDED and 1_000_000 * len("leaf 1000000, ") < LARGEST

@@ -11,7 +11,6 @@ from dataclasses import MISSING, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -33,6 +32,7 @@ from shoal.formats.column_pairs import pair_names, published_names
 from shoal.formats.normalize import Normalizer
 from shoal.formats.surrogates import find_surrogates
 from shoal.formats.yaml_text import Place, read_file, read_yaml, refuse_deep
+from shoal.formats.yaml_writer import format_yaml
 from shoal.policy.columns import KINDS, QuasiIdentifier, parse_taxonomy
 from shoal.policy.unit import Unit, parse_unit
 from shoal.requirements import (
@@ -389,9 +389,7 @@ class Policy(BaseModel):
 
     def to_yaml(self, *, public: bool = False) -> str:
         """The policy as YAML text that `load` and `parse` read."""
-        return str(
-            yaml.dump(self.to_dict(public=public), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-        )
+        return format_yaml(self.to_dict(public=public))
 
     def save(self, path: str | Path) -> None:
         """Write the policy as YAML."""
@@ -568,14 +566,6 @@ def parse_policy(given: Policy | str | Path | Mapping[str, Any]) -> Policy:
     if isinstance(given, Mapping):
         return Policy(**given)
     raise PolicyError(f"a policy must be a shoal.Policy, the path of a file, or a mapping, not {type(given).__name__}")
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes lists of scalars on one line and mappings on several lines; quotes text that YAML would convert."""
-
-    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> yaml.SequenceNode:
-        plain = all(not isinstance(v, (dict, list)) for v in sequence)
-        return super().represent_sequence(tag, sequence, flow_style=plain)
 
 
 def _mark_derived(given: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from shoal.arrays import BoolArray, FloatArray, Int32Array
 from shoal.errors import DataError, PolicyError, list_choices, list_some
 from shoal.formats.labels import ROOT, format_branch
 from shoal.formats.numbers import format_number, parse_number
+from shoal.formats.yaml_writer import format_yaml
 from shoal.taxonomy import tree_files
 from shoal.taxonomy.balancing import join_neighbours
 from shoal.taxonomy.nodes import LEAF, NodeCollector, Nodes, refuse_high
@@ -310,9 +311,9 @@ class Taxonomy:
     def below(self) -> tuple[tuple[int, ...], ...]:
         """The children of every node, without the leaf of missing values."""
         children: list[list[int]] = [[] for _ in self.label]
-        for node in range(1, len(self.label)):
-            if self.label[node] is not None:
-                children[self.parent[node]].append(node)
+        for node, (label, parent) in enumerate(zip(self.label, self.parent.tolist(), strict=True)):
+            if node and label is not None:
+                children[parent].append(node)
         return tuple(map(tuple, children))
 
     def to_nested(self) -> dict[str, Any]:
@@ -322,20 +323,22 @@ class Taxonomy:
         publish the tree.
         """
         mapping = Derived if self.derived else dict
+        is_branch = (self.height > 0).tolist()
 
         def body(node: int) -> Any:
             below = self.below[node]
-            if all(self.height[child] == 0 for child in below):
+            branches = sum(is_branch[child] for child in below)
+            if branches == 0:
                 return [self.label[child] for child in below]
-            if all(self.height[child] > 0 for child in below):
+            if branches == len(below):
                 return mapping((str(self.label[child]), body(child)) for child in below)
-            return [mapping({str(self.label[c]): body(c)}) if self.height[c] > 0 else self.label[c] for c in below]
+            return [mapping({str(self.label[c]): body(c)}) if is_branch[c] else self.label[c] for c in below]
 
         return mapping({str(self.label[0]): body(0)})
 
     def to_yaml(self) -> str:
         """The tree as nested YAML text that `load` reads; the first line marks a tree that was derived from the data."""
-        return self._mark(tree_files.format_yaml(self.to_nested()))
+        return self._mark(format_yaml(self.to_nested()))
 
     def to_csv(self, *, delimiter: str = ";") -> str:
         """The tree as CSV text without header, one row per leaf, from the leaf to the root; `load` reads it.
@@ -348,12 +351,12 @@ class Taxonomy:
         none;none;ANY
         clerk;Office;ANY
         """
-        rows = []
-        for node in self.leaf:
+        rows, parent, height = [], self.parent.tolist(), self.height.tolist()
+        for node in self.leaf.tolist():
             row: list[str] = []
             while node >= 0 and self.label[node] is not None:
-                above = int(self.parent[node])
-                until = int(self.height[above]) if above >= 0 else len(row) + 1
+                above = parent[node]
+                until = height[above] if above >= 0 else len(row) + 1
                 row += [str(self.label[node])] * (until - len(row))
                 node = above
             if row:

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from shoal.errors import DataError, EngineError, escape_invisible, list_some
+from shoal.errors import DataError, EngineError, list_some
 from shoal.formats.formulas import escape_formula, restore_formula
 from shoal.formats.yaml_text import read_file, read_yaml
 
@@ -50,18 +48,6 @@ def parse_yaml(text: str) -> Any:
     return read_yaml(text, "taxonomy", DataError)[0]
 
 
-def format_yaml(nested: Any) -> str:
-    """Format nested mappings and lists as YAML, lists of leaves on one line; invisible characters are escaped."""
-
-    def dump(*, unicode: bool) -> str:
-        options: dict[str, Any] = {"sort_keys": False, "default_flow_style": None, "width": 110}
-        return str(yaml.safe_dump(nested, allow_unicode=unicode, **options))
-
-    text = dump(unicode=True)
-    is_visible = escape_invisible(text, keep="\n") == text
-    return text if is_visible else dump(unicode=False)  # with YAML escapes
-
-
 def parse_csv(text: str) -> list[list[str]]:
     """Parse CSV text to the paths of all leaves, each from the leaf upward, without the root.
 
@@ -94,12 +80,13 @@ def format_csv(rows: Sequence[Sequence[str]], delimiter: str) -> str:
         raise DataError(
             f"labels that are empty or begin or end with a space would be lost in CSV: {list_some(lossy)}. Save as YAML."
         )
-    is_ambiguous = any(char in label for label in labels for char in ',;"\r\n')
+    is_ambiguous = any(map(re.compile(r'[,;"\r\n]').search, labels))
+    escaped = {label: escape_formula(label) for label in labels}
     text = io.StringIO(newline="")
     csv.writer(
         text,
         delimiter=delimiter,
         quoting=csv.QUOTE_ALL if is_ambiguous else csv.QUOTE_MINIMAL,
         lineterminator="\n",
-    ).writerows([escape_formula(label) for label in row] for row in rows)
+    ).writerows([escaped[label] for label in row] for row in rows)
     return text.getvalue()

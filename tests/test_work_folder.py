@@ -330,7 +330,6 @@ def test_it_loads_and_locks_without_fcntl(tmp_path: Path, monkeypatch: pytest.Mo
     stand_in.locking = lambda file, mode, size: fcntl.flock(file, modes[mode])
     monkeypatch.setitem(sys.modules, "msvcrt", stand_in)
     monkeypatch.setitem(sys.modules, "fcntl", None)
-    monkeypatch.setattr(sys, "platform", "win32")
     spec = importlib.util.spec_from_file_location("windows_workfolder", work_folder.__file__)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -8,23 +8,29 @@ exchange is undone.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import secrets
 import shutil
 import stat
-import sys
 import tempfile
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
 
+def _import(name: str) -> Any:
+    """A module for file locks, or None: POSIX systems have ``fcntl``, Windows has ``msvcrt``, others have neither."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+fcntl, msvcrt = _import("fcntl"), _import("msvcrt")
 PREFIX = ".shoal-work-"
 LOCK, JOURNAL, OLD = "lock", "journal.json", "old-"
 
@@ -32,7 +38,8 @@ LOCK, JOURNAL, OLD = "lock", "journal.json", "old-"
 class WorkFolder:
     """A new folder (mode 700) in ``parent``, locked by this process until ``remove`` is called or the program ends.
 
-    On a file system without locks, this process still removes the folder, but no later run does so if this process was killed.
+    On a system or file system without locks, this process still removes the folder, but no later run does so if this process
+    was killed.
     """
 
     def __init__(self, parent: Path) -> None:
@@ -79,7 +86,7 @@ def sweep(parent: Path) -> None:
 def _is_own(folder: Path) -> bool:
     """Whether the path is a folder of this user and not a symbolic link."""
     status = folder.lstat()
-    return stat.S_ISDIR(status.st_mode) and (sys.platform == "win32" or status.st_uid == os.getuid())
+    return stat.S_ISDIR(status.st_mode) and (not hasattr(os, "getuid") or status.st_uid == os.getuid())
 
 
 def _lock(folder: Path, *, wait: bool) -> int | None:
@@ -107,15 +114,17 @@ def _lock(folder: Path, *, wait: bool) -> int | None:
 
 def _acquire(file: int, *, wait: bool) -> None:
     """Lock an open file for this process; OSError if another process holds the lock or the system has no locks."""
-    if sys.platform == "win32":
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    elif msvcrt is not None:
         msvcrt.locking(file, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
     else:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        raise OSError("this system has no file locks")
 
 
 def _unlock(folder: Path, lock: int) -> None:
     os.close(lock)
-    if sys.platform == "win32":  # Windows cannot remove an open file
+    if fcntl is None:  # Windows cannot remove an open file
         with suppress(OSError):
             (folder / LOCK).unlink()
             folder.rmdir()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from shoal.engines.protocol import Engine
 from shoal.errors import PolicyError
@@ -23,6 +26,7 @@ UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 LEAST = 200 * 10**6  # bytes; sorting and writing a table needs at least this much memory
 SHARE = 0.6  # of the machine's memory, the default limit
+ASSUMED = 4 * 2**30  # bytes, the memory of a machine whose operating system does not report it
 CELL = 180  # peak bytes that a search needs for each counted combination
 
 
@@ -95,7 +99,30 @@ def _parse_size(memory: str | int) -> int:
 
 def read_machine_memory() -> int:
     """Return the memory of this machine or of its container, in bytes."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    physical = _read_physical_memory()
     limit = Path("/sys/fs/cgroup/memory.max")
     text = limit.read_text().strip() if limit.is_file() else ""
     return min(physical, int(text)) if text.isdigit() else physical
+
+
+def _read_physical_memory() -> int:
+    """The memory of this machine; `ASSUMED` if the operating system does not report it."""
+    if hasattr(os, "sysconf"):
+        with suppress(OSError, ValueError):
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if hasattr(ctypes, "windll"):
+        status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
+        if ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
+            return int(status.total_physical)
+    return ASSUMED
+
+
+class _MemoryStatus(ctypes.Structure):
+    """The structure MEMORYSTATUSEX of Windows."""
+
+    _fields_: ClassVar = [
+        ("length", ctypes.c_uint32),
+        ("memory_load", ctypes.c_uint32),
+        ("total_physical", ctypes.c_uint64),
+        ("others", ctypes.c_uint64 * 6),
+    ]

@@ -85,7 +85,7 @@ class Parts(BaseRecoding):
         """Store the recoding of a partition."""
         file = self.files()[number]
         file.touch(mode=0o600)
-        file.write_text(recoding.to_json(), encoding="utf-8")
+        file.write_text(recoding.to_json(), encoding="utf-8", newline="\n")
 
     def apply(self, data: Any, *, nearest: bool = False) -> Any:
         """Recode each later record with the recoding of its partition; see the ``apply`` of that recoding."""

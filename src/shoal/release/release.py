@@ -16,7 +16,7 @@ from shoal.policy import Policy
 from shoal.recoding import Recoding
 from shoal.release.artifact import Artifact, SaveOptions, TableArtifact
 from shoal.release.ledger import Ledger
-from shoal.release.store import save_release
+from shoal.release.store import HAS_MODES, NO_MODES, save_release
 from shoal.report import PathPlot, Summary, explain, note_alternative
 from shoal.requirements import Certificate
 from shoal.secret import GUESSABLE, ONE_RELEASE, is_guessable
@@ -80,7 +80,7 @@ class Release:
         """Notes for the owner; they are not published."""
         guessable = (GUESSABLE,) if is_guessable(self.seed) else ()
         first = (*self._note_alternative(), ONE_RELEASE) if self.prior is None else ()
-        return (*self.method_notes, *guessable, *first)
+        return (*self.method_notes, *guessable, *first, *(() if HAS_MODES else (NO_MODES,)))
 
     def _note_alternative(self) -> tuple[str, ...]:
         """A note on a method that keeps more information; empty for engines of tables larger than memory."""

@@ -6,6 +6,7 @@ The public folder has the given name. The owner folder has the same name with ``
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from shoal.release.release import Release
 
 OWNER = ".owner"
+HAS_MODES = os.name != "nt"
+NO_MODES = (
+    "Windows has no file modes, so the owner folder has the permissions of the folder that contains it. Allow only the owner "
+    "to read the owner folder."
+)
 MARK, OWNER_MARK = "certificate.json", LEDGER  # a folder with this file is a public or an owner folder
 
 
@@ -81,10 +87,12 @@ def _write_public(release: Release, folder: Path, options: SaveOptions) -> Ledge
         "sha256": written.sha256,
         "measures": release.measures.public(evidence=certificate.evidence),
     }
-    (folder / "certificate.json").write_text(_json(statement), encoding="utf-8")
-    (folder / "policy.yaml").write_text(release.policy.to_yaml(public=True), encoding="utf-8")
+    (folder / "certificate.json").write_text(_json(statement), encoding="utf-8", newline="\n")
+    (folder / "policy.yaml").write_text(release.policy.to_yaml(public=True), encoding="utf-8", newline="\n")
     summary = replace(release.summary(), certificate=certificate)
-    (folder / "report.html").write_text(render_report(summary, release.policy, owner=False), encoding="utf-8")
+    (folder / "report.html").write_text(
+        render_report(summary, release.policy, owner=False), encoding="utf-8", newline="\n"
+    )
     return ledger if ledger is None or release.prior is None else release.prior.union(ledger)
 
 
@@ -115,7 +123,7 @@ def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
     if release.path is not None:
         files["path.html"] = release.plot_path().html
     for name, text in files.items():
-        _make_private(folder / name).write_text(text, encoding="utf-8")
+        _make_private(folder / name).write_text(text, encoding="utf-8", newline="\n")
     for file in release.recoding.files() if release.recoding else ():
         shutil.copyfile(file, _make_private(folder / file.name))
 

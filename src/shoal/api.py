@@ -16,7 +16,7 @@ from shoal.policy import Policy, parse_policy
 from shoal.progress import Progress
 from shoal.release import Release, audit_table
 from shoal.requirements import Certificate
-from shoal.requirements.requirement import parse_real_number
+from shoal.requirements.requirement import parse_share
 from shoal.secret import load_seed
 from shoal.tables import METHODS
 
@@ -163,7 +163,7 @@ def measure(
     released: Any,
     policy: Policy | str | Path | Mapping[str, Any],
     *,
-    threshold: float = THRESHOLD,
+    threshold: float | str = THRESHOLD,
     engine: str | None = None,
     memory: str | int | None = None,
     temp: str | Path | None = None,
@@ -175,7 +175,8 @@ def measure(
     original, released : the two tables, in any form that `anonymize` accepts. Their rows may be in different orders. Records
         of the original that are not in the release count as suppressed. The release may come from any tool
     policy : its quasi-identifiers and taxonomies determine how many values a label covers
-    threshold : re-identification risk, from 0 to 1, above which a record counts into ``risk_above``
+    threshold : re-identification risk, from 0 to 1 or as a text such as ``"20%"``, above which a record counts into
+        ``risk_above``
     engine, memory, temp : as for `anonymize`
 
     Returns
@@ -195,9 +196,9 @@ def measure(
     >>> measure(patients, release.frame, policy)["ncp"] == release.measures["ncp"]
     True
     """
-    risk = parse_real_number(threshold, "threshold")
+    risk = parse_share(threshold, "threshold")
     if not 0 <= risk <= 1:
-        raise PolicyError(f"threshold is a risk from 0 to 1, not {threshold!r}. For 20 % write 0.2.")
+        raise PolicyError(f"threshold is a risk from 0 to 1, not {threshold!r}. For 20 % write 0.2 or '20%'.")
     resources = parse_resources(engine, memory, temp=temp)
     before, after = open_data(original, resources), open_data(released, resources)
     try:

@@ -102,7 +102,11 @@ def list_choices(wrong: object, allowed: Sequence[str]) -> str:
 
     >>> list_choices("agee", ["age", "sex"])
     "choose from 'age', 'sex' (did you mean 'age'?)"
+    >>> list_choices("agee", [])
+    'no choice exists here, so remove it'
     """
+    if not allowed:
+        return "no choice exists here, so remove it"
     word = str(wrong)
     close = difflib.get_close_matches(word, allowed, n=1) if len(word) <= LONGEST else []  # takes quadratic time
     guess = f" (did you mean {close[0]!r}?)" if close else ""

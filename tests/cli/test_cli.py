@@ -488,7 +488,8 @@ def test_measure_of_swapped_tables(run: Run) -> None:
 
 
 def test_a_policy_that_is_a_folder(run: Run, here: Path) -> None:
-    refused(run("check", "table.csv", "-p", "."), here, "cannot read the policy '.'")
+    assert run("check", "table.csv", "-p", ".").out == run("check", "table.csv", "-p", "policy.yaml").out
+    refused(run("check", "table.csv", "-p", str(here.parent)), here, "there is no policy file", "policy.yaml'")
 
 
 def test_text_in_a_numeric_column_names_column_value_and_remedy(run: Run, here: Path) -> None:

@@ -99,6 +99,8 @@ def test_written_policies_are_accepted(public: bool) -> None:
             "normalize": "ill",
             "suppress": 0.02,
         },
+        {"suppress": "5 %", "require": {"k-anonymity": 3, "t-closeness": {"t": "20%", "of": "ill"}}},
+        {"require": [{"t-closeness": {"t": 0.2, "of": "ill", "distance": "ordered", "order": ["a", "b"]}}]},
     ],
     ids=str,
 )
@@ -117,9 +119,10 @@ def with_requirement(entry: Any) -> dict[str, Any]:
 WRONG: list[dict[str, Any]] = [
     {**POLICY, "quasy": {}},
     {**POLICY, "quasi": ["age"]},
-    {**POLICY, "require": {"k-anonymity": 3}},
+    {**POLICY, "require": {"k-anonimity": 3}},
+    {**POLICY, "require": "k-anonymity"},
     {**POLICY, "suppress": 2},
-    {**POLICY, "suppress": "2 %"},
+    {**POLICY, "suppress": "two %"},
     {**POLICY, "target": ["income"]},
     *map(
         with_column,
@@ -175,6 +178,8 @@ WRONG: list[dict[str, Any]] = [
             {"l-diversity": {"l": 3, "of": "ill", "kind": "recursive"}},
             {"l-diversity": {"l": 3, "of": "ill", "c": 2}},
             {"t-closeness": {"t": 2, "of": "ill"}},
+            {"t-closeness": {"t": 0.2, "of": "ill", "order": ["a", "b"]}},
+            {"t-closeness": {"t": 0.2, "of": "ill", "distance": "ordered", "order": ["a"]}},
             {"t-closeness": {"t": 0.2, "of": "ill", "distance": "hierarchical"}},
             {"t-closeness": {"t": 0.2, "of": "ill", "taxonomy": {"ANY": ["a"]}}},
             {"alpha-k-anonymity": {"alpha": 0, "k": 3, "of": "ill"}},
@@ -228,7 +233,7 @@ def test_the_schema_has_every_key_and_describes_it() -> None:
     assert set(SCHEMA["properties"]) == {*shoal.Policy.model_fields, "derived"}
     column = SCHEMA["properties"]["quasi"]["additionalProperties"]["anyOf"][1]
     assert set(column["properties"]) == set(QuasiIdentifier.model_fields)
-    entries = SCHEMA["properties"]["require"]["items"]["properties"]
+    entries = SCHEMA["properties"]["require"]["anyOf"][0]["items"]["properties"]
     assert set(entries) == set(REQUIREMENTS.names())
     described = {"policy": SCHEMA, "column": column}
     for name, entry in entries.items():

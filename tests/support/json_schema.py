@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ TYPES: dict[str, Any] = {
 }
 ANNOTATIONS = {"$schema", "title", "description", "default"}
 KEYWORDS = ANNOTATIONS | {
-    *("type", "enum", "const", "anyOf", "allOf", "if", "then", "else"),
+    *("type", "enum", "const", "pattern", "anyOf", "allOf", "if", "then", "else"),
     *("properties", "additionalProperties", "required", "minProperties", "maxProperties", "dependencies"),
     *("items", "minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum"),
 }
@@ -41,6 +42,8 @@ def find_errors(value: Any, schema: Any, place: str = "policy") -> Iterator[str]
         return
     if "enum" in schema and value not in schema["enum"]:
         yield f"{place}: not one of {schema['enum']}"
+    if "pattern" in schema and isinstance(value, str) and not re.search(schema["pattern"], value):
+        yield f"{place}: does not match {schema['pattern']}"
     if "const" in schema and value != schema["const"]:
         yield f"{place}: not {schema['const']}"
     if "anyOf" in schema and all(any(find_errors(value, choice, place)) for choice in schema["anyOf"]):

@@ -16,6 +16,16 @@ def parse_number(text: str) -> float | None:
         return None
 
 
+def parse_percentage(text: str) -> float | None:
+    """Parse a number with a percent sign as a share; None for other texts.
+
+    >>> parse_percentage("5%"), parse_percentage("12.5 %"), parse_percentage("5")
+    (0.05, 0.125, None)
+    """
+    number = parse_number(text.strip()[:-1]) if text.strip().endswith("%") else None
+    return None if number is None else number / 100
+
+
 def format_number(value: float) -> str:
     """The shortest text that parses to the same number, in the notation of Arrow.
 

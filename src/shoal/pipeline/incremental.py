@@ -64,10 +64,6 @@ class PriorReleases:
     def load(cls, path: Path, policy: Policy | None) -> PriorReleases:
         """Read an owner folder, by its path or by the path of its recoding; ``policy`` replaces the policy in the folder."""
         path = path / "recoding.json" if path.is_dir() else path
-        if not path.is_file():
-            raise DataError(
-                f"the recoding {str(path)!r} does not exist. Use 'recoding.json' in the owner folder of a saved release."
-            )
         recoding = read_recoding(path)
         if not recoding.accepts_later_data:
             recoding.apply(path)  # raises the error

@@ -273,7 +273,8 @@ def make_method(method: type[Method], policy: Policy, parameters: Mapping[str, A
     allowed = [n for n in list_constructor_parameters(method) if n != "policy"]
     for name in parameters:
         if name not in allowed:
-            raise PolicyError(f"{method.name} has no parameter {name!r}; {list_choices(name, allowed)}")
+            choices = list_choices(name, allowed) if allowed else "it has no parameters at all, so remove it"
+            raise PolicyError(f"{method.name} has no parameter {name!r}; {choices}")
     return method(policy, **parameters)
 
 

@@ -30,6 +30,7 @@ from shoal.engines import AS_PUBLISHED, Reading, Schema
 from shoal.errors import DataError, PolicyError, escape_invisible, explain_absent_column, list_choices, list_some
 from shoal.formats.column_pairs import pair_names, published_names
 from shoal.formats.normalize import Normalizer
+from shoal.formats.numbers import parse_percentage
 from shoal.formats.surrogates import find_surrogates
 from shoal.formats.yaml_text import Place, read_file, read_yaml, refuse_deep
 from shoal.formats.yaml_writer import format_yaml
@@ -47,16 +48,29 @@ from shoal.taxonomy import Taxonomy
 
 READ_AS = {"numeric": "number", "date": "date", "categorical": "text"}
 EXPECTED = {  # by the type of an error of pydantic
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
     "dict_type": "a mapping",
     "float_parsing": "a number",
     "float_type": "a number",
+    "finite_number": "a finite number",
     "int_from_float": "a whole number",
     "int_parsing": "a whole number",
     "int_type": "a whole number",
     "model_type": "a kind, such as 'numeric', or a mapping",
     "string_type": "a text",
-    "tuple_type": "a list",
+    "tuple_type": "a list, such as [a, b]",
 }
+
+
+REQUIRE_FORM = "write each requirement with its value, such as '- k-anonymity: 5' (in Python: [KAnonymity(5)])"
+FOREIGN = {  # files of a release that are not policies, by two of their keys
+    ("holds", "findings"): "a certificate",
+    ("kind", "fields"): "a recoding",
+    ("seed", "method"): "the ledger of a release",
+    ("releases", "recoding"): "the groups of a release",
+}
+TABLES = (".csv", ".tsv", ".parquet", ".html", ".duckdb", ".ddb", ".db")  # suffixes of files that are no policies
 
 
 def _parse_requirement(value: Any) -> Any:
@@ -85,14 +99,18 @@ def _parse_requirement(value: Any) -> Any:
 
 
 def _split_combined(value: Any) -> Any:
-    """Split requirements that were joined by ``&``."""
-    if isinstance(value, (Mapping, str)):
-        raise PolicyError("write a list. Begin each requirement with '- ', such as '- k-anonymity: 3'.")
-    if isinstance(value, BaseRequirement):
-        return (value,)
-    if isinstance(value, (list, tuple)):
-        return [one for entry in value for one in (entry if isinstance(entry, Conjunction) else (entry,))]
-    return value
+    """The requirements as a list: a single one is accepted, and those that were joined by ``&`` are split."""
+    value = _list_requirements(value)
+    if not isinstance(value, (list, tuple)):
+        raise PolicyError(REQUIRE_FORM)
+    return [one for entry in value for one in (entry if isinstance(entry, Conjunction) else (entry,))]
+
+
+def _list_requirements(value: Any) -> Any:
+    """Accept one requirement, or a mapping of requirements, instead of a list."""
+    if isinstance(value, Mapping):
+        return [{name: body} for name, body in value.items()]
+    return [value] if isinstance(value, BaseRequirement) else value
 
 
 def _to_plain(requirement: Requirement, *, public: bool = False) -> dict[str, Any]:
@@ -120,12 +138,13 @@ def _to_list(value: Any) -> Any:
 
 
 def _check_share(value: Any) -> Any:
+    percentage = parse_percentage(value) if isinstance(value, str) else None
     try:
-        share = float(value)
+        share = float(value if percentage is None else percentage)
     except (TypeError, ValueError):
         share = -1.0
     if isinstance(value, bool) or not 0.0 <= share <= 1.0:
-        raise PolicyError(f"the value must be a share from 0 to 1, not {list_some([value])}; for 5 % write 0.05")
+        raise PolicyError(f"the value must be a share from 0 to 1, not {list_some([value])}; for 5 % write 0.05 or 5%")
     return share
 
 
@@ -179,7 +198,7 @@ class Policy(BaseModel):
         texts that are equal after trimming, Unicode NFKC and case folding, texts of the same number, and the texts of
         ``missing``. The released values are not changed
     require : the requirements
-    suppress : the largest share of the records that may be suppressed
+    suppress : the largest share of the records that may be suppressed, from 0 to 1 or as a text such as ``5%``
 
     A column without a role is dropped. A policy file that Shoal writes may also contain ``derived``: the columns whose
     taxonomies were derived from the data and are therefore never published.
@@ -327,13 +346,19 @@ class Policy(BaseModel):
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
-        """Read a policy file; paths of taxonomies are relative to its folder."""
+        """Read a policy file, or ``policy.yaml`` in a folder; paths of taxonomies are relative to the folder of the file."""
         file = Path(path)
+        if file.is_dir():
+            file = file / "policy.yaml"
+        if file.suffix.lower() in TABLES:
+            raise PolicyError(
+                f"{str(path)!r} is not a policy file. A policy file is a YAML file that you write, such as 'policy.yaml'."
+            )
         try:
             text = read_file(file, "policy", PolicyError)
         except PolicyError as error:
             if isinstance(error.__cause__, FileNotFoundError):
-                raise PolicyError(f"there is no policy file {str(path)!r}; check the path") from None
+                raise PolicyError(f"there is no policy file {str(file)!r}; check the path") from None
             raise
         return cls.parse(text, name=file.name, folder=file.parent)
 
@@ -347,6 +372,11 @@ class Policy(BaseModel):
                 f"{name}: {fault}. A policy has lines such as 'quasi:' and 'require:'; "
                 f"{list_choices('', list(cls.model_fields))}."
             )
+        for keys, what in FOREIGN.items():
+            if all(key in content for key in keys):
+                raise PolicyError(
+                    f"{name}: this file is {what}, not a policy. Use policy.yaml in the folder of the release."
+                )
         given = {key: value for key, value in content.items() if value is not None}
         _resolve_paths(given, folder or Path())
         try:
@@ -564,7 +594,7 @@ def parse_policy(given: Policy | str | Path | Mapping[str, Any]) -> Policy:
     if isinstance(given, (str, Path)):
         return Policy.load(given)
     if isinstance(given, Mapping):
-        return Policy(**given)
+        return Policy(**{str(key): value for key, value in given.items()})
     raise PolicyError(f"a policy must be a shoal.Policy, the path of a file, or a mapping, not {type(given).__name__}")
 
 
@@ -588,7 +618,8 @@ def _mark_derived(given: dict[str, Any]) -> dict[str, Any]:
 
     if isinstance(rest.get("quasi"), Mapping):
         rest["quasi"] = {name: mark(body, name, "quasi", name, "taxonomy") for name, body in rest["quasi"].items()}
-    if isinstance(rest.get("require"), (list, tuple)):
+    rest["require"] = _list_requirements(rest.get("require", ()))
+    if isinstance(rest["require"], (list, tuple)):
         rest["require"] = [
             {
                 name: mark(body, body.get("of"), "require", number) if isinstance(body, Mapping) else body
@@ -606,7 +637,7 @@ def _resolve_paths(given: dict[str, Any], folder: Path) -> None:
     quasi = given.get("quasi")
     for body in quasi.values() if isinstance(quasi, dict) else ():
         _resolve_tree(body, folder)
-    for entry in given.get("require") or ():
+    for entry in _list_requirements(given.get("require")) or ():
         for body in entry.values() if isinstance(entry, dict) else ():
             _resolve_tree(body, folder)
 
@@ -630,10 +661,14 @@ def _explain(error: ValidationError) -> PolicyError:
         reason = f"the list must have {first['ctx']['max_length']} values, not {first['ctx']['actual_length']}"
     elif first["type"] in EXPECTED:
         reason = f"the value must be {EXPECTED[first['type']]}{_quote(first['input'])}"
-    elif first["msg"].startswith("Input should be "):
-        reason = f"the value must be {first['msg'].removeprefix('Input should be ')}{_quote(first['input'])}"
+    elif first["type"] == "literal_error":
+        reason = f"the value must be {first['ctx']['expected']}{_quote(first['input'])}"
+    elif first["type"] == "invalid_key":
+        reason = f"the key {list_some([first['input']])} is not a text; write it in quotes"
+    elif isinstance(cause, Exception):
+        reason = str(cause)
     else:
-        reason = first["msg"].removeprefix("Value error, ")
+        reason = "the value is not valid; see docs/reference for the values of this key"
     return PolicyError(f"{_name_place(place)}: {reason}" if place else reason, place=place)
 
 

@@ -29,13 +29,19 @@ WORD: Schema = {"type": ["string", "number", "boolean"]}  # every scalar of a po
 WORDS: Schema = {"anyOf": [WORD, {"type": "array", "items": WORD}]}
 TAXONOMY: Schema = {"type": ["object", "array", "string"]}
 COUNT: Schema = {"type": "integer", "minimum": 1}
-SHARE: Schema = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
+PERCENTAGE: Schema = {"type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$"}
+SHARE: Schema = {"anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": 1}, PERCENTAGE]}
+SHARE_OR_ZERO: Schema = {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, PERCENTAGE]}
 POSITIVE: Schema = {"type": "number", "exclusiveMinimum": 0}
 COMMON = {"of": WORD, "on": WORDS, "values": WORDS, "taxonomy": TAXONOMY}
 PARAMETERS: dict[str, dict[str, Schema]] = {
     "k-anonymity": {"k": COUNT},
     "l-diversity": {"l": {"type": "number", "minimum": 1}, "kind": {"enum": [*DIVERSITIES]}, "c": POSITIVE},
-    "t-closeness": {"t": {"type": "number", "minimum": 0, "maximum": 1}, "distance": {"enum": [*DISTANCES]}},
+    "t-closeness": {
+        "t": SHARE_OR_ZERO,
+        "distance": {"enum": [*DISTANCES]},
+        "order": {"type": "array", "items": WORD, "minItems": 2},
+    },
     "alpha-k-anonymity": {"alpha": SHARE, "k": COUNT},
     "beta-likeness": {"beta": POSITIVE, "kind": {"enum": ["basic", "enhanced"]}},
     "confidence-bound": {"c": SHARE},
@@ -56,7 +62,8 @@ RULES = {
     "t-closeness": [
         _when(
             "distance", "hierarchical", then={"required": ["taxonomy"]}, otherwise={"properties": {"taxonomy": False}}
-        )
+        ),
+        _when("distance", "ordered", otherwise={"properties": {"order": False}}),
     ],
 }
 
@@ -70,8 +77,8 @@ def policy_schema() -> Schema:
 
     Examples
     --------
-    >>> policy_schema()["properties"]["suppress"]["maximum"]
-    1.0
+    >>> policy_schema()["required"]
+    ['quasi', 'require']
     """
     model = _simplify(Policy.model_json_schema())
     properties: dict[str, Schema] = model["properties"]
@@ -84,7 +91,8 @@ def policy_schema() -> Schema:
     properties["quasi"] = {"type": "object", "minProperties": 1, "additionalProperties": _quasi_schema()}
     properties["unit"] = {"anyOf": [WORD, _unit_schema()]}
     properties["truly_sensitive"] = {"type": "object", "additionalProperties": WORDS}
-    properties["require"] = {"type": "array", "minItems": 1, "items": _requirement_schema()}
+    properties["require"] = _require_schema()
+    properties["suppress"] = {**SHARE_OR_ZERO, "default": 0.0}
     described = _describe(properties, Policy)
     described["derived"] = {
         **WORDS,
@@ -146,6 +154,13 @@ def _unit_schema() -> Schema:
         "required": ["column"],
         "properties": _describe({**properties, "column": WORD}, Unit),
     }
+
+
+def _require_schema() -> Schema:
+    """The value of ``require``: a list of requirements, or an object with one key per requirement."""
+    entry = _requirement_schema()
+    together = {key: value for key, value in entry.items() if key != "maxProperties"}
+    return {"anyOf": [{"type": "array", "minItems": 1, "items": entry}, together]}
 
 
 def _requirement_schema() -> Schema:

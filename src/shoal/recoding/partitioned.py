@@ -160,17 +160,20 @@ KINDS: dict[str, Any] = {k.kind: k for k in (Cut, Boxes, Assignment, Synthesis, 
 
 
 OTHER_POLICY = "Use the policy in the owner folder, or anonymize all records together with a new recoding."
+NOT_A_RECODING = "{!r} is not a recoding. Use recoding.json in the owner folder of the release."
+OTHER_FILES = (".yaml", ".yml", ".csv", ".parquet", ".html")  # suffixes of files that are no recodings
 PLAIN = (Cut.kind, Boxes.kind, Assignment.kind)  # possible recodings of a partition
 
 
 def load_recoding(path: str | Path) -> Recoding:
-    """Load a recoding from its JSON file in the owner folder of a release.
+    """Load a recoding from the owner folder of a release, by the path of ``recoding.json`` or of the folder.
 
     The content is checked: `DataError` names a damaged file. If ``policy.yaml`` is in the same folder, the recoding must have
     the columns of that policy, so that no identifier is released. Without a policy in the folder, `apply` releases the
     columns that the file lists under ``kept``: in that case load only files that you trust.
     """
     file = Path(path)
+    file = file / "recoding.json" if file.is_dir() else file
     recoding = read_recoding(file)
     beside = file.with_name("policy.yaml")
     if beside.is_file():
@@ -184,10 +187,16 @@ def load_recoding(path: str | Path) -> Recoding:
 
 def read_recoding(path: Path) -> Recoding:
     """Load a recoding from its file, without a policy; see `load_recoding`."""
+    if not path.is_file():
+        raise DataError(
+            f"the recoding {str(path)!r} does not exist. Use 'recoding.json' in the owner folder of a saved release."
+        )
+    if path.suffix.lower() in OTHER_FILES:
+        raise DataError(NOT_A_RECODING.format(str(path)))
     with report_damage(path, "recoding"):
         found = read_object(read_text(path))
     if "kind" not in found:
-        raise DataError(f"{str(path)!r} is not a recoding. Use recoding.json in the owner folder of the release.")
+        raise DataError(NOT_A_RECODING.format(str(path)))
     with report_damage(path, "recoding"):
         kind, known = found.get("kind"), [*KINDS, Parts.kind]
         require(kind in known, f"its kind is unknown to this version of Shoal; {list_choices(str(kind), known)}")

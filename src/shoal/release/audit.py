@@ -17,7 +17,7 @@ from shoal.measures import PublishedGroups, SensitiveFigures
 from shoal.measures.comparison import count_groups, list_measured_columns
 from shoal.policy import Policy
 from shoal.release.ledger import Ledger, describe_unit
-from shoal.requirements import Certificate, Evidence, Finding, Requirement, certify, describe
+from shoal.requirements import BaseRequirement, Certificate, Evidence, Finding, Requirement, certify, describe
 from shoal.requirements.groups import Groups
 from shoal.requirements.histories import group_by_history
 
@@ -103,6 +103,7 @@ class AuditedTable:
         notes = (
             *_note_spellings(policy, columns, self.labels, prior),
             *note_unknown_people(self._count_unknown_people(), policy),
+            *_note_requirements(policy, self.labels),
         )
         if prior is not None:
             union = prior.union(self.ledger(policy, fingerprint))
@@ -174,6 +175,17 @@ def name_people(unit: EncodedUnit, policy: Policy, key: KeyedHash, *, published:
 def _names_sensitive(policy: Policy) -> bool:
     """Whether a requirement names a sensitive column or the target, which are published unchanged."""
     return any(r.of is not None and (r.of in policy.sensitive or r.of == policy.target) for r in policy.require)
+
+
+def _note_requirements(policy: Policy, labels: Mapping[str, Sequence[str | None]]) -> tuple[str, ...]:
+    """The notes of the requirements on their sensitive columns."""
+    found = [
+        note
+        for requirement in policy.require
+        if isinstance(requirement, BaseRequirement) and requirement.of in labels
+        for note in requirement.notes(labels[str(requirement.of)])
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 def note_unknown_people(records: int, policy: Policy) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.errors import PolicyError, RequirementNotMet, escape_invisible, list_some
-from shoal.formats.numbers import format_count
+from shoal.formats.numbers import format_count, parse_percentage
 from shoal.kernels import rules
 from shoal.kernels.interface import RuleArrays
 from shoal.requirements.groups import Groups
@@ -329,6 +329,10 @@ class BaseRequirement:
         """A clause that states the value of the worst group."""
         return f"worst group reaches {self.format_value(value)}"
 
+    def notes(self, labels: Sequence[str | None]) -> tuple[str, ...]:
+        """Notes for the certificate: assumptions about ``labels``, the values of the sensitive attribute."""
+        return ()
+
     def __and__(self, other: Any) -> Conjunction:
         alone = Conjunction((cast("Requirement", self),))
         return alone.__and__(other)
@@ -448,3 +452,9 @@ def parse_real_number(value: Any, name: str) -> float:
     if not np.isfinite(number) or isinstance(value, bool):
         raise PolicyError(f"{name} must be a finite number, not {value!r}.")
     return number
+
+
+def parse_share(value: Any, name: str) -> float:
+    """Return a share as a finite number, or raise an error; a text such as ``5%`` is 0.05. The caller checks the range."""
+    percentage = parse_percentage(value) if isinstance(value, str) else None
+    return parse_real_number(value if percentage is None else percentage, name)

@@ -31,6 +31,7 @@ from shoal.requirements.requirement import (
     parse_column,
     parse_names,
     parse_real_number,
+    parse_share,
     parse_whole_number,
 )
 
@@ -85,9 +86,9 @@ def _mark_protected(values: Sequence[str] | None, labels: Sequence[str | None], 
 
 
 def _parse_share(value: object, name: str) -> float:
-    number = parse_real_number(value, name)
+    number = parse_share(value, name)
     if not 0 < number <= 1:
-        raise PolicyError(f"{name} must be above 0 and at most 1, not {number}.")
+        raise PolicyError(f"{name} must be above 0 and at most 1, not {number:g}; for 5 % write 0.05 or 5%.")
     return number
 
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from shoal.arrays import FloatArray, Int32Array
 from shoal.errors import PolicyError, list_choices, list_some
+from shoal.formats.dates import parse_date
+from shoal.formats.numbers import format_number, parse_number
 from shoal.kernels import rules
 from shoal.kernels.rules import SLACK
 from shoal.requirements.groups import Groups
@@ -24,7 +26,7 @@ from shoal.requirements.requirement import (
     iterate_shares,
     parse_attributes,
     parse_column,
-    parse_real_number,
+    parse_share,
 )
 from shoal.taxonomy import Taxonomy
 
@@ -39,10 +41,12 @@ class TCloseness(BaseRequirement):
     ----------
     t : the largest distance, between 0 and 1
     of : the sensitive attribute
-    distance : ``equal``: the distance of any two values is 1; ``ordered``: neighbours in ascending order have the distance
+    distance : ``equal``: the distance of any two values is 1; ``ordered``: neighbours in order have the distance
         1/(values - 1); ``hierarchical``: the height of the lowest common ancestor over the height of the taxonomy
     on : the quasi-identifiers that form the groups (default: all)
     taxonomy : the taxonomy of the sensitive values, for the hierarchical distance
+    order : the sensitive values from the lowest to the highest, for the ordered distance (default: numbers in ascending
+        order, texts in alphabetical order)
 
     Guarantee
     ---------
@@ -55,6 +59,7 @@ class TCloseness(BaseRequirement):
     distance: str = "equal"
     on: Sequence[str] | None = None
     taxonomy: Taxonomy | Any = None
+    order: Sequence[str] | None = None
     normal: Normalization = field(default=None, repr=False, compare=False)
 
     name: ClassVar[str] = "t-closeness"
@@ -65,9 +70,11 @@ class TCloseness(BaseRequirement):
 
     def __post_init__(self) -> None:
         parse_column(self.of, self.name)
-        object.__setattr__(self, "t", parse_real_number(self.t, "t"))
+        object.__setattr__(self, "t", parse_share(self.t, "t"))
         if not 0 <= self.t <= 1:
-            raise PolicyError(f"t must be between 0 and 1, not {self.t}; 0 requires equal distributions.")
+            raise PolicyError(
+                f"t must be between 0 and 1, not {self.t:g}; 0 requires equal distributions. For 20 % write 0.2 or 20%."
+            )
         if self.distance not in DISTANCES:
             raise PolicyError(
                 f"t-closeness has no distance {self.distance!r}; {list_choices(self.distance, DISTANCES)}."
@@ -83,6 +90,26 @@ class TCloseness(BaseRequirement):
             tree = Taxonomy.load(self.taxonomy) if path else Taxonomy.from_nested(self.taxonomy)
             object.__setattr__(self, "taxonomy", tree)
         object.__setattr__(self, "on", parse_attributes(self.on))
+        object.__setattr__(self, "order", self._parse_order())
+
+    def _parse_order(self) -> tuple[str, ...] | None:
+        """The values in order as texts."""
+        if self.order is None:
+            return None
+        if self.distance != "ordered":
+            raise PolicyError("'order' needs the distance 'ordered'. Add 'distance: ordered', or remove 'order'.")
+        listed = self.order if isinstance(self.order, (list, tuple)) else ()
+        texts = [
+            format_number(v) if isinstance(v, (int, float)) and v is not True and v is not False else v for v in listed
+        ]
+        if len(texts) < 2 or not all(isinstance(text, str) for text in texts):
+            raise PolicyError(
+                "'order' must list the sensitive values from the lowest to the highest, such as 'order: [low, middle, high]'."
+            )
+        if len(set(texts)) < len(texts):
+            twice = next(text for text in texts if texts.count(text) > 1)
+            raise PolicyError(f"'order' lists {twice!r} twice. List each value once.")
+        return tuple(texts)
 
     @property
     def least(self) -> int:
@@ -103,7 +130,8 @@ class TCloseness(BaseRequirement):
             left = right = order
             weight = np.full(count, 0.5)
         elif self.distance == "ordered":
-            right = order[:-1]
+            order = self._rank(distribution.label(self.of) if self.order else (), count)
+            right = np.arange(max(count - 1, 0), dtype=np.int32)
             left = np.zeros(len(right), np.int32)
             weight = np.full(len(right), 1 / max(count - 1, 1))
         else:
@@ -122,11 +150,44 @@ class TCloseness(BaseRequirement):
             if self.distance == "equal":
                 value[begin:end] = np.abs(gap).sum(axis=1) / 2
             elif self.distance == "ordered":
-                present = gap[:, table_share > 0]  # values without records do not count as neighbours
+                rank = self._rank(groups.labels[groups.sensitive.index(self.of)] if self.order else (), gap.shape[1])
+                present = gap[:, rank[table_share[rank] > 0]]  # values without records do not count as neighbours
                 value[begin:end] = np.abs(np.cumsum(present, axis=1)).sum(axis=1) / max(present.shape[1] - 1, 1)
             else:
                 value[begin:end] = self._compute_tree_distance(gap, groups.labels[groups.sensitive.index(self.of)])
         return Verdict(value <= self.t + SLACK, value, int(np.argmax(value)) if count else 0)
+
+    def _rank(self, labels: Sequence[str | None], count: int) -> Int32Array:
+        """The codes of the values from the lowest to the highest; missing values are the highest."""
+        if self.order is None:
+            return np.arange(count, dtype=np.int32)
+        texts = self.order if self.normal is None else tuple(self.normal(text) or text for text in self.order)
+        place: dict[str | None, int] = {}
+        for number, text in enumerate(texts):
+            place.setdefault(text, number)
+        unknown = [label for label in labels if label is not None and label not in place]
+        if unknown:
+            raise PolicyError(
+                f"'order' of t-closeness lacks values of {self.of!r}: {list_some(unknown)}. Add them to 'order'."
+            )
+        places = [len(texts) if label is None else place[label] for label in labels]
+        return np.argsort(places, kind="stable").astype(np.int32)
+
+    def notes(self, labels: Sequence[str | None]) -> tuple[str, ...]:
+        """The order that the ordered distance assumes for texts, and the place of missing values."""
+        values = [label for label in labels if label is not None]
+        if self.distance != "ordered" or not values:
+            return ()
+        found = []
+        ascending = all(parse_number(v) is not None for v in values) or all(parse_date(v) is not None for v in values)
+        if self.order is None and not ascending and len(values) > 1:
+            found.append(
+                f"t-closeness assumes the alphabetical order of the values of {self.of!r}: {list_some(values)}. If this order "
+                "is wrong, list the values from the lowest to the highest, such as 'order: [low, middle, high]'."
+            )
+        if None in labels:
+            found.append(f"t-closeness counts a missing value of {self.of!r} as the highest value.")
+        return tuple(found)
 
     def _match_leaves(self, labels: Sequence[str | None]) -> tuple[Taxonomy, Int32Array]:
         """The taxonomy, with a leaf for missing values if there are any, and the leaf code of every sensitive code."""

@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from shoal.formats.html_text import render_table, render_view
 from shoal.measures.built_in import BUILT_IN
 from shoal.measures.measure import Measure, MeasureInput, PublishedColumn, PublishedGroups
 from shoal.registry import Registry
 
 MEASURES = Registry("shoal.measures", "measure", {measure.name: measure for measure in BUILT_IN}, base=Measure)
+
+SHOWN = ("records", "classes", "risk_max", "ncp")  # in the representation of measures
 
 
 class Measures(dict[str, float]):
@@ -27,6 +30,20 @@ class Measures(dict[str, float]):
     def __init__(self, figures: Mapping[str, float], columns: Mapping[str, Mapping[str, float]]) -> None:
         super().__init__(figures)
         self.columns = columns
+
+    def __repr__(self) -> str:
+        shown = [f"{name} {self[name]:.4g}" for name in SHOWN if name in self]
+        return f"Measures({', '.join(shown)}; {len(self)} measures, {len(self.columns)} columns)"
+
+    def _repr_html_(self) -> str:
+        meanings = {measure.name: measure.meaning.replace("`", "") for measure in MEASURES}
+        rows = [(name, meanings.get(name, "a figure of the method"), f"{value:,.6g}") for name, value in self.items()]
+        kept = [(name, f"{1 - figures['ncp']:.1%}") for name, figures in self.columns.items() if "ncp" in figures]
+        return render_view(
+            "Measures (for the owner: do not publish)",
+            render_table("all measures", ("measure", "meaning", "value"), rows),
+            render_table("information kept (1 - NCP)", ("column", "share"), kept),
+        )
 
     def public(self, *, evidence: str = "table") -> dict[str, float]:
         """The measures that may be published: those that are registered as public and that recipients could compute.

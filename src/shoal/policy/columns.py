@@ -19,7 +19,7 @@ from pydantic import (
 
 from shoal.errors import PolicyError, list_choices
 from shoal.formats.labels import RUN_SEPARATORS
-from shoal.formats.numbers import format_number, parse_number
+from shoal.formats.numbers import format_count, format_number, parse_number
 from shoal.taxonomy import (
     PARTS,
     WORDS,
@@ -335,6 +335,17 @@ class QuasiIdentifier(BaseModel):
             self.reshape(self.taxonomy)  # raises an error for levels that the taxonomy does not have
         elif self.keep is not None and self.skip is not None:
             raise PolicyError("'keep' and 'skip' exclude each other; keep one of them")
+
+    def describe_rule(self) -> str:
+        """How values are generalized, in a few words: the key of the rule, with its value if it is short."""
+        key = next((key for key in KINDS_OF if getattr(self, key) is not None), None)
+        if key is None:
+            return "ranges" if self.kind != "categorical" else "sets of values"
+        if self.taxonomy is not None:
+            return f"taxonomy of {format_count(self.taxonomy.size, 'leaf', 'leaves')}"
+        value = self.model_dump(include={key}, mode="json")[key]
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        return f"{key}: {text}"
 
     @cached_property
     def tree_builder(self) -> TreeBuilder | None:

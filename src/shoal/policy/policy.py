@@ -29,6 +29,7 @@ from pydantic import (
 from shoal.engines import AS_PUBLISHED, Reading, Schema
 from shoal.errors import DataError, PolicyError, escape_invisible, explain_absent_column, list_choices, list_some
 from shoal.formats.column_pairs import pair_names, published_names
+from shoal.formats.html_text import render_table, render_view
 from shoal.formats.normalize import Normalizer
 from shoal.formats.numbers import parse_percentage
 from shoal.formats.surrogates import find_surrogates
@@ -42,10 +43,12 @@ from shoal.requirements import (
     Conjunction,
     Requirement,
     collect_parameters,
+    describe,
     list_parameters,
 )
 from shoal.taxonomy import Taxonomy
 
+MOST_NAMED, MOST_LISTED = 6, 50  # columns of a role in the representation and in a notebook
 READ_AS = {"numeric": "number", "date": "date", "categorical": "text"}
 EXPECTED = {  # by the type of an error of pydantic
     "bool_parsing": "true or false",
@@ -580,6 +583,38 @@ class Policy(BaseModel):
         if len(place) == 2 and place[0] in ("identifiers", "sensitive", "keep"):  # lists are numbered
             place = (place[0], getattr(self, place[0]).index(place[1]))
         return _add_line(text, place, self._file, self._lines)
+
+    def _describe(self, most: int) -> list[tuple[str, str]]:
+        """Each role with its columns, and the requirements, as texts with at most so many entries."""
+
+        def join(entries: Sequence[str]) -> str:
+            more = f" and {len(entries) - most:,} more" if len(entries) > most else ""
+            return ", ".join(entries[:most]) + more
+
+        columns = {role: list(getattr(self, role)) for role in ("identifiers", "quasi", "sensitive", "keep")}
+        single = {"target": self.target, "key": self.key, "unit": self.unit_column}
+        columns |= {role: [column] for role, column in single.items() if column is not None}
+        columns["require"] = [describe(requirement) for requirement in self.require]
+        columns["suppress"] = [f"at most {self.suppress:.4g} of the records"] if self.suppress else []
+        return [(role, join(entries)) for role, entries in columns.items() if entries]
+
+    def __repr__(self) -> str:
+        text = "; ".join(f"{role}: {entries}" for role, entries in self._describe(MOST_NAMED))
+        return escape_invisible(f"Policy({text})")
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        roles = [(role, entries) for role, entries in self._describe(MOST_LISTED) if role not in ("quasi", "require")]
+        quasi = [(name, quasi.kind, quasi.describe_rule()) for name, quasi in self.quasi.items()]
+        require = [(describe(requirement),) for requirement in self.require]
+        return render_view(
+            "Policy",
+            render_table("quasi-identifiers", ("column", "kind", "generalized by"), quasi, figures=False),
+            render_table("requirements", ("requirement",), require, figures=False),
+            render_table("other roles", ("role", "columns"), roles, figures=False),
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Policy) and self.to_dict() == other.to_dict()

@@ -17,7 +17,7 @@ from shoal.recoding import Recoding
 from shoal.release.artifact import Artifact, SaveOptions, TableArtifact
 from shoal.release.ledger import Ledger
 from shoal.release.store import HAS_MODES, NO_MODES, save_release
-from shoal.report import PathPlot, Summary, explain, note_alternative
+from shoal.report import PathPlot, Summary, explain, note_alternative, render_release
 from shoal.requirements import Certificate
 from shoal.secret import GUESSABLE, ONE_RELEASE, is_guessable
 
@@ -73,7 +73,11 @@ class Release:
         return self.artifact.engine
 
     def __repr__(self) -> str:
-        return f"Release({self.method}, {self.certificate.records} records in {self.certificate.groups} groups)"
+        kept = f", information kept {1 - self.measures['ncp']:.1%}" if "ncp" in self.measures else ""
+        return f"{repr(self.certificate).replace('Certificate', 'Release', 1)[:-1]}{kept})"
+
+    def _repr_html_(self) -> str:
+        return render_release(self.summary(), self.dropped)
 
     @property
     def notes(self) -> tuple[str, ...]:

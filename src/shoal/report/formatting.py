@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 
 from shoal.errors import escape_invisible
 from shoal.recoding.search_path import AttributeNames, Refusal, SearchPath, Step
@@ -25,15 +24,6 @@ def format_label(text: str | None, most: int = LABEL) -> str:
         return MISSING
     text = text if len(text) <= most else text[: most - 1] + "…"
     return escape_invisible(text) if text.strip() else repr(text)
-
-
-def escape_markup(text: str) -> str:
-    """Escape a text for HTML: it cannot begin or end an element or attribute, and contains no control characters.
-
-    >>> print(escape_markup('<b title="x">'), escape_markup("a\\0b"))
-    &lt;b title=&quot;x&quot;&gt; a\\x00b
-    """
-    return escape(escape_invisible(text))
 
 
 def join_labels(labels: Sequence[str | None], most: int = MOST_LABELS, width: int = LABEL) -> str:

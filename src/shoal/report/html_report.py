@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from shoal.formats.html_text import escape_markup
 from shoal.policy import Policy
-from shoal.report.formatting import escape_markup
 from shoal.report.summary import EXPLANATION_HEADINGS, RISKS, STATISTICS_KEPT, Summary
 from shoal.requirements import PARTITIONS_NOTE, Certificate
 
@@ -84,7 +84,7 @@ def _render_remarks(remarks: Sequence[str]) -> str:
 def _render_information(summary: Summary) -> str:
     """The information kept of each attribute, relative to the original table and so for the owner only."""
     return f"""<h2>Information kept</h2>
-<table><tr><th>attribute</th><th>information kept (1 - NCP)</th><th></th></tr>
+<table><tr><th scope="col">attribute</th><th scope="col">information kept (1 - NCP)</th><td></td></tr>
 {_render_bars(summary)}</table>
 <p>100 % means that every value is published unchanged, 0 % that every value is <code>*</code>. The figure is the mean over
 records of 1 - NCP (normalized certainty penalty). These figures are relative to the original table, so they are in the owner
@@ -102,7 +102,7 @@ quasi-identifiers with the original (0: no difference).</p>
 
 
 def _render_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, figures: bool = False) -> str:
-    top = "<tr>" + "".join(f"<th>{escape_markup(h)}</th>" for h in head) + "</tr>" if any(head) else ""
+    top = "<tr>" + "".join(f'<th scope="col">{escape_markup(h)}</th>' for h in head) + "</tr>" if any(head) else ""
     body = []
     for row in rows:
         cells = [f"<td>{escape_markup(cell)}</td>" for cell in row]

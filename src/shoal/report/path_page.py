@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from shoal.errors import EngineError, PolicyError
+from shoal.formats.html_text import escape_markup
 from shoal.formats.numbers import format_count
 from shoal.recoding.search_path import AttributeNames, Refusal, SearchPath
-from shoal.report.formatting import escape_markup, format_figure, format_label, join_labels, name_sets
+from shoal.report.formatting import format_figure, format_label, join_labels, name_sets
 from shoal.report.html_report import STYLE
 from shoal.report.path_plot import WIDTH, render_svg
 from shoal.report.path_text import (

@@ -12,6 +12,7 @@ import numpy as np
 
 from shoal.arrays import BoolArray
 from shoal.errors import escape_invisible
+from shoal.formats.html_text import escape_markup, render_list, render_table, render_view
 from shoal.formats.numbers import format_count
 from shoal.requirements.groups import Groups
 from shoal.requirements.histories import group_by_history
@@ -73,7 +74,10 @@ PARTITIONS_NOTE = (
 )
 
 
-@dataclass(frozen=True)
+MOST_NAMED = 5  # requirements in the representation of a certificate
+
+
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """The requirements as tested on a finished table, from its published values alone.
 
@@ -168,16 +172,50 @@ class Certificate:
         """The certificate as JSON text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
+    def __repr__(self) -> str:
+        requirements = ", ".join(f.text for f in self.findings[:MOST_NAMED])
+        more = f" and {len(self.findings) - MOST_NAMED} more" if len(self.findings) > MOST_NAMED else ""
+        return escape_invisible(
+            f"Certificate({self.verdict}: {self.counts}{requirements and ', '}{requirements}{more})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("records", f"{self.records:,}"),
+            ("groups", f"{self.groups:,}"),
+            ("suppressed", f"{self.suppressed:,}"),
+        ]
+        people = [] if self.people is None else [("people", f"{self.people:,}")]
+        return render_view(
+            f"Certificate: {self.verdict}",
+            render_table("size", ("count", "value"), [*rows, *people]),
+            self.requirements_html(),
+            render_list(self.all_notes),
+            f'<p style="margin:0">fingerprint <code>{escape_markup(self.fingerprint)}</code></p>',
+        )
+
+    def requirements_html(self) -> str:
+        """The results of the requirements as an HTML table."""
+        rows = [
+            (f.text, "holds" if f.holds else "does not hold", f.reached_text, f"{f.failing_records:,}")
+            for f in self.findings
+        ]
+        head = ("requirement", "result", "worst group reaches", "failing records")
+        return render_table("requirements", head, rows)
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """The remarks, with notes on the evidence and on partitions."""
+        evidence = (EVIDENCE_NOTES[self.evidence],) if self.evidence in EVIDENCE_NOTES else ()
+        partitions = (PARTITIONS_NOTE.format(self.parts),) if self.parts > 1 else ()
+        return (*evidence, *partitions, *self.remarks)
+
     def __str__(self) -> str:
         union = " together with the earlier releases" if self.evidence == "union" else ""
         verdict = self.verdict if self.holds else self.verdict.upper()
         lines = [f"{verdict}: {self.counts}{union}"]
         lines += [f"  {'ok  ' if f.holds else 'FAIL'} {f.text}: {f.result}" for f in self.findings]
-        if self.evidence in EVIDENCE_NOTES:
-            lines.append(f"  note {EVIDENCE_NOTES[self.evidence]}")
-        if self.parts > 1:
-            lines.append(f"  note {PARTITIONS_NOTE.format(self.parts)}")
-        lines += [f"  note {remark}" for remark in self.remarks]
+        lines += [f"  note {note}" for note in self.all_notes]
         return "\n".join(map(escape_invisible, lines))
 
 

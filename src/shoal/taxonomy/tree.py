@@ -16,8 +16,9 @@ import yaml
 
 from shoal.arrays import BoolArray, FloatArray, Int32Array
 from shoal.errors import DataError, PolicyError, list_choices, list_some
+from shoal.formats.html_text import MOST, render_list, render_table, render_view
 from shoal.formats.labels import ROOT, format_branch
-from shoal.formats.numbers import format_number, parse_number
+from shoal.formats.numbers import format_count, format_number, parse_number
 from shoal.formats.yaml_writer import format_yaml
 from shoal.taxonomy import tree_files
 from shoal.taxonomy.balancing import join_neighbours
@@ -373,7 +374,25 @@ class Taxonomy:
         return hash(self.label)
 
     def __repr__(self) -> str:
-        return f"Taxonomy({self.size} leaves, height {int(self.height[0])})"
+        return f"Taxonomy({format_count(self.size, 'leaf', 'leaves')}, height {int(self.height[0])})"
+
+    def _repr_html_(self) -> str:
+        """The nodes of the highest levels, in the order of the tree, each with its number of leaves."""
+        nodes = sorted(np.argsort(self.level, kind="stable")[:MOST].tolist())
+        rows = [
+            (
+                "\u2003" * int(self.level[node]) + ("(missing)" if self.label[node] is None else str(self.label[node])),
+                f"{int(self.level[node])}",
+                f"{int(self.hi[node] - self.lo[node]) + 1:,}",
+            )
+            for node in nodes
+        ]
+        more = [f"… and {len(self.label) - MOST:,} more nodes of lower levels"] if len(self.label) > MOST else []
+        title = f"{format_count(self.size, 'leaf', 'leaves')}, height {int(self.height[0])}"
+        derived = ["This taxonomy was built from the data: Shoal does not publish it."] if self.derived else []
+        return render_view(
+            "Taxonomy", render_table(title, ("node", "level", "leaves"), rows), render_list([*more, *derived])
+        )
 
 
 def narrow_branches(tree: Taxonomy, codes: Int32Array) -> Taxonomy:

@@ -186,7 +186,8 @@ def measure(
     Notes
     -----
     Midpoints and synthetic values are read as exact values. Labels of other tools are read as well: ``[20, 40)``, ``20-40``,
-    ``4790*``, ``{a, b}``, labels of the taxonomy, ``*``.
+    ``4790*``, ``{a, b}``, ``a,b`` (anonypy), labels of the taxonomy, ``*``. A label that is a value of the column is this
+    value.
 
     Examples
     --------

@@ -23,6 +23,7 @@ from shoal.formats.labels import (
     read_run,
     read_set,
 )
+from shoal.formats.numbers import parse_number
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def read_extents(attribute: Attribute, labels: Sequence[str | None], count: Int6
     if unreadable:
         raise DataError(
             f"column {attribute.name!r} of the release holds labels that cannot be read: {list_some(unreadable)}. Use values, "
-            "ranges such as [20, 36] or 20-40, sets such as {a, b}, labels of the taxonomy, masks such as 479**, or *."
+            "ranges such as [20, 36] or 20-40, sets such as {a, b} or a,b, labels of the taxonomy, masks such as 479**, or *."
         )
     return [extent for extent in extents if extent is not None]
 
@@ -76,7 +77,7 @@ class _NumberReader:
     def read(self, label: str | None) -> Extent | None:
         if label is None or not len(self.position):
             return Extent(0.0, 0.0, 0.0, 0.0)
-        ends = read_ranges(label, dates=self.dates)
+        ends = read_ranges(label, dates=self.dates) or self._read_list(label)
         if ends is None:
             return None
         lo, hi = ends
@@ -86,6 +87,13 @@ class _NumberReader:
         end: Literal["left", "right"] = "left" if is_half_open(label) and hi > lo else "right"
         first, last = int(self.position.searchsorted(lo)), int(self.position.searchsorted(hi, side=end))
         return Extent(width, width, width, self._compute_entropy_share(first, last))
+
+    def _read_list(self, label: str) -> tuple[float, float] | None:
+        """The least and the largest of values that commas separate; all must be values of the original."""
+        members = [read_range(member, dates=self.dates) for member in label.split(",")]
+        values = [ends[0] for ends in members if ends is not None and ends[0] == ends[1]]
+        known = len(values) == len(members) > 1 and bool(np.isin(values, self.position).all())
+        return (min(values), max(values)) if known else None
 
     def _compute_entropy_share(self, first: int, last: int) -> float:
         """The entropy of the values ``first`` to ``last`` - 1, from sums over all values before them."""
@@ -108,7 +116,9 @@ class _CategoryReader:
         self.dates = attribute.kind == "date"
         self.ordered = attribute.runs is not None
         none = (np.nan, np.nan)
-        leaves = [None if attribute.kind == "categorical" or leaf is None else leaf for leaf in self.tree.leaves]
+        numbers = all(leaf is None or parse_number(leaf) is not None for leaf in self.tree.leaves)
+        is_text = attribute.kind == "categorical" and not numbers
+        leaves = [None if is_text or leaf is None else leaf for leaf in self.tree.leaves]
         ends = [none if leaf is None else read_range(leaf, dates=self.dates) or none for leaf in leaves]
         self.low, self.high = np.array(ends, np.float64).reshape(-1, 2).T
         self.open = np.array([leaf is not None and is_half_open(leaf) for leaf in leaves], bool)
@@ -125,6 +135,7 @@ class _CategoryReader:
             values = read_set(label, tree.leaves)
             leaves = match_mask(label, tree.leaves) if values is None else [self.leaf[v] for v in values]
             leaves = leaves or self._read_branch(label) or self._read_run(label) or self._read_ranges(label)
+            leaves = leaves or self._read_list(label)
             if not leaves:
                 return None
             codes = np.unique(leaves)
@@ -135,6 +146,14 @@ class _CategoryReader:
         ncp, loss = (float(rate_leaves(len(codes), tree.size, objective)) for objective in ("ncp", "loss_mean"))
         height = float(tree.height[node] / tree.height[0])
         return Extent(ncp, height, loss, _compute_entropy_share(self.count[codes], self.total_entropy))
+
+    def _read_list(self, label: str) -> list[int]:
+        """The leaves of values that commas separate, as anonypy writes a set; ``nan`` is a missing value."""
+        if "," not in label:
+            return []
+        missing = "nan" if "nan" not in self.leaf else None
+        values = read_set(f"{{{label}}}", [missing if leaf is None else leaf for leaf in self.tree.leaves])
+        return [self.leaf[None if value == missing else value] for value in values or ()]
 
     def _read_branch(self, label: str) -> list[int]:
         """The leaves of a branch such as ``{clerk … nurse}``: from the first to the last, in the order of the taxonomy."""

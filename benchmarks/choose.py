@@ -237,7 +237,7 @@ def main() -> None:
         for table in TABLES:
             table.rows()
     except ModuleNotFoundError as error:
-        sys.exit(f"{error}. The tables need statsmodels and scikit-learn: pip install 'shoal[bench]'.")
+        sys.exit(f"{error}. The tables need statsmodels and scikit-learn: pip install '.[bench]'.")
     except (shoal.DataError, shoal.EngineError) as error:
         sys.exit(f"The measurements need UCI Adult: {error}")
     runs = read_runs() if given.resume else {}

@@ -1,6 +1,6 @@
 """The tables of `python -m benchmarks.choose`, with their policies. All are on the disk: nothing is downloaded.
 
-UCI Adult is in the folder of SHOAL_DATA; statsmodels and scikit-learn ship four of the tables (`pip install 'shoal[bench]'`).
+UCI Adult is in the folder of SHOAL_DATA; statsmodels and scikit-learn ship four of the tables (`pip install '.[bench]'`).
 """
 
 from __future__ import annotations

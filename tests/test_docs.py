@@ -180,7 +180,7 @@ def load_makers() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if importlib.util.find_spec("mkdocs") is None:
-        pytest.skip("mkdocs is not installed; pip install 'shoal[docs]'")
+        pytest.skip("mkdocs is not installed; pip install '.[docs]'")
     folder = tmp_path_factory.mktemp("site")
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     calm = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}

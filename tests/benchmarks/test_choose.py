@@ -33,7 +33,7 @@ def test_the_alternative_has_the_largest_median_reduction() -> None:
 def test_every_table_has_a_policy_for_every_method() -> None:
     for package in ("statsmodels", "sklearn"):
         if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed; pip install 'shoal[bench]'")
+            pytest.skip(f"{package} is not installed; pip install '.[bench]'")
     from benchmarks.choose_tables import TABLES
 
     for table in TABLES:

@@ -49,7 +49,7 @@ def to_native(table: pa.Table, kind: str | None) -> Any:
     if kind == "pyarrow":
         return table
     if not find_spec(kind):
-        raise EngineError(f"{kind} is not installed. Install it with: pip install 'shoal[{kind}]'")
+        raise EngineError(f"{kind} is not installed. Install it with: pip install {kind}")
     if kind == "polars":
         import polars
 

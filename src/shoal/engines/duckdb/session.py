@@ -191,7 +191,7 @@ def _import_duckdb() -> Any:
     try:
         import duckdb
     except ImportError:
-        raise EngineError("duckdb is not installed. Install it with: pip install 'shoal[duckdb]'") from None
+        raise EngineError("duckdb is not installed. Install it with: pip install duckdb") from None
     return duckdb
 
 

@@ -300,6 +300,12 @@ def test_a_local_search_has_no_path_to_explain(run: Run, here: Path) -> None:
     refused(ran, here, "with improve=True there is no search path to explain", "Remove --explain or improve=True")
 
 
+def test_a_threshold_may_be_a_percentage(run: Run, here: Path) -> None:
+    command = ("measure", "table.csv", "table.csv", "-p", "policy.yaml", "--threshold")
+    assert run(*command, "40%").out == run(*command, "0.4").out
+    refused(run(*command, "high"), here, "threshold must be a number, not 'high'")
+
+
 @pytest.mark.parametrize("threshold", ["5", "-0.1", "nan", "inf"])
 def test_a_threshold_outside_its_range(run: Run, here: Path, threshold: str) -> None:
     ran = run("measure", "table.csv", "table.csv", "-p", "policy.yaml", "--threshold", threshold)

@@ -30,6 +30,7 @@ from shoal.recoding import STYLES
 from shoal.recoding.group_labels import ENDS
 from shoal.release import read_earlier_seed
 from shoal.report.summary import INFORMATION_KEPT, MEASURE_HEADINGS, format_measures
+from shoal.requirements.requirement import parse_share
 from shoal.tables import METHODS
 
 FORMATS = ("csv", "parquet")
@@ -279,8 +280,13 @@ def measure(
     released: Annotated[Path, typer.Argument(help="Released table, from any tool.")],
     policy: PolicyFile,
     threshold: Annotated[
-        float, typer.Option(help="Risk from 0 to 1. The measure risk_above is the share of records with a higher risk.")
-    ] = 0.2,
+        str,
+        typer.Option(
+            metavar="NUMBER",
+            help="Risk from 0 to 1, or a percentage such as 20%. The measure risk_above is the share of records with a higher "
+            "risk.",
+        ),
+    ] = "0.2",
     json_: Annotated[
         Path | None, typer.Option("--json", help="Write the measures as JSON to this file (-: standard output).")
     ] = None,
@@ -290,15 +296,15 @@ def measure(
 ) -> None:
     """Measure information loss and re-identification risk of a release against its original table."""
     _refuse_overwriting(json_, original, released, policy)
-    loaded = Policy.load(policy)
-    measures = shoal.measure(original, released, loaded, threshold=threshold, engine=engine, memory=memory, temp=temp)
+    loaded, risk = Policy.load(policy), parse_share(threshold, "threshold")
+    measures = shoal.measure(original, released, loaded, threshold=risk, engine=engine, memory=memory, temp=temp)
     text = json.dumps({**measures, "columns": measures.columns}, indent=2, ensure_ascii=False)
     if json_ is not None and str(json_) == "-":
         print_json(text)
         return
     if json_ is not None:
         _write_file(json_, text + "\n")
-    print_figures(MEASURE_HEADINGS, format_measures(measures, threshold))
+    print_figures(MEASURE_HEADINGS, format_measures(measures, risk))
     print_figures(INFORMATION_KEPT, [(name, f"{1 - c['ncp']:.1%}") for name, c in measures.columns.items()])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shoal import datasets, tables
 from shoal.api import anonymize, check, measure
 from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet, ShoalError
+from shoal.formats.conventions import Conventions
 from shoal.policy import Policy, Unit
 from shoal.recoding import load_recoding
 from shoal.release import Release
@@ -27,6 +28,7 @@ __all__ = [
     "BetaLikeness",
     "Certificate",
     "ConfidenceBound",
+    "Conventions",
     "DataError",
     "DeltaDisclosure",
     "EngineError",

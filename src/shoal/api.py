@@ -41,8 +41,8 @@ def anonymize(
 
     Parameters
     ----------
-    data : a pandas, polars or pyarrow frame; the path of a CSV or Parquet file, or of a folder of such files; a DuckDB
-        connection, table or relation
+    data : a pandas, polars or pyarrow frame; the path of a CSV, Parquet, Excel, SPSS, Stata or SAS file, or of a folder of CSV
+        or Parquet files; a DuckDB connection, table or relation. ``read`` of the policy says how a file is written
     policy : the roles of the columns and the requirements: a `Policy`, the path of a policy file, or a mapping. Default with
         ``recoding``: the policy file in the folder of the recoding
     method : short name of the method (default: ``mondrian``); `shoal methods` lists all methods with their parameters
@@ -87,7 +87,7 @@ def anonymize(
     if recoding is not None:
         _refuse_beside_recoding({"method": method, "seed": seed, "secret": secret, **parameters})
         given = None if policy is None else parse_policy(policy)
-        return release_new_records(open_data(data, resources), recoding, given, nearest=nearest, progress=progress)
+        return release_new_records(data, recoding, given, nearest=nearest, progress=progress, resources=resources)
     if nearest:
         raise PolicyError(
             "'nearest' can only be used with 'recoding', the recoding.json of an earlier release. Give 'recoding' too, or "
@@ -104,7 +104,8 @@ def anonymize(
             )
         seed = load_seed(secret)
     chosen = make_method(METHODS.find(method or "mondrian"), parse_policy(policy), parameters)
-    return chosen.release(open_data(data, resources), seed=seed, progress=progress)
+    table = open_data(data, chosen.policy.with_conventions(resources))
+    return chosen.release(table, seed=seed, progress=progress)
 
 
 def _refuse_beside_recoding(arguments: Mapping[str, Any]) -> None:
@@ -154,8 +155,9 @@ def check(
     >>> check(hospital(500, seed=1), hospital_policy(k=5)).smallest
     1
     """
-    table = open_data(data, parse_resources(engine, memory, temp=temp))
-    return audit_table(table, parse_policy(policy), records=records)
+    parsed = parse_policy(policy)
+    table = open_data(data, parsed.with_conventions(parse_resources(engine, memory, temp=temp)))
+    return audit_table(table, parsed, records=records)
 
 
 def measure(
@@ -174,7 +176,7 @@ def measure(
     ----------
     original, released : the two tables, in any form that `anonymize` accepts. Their rows may be in different orders. Records
         of the original that are not in the release count as suppressed. The release may come from any tool
-    policy : its quasi-identifiers and taxonomies determine how many values a label covers
+    policy : its quasi-identifiers and taxonomies determine how many values a label covers; ``read`` holds for the original
     threshold : re-identification risk, from 0 to 1 or as a text such as ``"20%"``, above which a record counts into
         ``risk_above``
     engine, memory, temp : as for `anonymize`
@@ -200,9 +202,9 @@ def measure(
     risk = parse_share(threshold, "threshold")
     if not 0 <= risk <= 1:
         raise PolicyError(f"threshold is a risk from 0 to 1, not {threshold!r}. For 20 % write 0.2 or '20%'.")
-    resources = parse_resources(engine, memory, temp=temp)
-    before, after = open_data(original, resources), open_data(released, resources)
+    resources, parsed = parse_resources(engine, memory, temp=temp), parse_policy(policy)
+    before, after = open_data(original, parsed.with_conventions(resources)), open_data(released, resources)
     try:
-        return measure_tables(before, after, parse_policy(policy), threshold=risk)
+        return measure_tables(before, after, parsed, threshold=risk)
     except DataError as error:
         raise DataError(f"{error} Is the first table the original of the second table, with raw values?") from None

@@ -15,7 +15,10 @@ LONGEST = 100  # characters of a quoted value, and of a wrong word that is compa
 JOINERS = "\u200c\u200d"  # required by Persian words and some emoji
 BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # letters and marks by category, but invisible
 
-DELIMITERS = "The delimiter of a CSV file must be a comma, a semicolon or a tab."
+DELIMITERS = (
+    "If the columns of a CSV file are separated by another character than a comma, a semicolon, a tab or '|', name it: "
+    "--delimiter, or 'delimiter:' under 'read:'."
+)
 
 
 class ShoalError(Exception):
@@ -124,11 +127,29 @@ def explain_absent_column(column: str, wanted: Iterable[str], names: Sequence[st
     column 'agee' is not in the table; choose from 'age', 'sex' (did you mean 'age'?). Correct the name.
     >>> print(explain_absent_column("age", ["age", "sex"], ["51", "Male"], "Correct the name."))
     none of the columns of the policy is in the table. Does the first line of the file contain the column names?
+    >>> print(explain_absent_column("age", ["age", "sex"], ["age^sex"], "Correct the name.").partition(";")[2])
+     the columns may be separated by '^'. Name the delimiter: --delimiter '^', or 'delimiter:' under 'read:'.
     """
+    wanted = list(wanted)
+    if len(names) == 1 and names[0] not in wanted and (delimiter := _guess_delimiter(names[0], wanted)):
+        return (
+            f"column {column!r} is not in the table: the header has only one column; the columns may be separated by "
+            f"{delimiter!r}. Name the delimiter: --delimiter {delimiter!r}, or 'delimiter:' under 'read:'."
+        )
     present = {name.strip().casefold() for name in names}
     if any(name.strip().casefold() in present for name in wanted):
         return f"column {column!r} is not in the table; {list_choices(column, names)}. {remedy}"
     return _ask_for_header("none of the columns of the policy is", names)
+
+
+def _guess_delimiter(header: str, wanted: Iterable[str]) -> str:
+    """The character that may separate the columns in a header: one next to a wanted column; empty if there is none."""
+    for name in sorted(filter(None, wanted), key=len, reverse=True):
+        before, found, after = header.partition(name)
+        for char in (after[:1], before[-1:]) if found else ():
+            if char and not char.isalnum() and char not in "_\"'":
+                return char
+    return ""
 
 
 def explain_unknown_column(column: str, names: Sequence[str]) -> str:

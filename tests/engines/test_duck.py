@@ -332,7 +332,7 @@ def test_csv_is_read_alike_and_its_faults_are_told_alike(name: str, packed: bool
 
     memory, duck = (said(lambda e=e: found(e)) for e in ENGINES)
     assert duck == memory
-    assert "Alice" not in duck[1]
+    assert ("Alice" in duck[1]) == (name in ("another encoding", "another encoding far down"))  # read as cp1252
 
 
 def test_a_file_that_is_not_packed(tmp_path: Path) -> None:

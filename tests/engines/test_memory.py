@@ -486,10 +486,10 @@ def test_a_file_in_one_column_keeps_its_missing_values(tmp_path: Path) -> None:
     assert engine.distinct("age", Reading("number")).missing == 1
 
 
-def test_csv_in_another_encoding_is_refused_without_its_content(tmp_path: Path) -> None:
+def test_csv_in_two_encodings_is_refused_without_its_content(tmp_path: Path) -> None:
     for content in ("größe,a\n1,2\n", "a,b\nMüller,2\n"):
-        with pytest.raises(DataError, match=r"cannot read 'table\.csv'") as error:
-            open_data(text(tmp_path, content.encode("latin-1")))
+        with pytest.raises(DataError, match=r"cannot read 'table\.csv': parts of the text are UTF-8") as error:
+            open_data(text(tmp_path, content.encode("latin-1") + content.encode()))
         assert "ller" not in str(error.value)
 
 
@@ -508,9 +508,10 @@ def test_csv_packed(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("table.sas", b"", "cannot detect the format of 'table.sas'"),
-        ("table.xlsx", b"", "Excel files cannot be read. Save the sheet as CSV (UTF-8)."),
-        ("table.csv", b"PK\x03\x04\x14\x00", "not UTF-8, or not a text file. In Excel choose 'CSV UTF-8'."),
-        ("table.csv", b"\x89PNG\xff", "not UTF-8, or not a text file"),
+        ("table.xlsx", b"", "not an Excel file, damaged, or protected by a password"),
+        ("table.xls", b"", ".xls files cannot be read. Save the table as .xlsx or as CSV."),
+        ("table.csv", b"PK\x03\x04\x14\x00", "not a text file. If this is an Excel file, its name must end in .xlsx"),
+        ("table.csv", b"\x89PNG\r\n\x1a\n\xff", "not a text file, or in an encoding that cannot be detected"),
         ("table.parquet", b"a,b\n1,2\n", "cannot read 'table.parquet': not a Parquet file, or damaged"),
         ("table.parquet", b"a,b\n" * 9, "not a Parquet file, or damaged"),
         ("table.parquet", b"", "cannot read 'table.parquet'"),

@@ -181,7 +181,7 @@ def test_many_texts_are_normalized_as_few_are(others: list[str]) -> None:
     ]
     texts = [*spellings, *others, *(f"P{number:05}" for number in range(2 * column_values.MANY_TEXTS))]
     reading = Reading("text", ("", "?"), normalized=True)
-    values, index = column_values.unify_values(pa.array(texts), "x", reading)
+    values, index, _ = column_values.unify_values(pa.array(texts), "x", reading)
     normal = Normalizer(("", "?"))
     assert [None if i < 0 else values[i] for i in index] == [normal(text or "") or None for text in texts]
     assert values.tolist() == sorted(set(values))

@@ -294,6 +294,7 @@ def test_the_schema_accepts_what_the_loader_accepts() -> None:
             "key",
             "unit",
             "truly_sensitive",
+            "read",
             "missing",
             "normalize",
             "require",

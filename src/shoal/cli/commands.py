@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,13 +22,14 @@ from shoal.cli.console import (
     print_table,
     show_progress,
 )
-from shoal.engines import ENGINES
+from shoal.engines import ENGINES, Conventions, open_data, parse_resources
 from shoal.errors import list_choices
 from shoal.pipeline.method import list_constructor_parameters
 from shoal.policy import Policy, policy_schema
 from shoal.recoding import STYLES
 from shoal.recoding.group_labels import ENDS
 from shoal.release import read_earlier_seed
+from shoal.release.artifact import SaveOptions
 from shoal.report.summary import INFORMATION_KEPT, MEASURE_HEADINGS, format_measures
 from shoal.requirements.requirement import parse_share
 from shoal.tables import METHODS
@@ -52,7 +53,34 @@ OPTIONS = {  # parameters of `shoal.anonymize` that are not parameters of the me
 
 PolicyFile = Annotated[Path, typer.Option("--policy", "-p", help="Policy file (YAML).")]
 TableFile = Annotated[
-    Path, typer.Argument(help="CSV or Parquet file, folder of such files, or .duckdb file with one table.")
+    Path,
+    typer.Argument(
+        help="CSV, Parquet, Excel, SPSS, Stata or SAS file, folder of CSV or Parquet files, or .duckdb file with one table."
+    ),
+]
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter",
+        help="Delimiter of the CSV file, such as ';', '|' or tab (default: detected from the header).",
+    ),
+]
+DecimalOption = Annotated[
+    str | None,
+    typer.Option("--decimal", help="Decimal separator of numbers: . or , (default: detected in each column)."),
+]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option("--encoding", help="Encoding of the CSV file, such as cp1252, latin-1 or utf-16 (default: detected)."),
+]
+DatesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dates", metavar="FORMAT", help="Format of dates, such as %d.%m.%Y (default: detected in each column)."
+    ),
+]
+SheetOption = Annotated[
+    str | None, typer.Option("--sheet", help="Name of the sheet of an Excel file (default: the first sheet).")
 ]
 EngineOption = Annotated[
     str | None,
@@ -194,6 +222,18 @@ def anonymize(
         ),
     ] = None,
     temp: TempOption = None,
+    delimiter: DelimiterOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
+    dates: DatesOption = None,
+    sheet: SheetOption = None,
+    like_input: Annotated[
+        bool,
+        typer.Option(
+            "--like-input",
+            help="Write the released CSV file with the delimiter, encoding, decimals and dates of TABLE.",
+        ),
+    ] = False,
     escape_formulas: FormulasOption = True,
     force: Annotated[
         bool,
@@ -212,6 +252,7 @@ def anonymize(
     _refuse_folder(out_folder)
     if format is not None and format not in FORMATS:
         raise shoal.PolicyError(f"unknown format {format!r}; {list_choices(format, FORMATS)}")
+    options = SaveOptions(format, escape_formulas, like_input)  # type: ignore[arg-type]
     if policy is None and recoding is None:
         raise shoal.PolicyError(
             "the policy is missing. Give a policy file with --policy, or the recoding.json of an earlier release with "
@@ -232,14 +273,15 @@ def anonymize(
                 "with improve=True there is no search path to explain: the local search changes the groups of the path. "
                 "Remove --explain or improve=True."
             )
-        loaded = None if policy is None else Policy.load(policy)
+        named = _name_conventions(delimiter, decimal, encoding, dates, sheet)
+        loaded = _load_policy(policy, recoding, named)
         if force and loaded is not None and seed is None and secret is None and recoding is None:
             parameters["seed"] = read_earlier_seed(out_folder, loaded)
         release = shoal.anonymize(table, loaded, method=method, progress=report, **parameters)
         steps = release.explain() if explain else ""  # raises for a method without steps, before anything is written
-        release.save(out_folder, format=format, overwrite=force, escape_formulas=escape_formulas)  # type: ignore[arg-type]
+        release.save(out_folder, overwrite=force, **asdict(options))
     if not quiet:
-        print_release(replace(release, certificate=replace(release.certificate, notes=_read_notes(out_folder))))
+        print_release(replace(release, certificate=replace(release.certificate, **_read_statement(out_folder))))
     if explain:
         print_line(f"\n{steps}")
     if not quiet:
@@ -259,13 +301,20 @@ def check(
     engine: EngineOption = None,
     memory: MemoryOption = None,
     temp: TempOption = None,
+    delimiter: DelimiterOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
+    dates: DatesOption = None,
+    sheet: SheetOption = None,
 ) -> None:
     """Test the published values of TABLE against the policy.
 
     Exit status 1 if a requirement does not hold, identifiers are present, or people cannot be counted.
     """
     _refuse_overwriting(json_, table, policy)
-    certificate = shoal.check(table, Policy.load(policy), records=records, engine=engine, memory=memory, temp=temp)
+    named = _name_conventions(delimiter, decimal, encoding, dates, sheet)
+    loaded = _override_read(Policy.load(policy), named)
+    certificate = shoal.check(table, loaded, records=records, engine=engine, memory=memory, temp=temp)
     if json_ is not None and str(json_) == "-":
         print_json(certificate.to_json())
     else:
@@ -293,11 +342,21 @@ def measure(
     engine: EngineOption = None,
     memory: MemoryOption = None,
     temp: TempOption = None,
+    delimiter: DelimiterOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
+    dates: DatesOption = None,
+    sheet: SheetOption = None,
 ) -> None:
-    """Measure information loss and re-identification risk of a release against its original table."""
+    """Measure information loss and re-identification risk of a release against its original table.
+
+    The options on delimiter, decimals, encoding, dates and sheet are for ORIGINAL.
+    """
     _refuse_overwriting(json_, original, released, policy)
-    loaded, risk = Policy.load(policy), parse_share(threshold, "threshold")
-    measures = shoal.measure(original, released, loaded, threshold=risk, engine=engine, memory=memory, temp=temp)
+    loaded = _override_read(Policy.load(policy), _name_conventions(delimiter, decimal, encoding, dates, sheet))
+    risk = parse_share(threshold, "threshold")
+    table = open_data(original, loaded.with_conventions(parse_resources(engine, memory, temp=temp)))
+    measures = shoal.measure(table, released, loaded, threshold=risk, engine=engine, memory=memory, temp=temp)
     text = json.dumps({**measures, "columns": measures.columns}, indent=2, ensure_ascii=False)
     if json_ is not None and str(json_) == "-":
         print_json(text)
@@ -306,6 +365,8 @@ def measure(
         _write_file(json_, text + "\n")
     print_figures(MEASURE_HEADINGS, format_measures(measures, risk))
     print_figures(INFORMATION_KEPT, [(name, f"{1 - c['ncp']:.1%}") for name, c in measures.columns.items()])
+    for note in table.detected.notes:
+        print_line(f"Note: {note}")
 
 
 def methods() -> None:
@@ -426,6 +487,27 @@ def _parse_parameters(settings: list[str]) -> dict[str, Any]:
     return parameters
 
 
-def _read_notes(folder: Path) -> tuple[str, ...]:
-    """The notes of a saved certificate, some of which are added when the table is written."""
-    return tuple(json.loads((folder / "certificate.json").read_text(encoding="utf-8"))["notes"])
+def _read_statement(folder: Path) -> dict[str, Any]:
+    """The notes of a saved certificate, some of which are added when the table is written, and its fingerprint."""
+    content = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
+    return {"notes": tuple(content["notes"]), "fingerprint": content["fingerprint"]}
+
+
+def _name_conventions(*values: str | None) -> dict[str, str]:
+    """The conventions that the options name, by their keys under ``read:``."""
+    keys = ("delimiter", "decimal", "encoding", "dates", "sheet")
+    return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+
+
+def _override_read(policy: Policy, named: dict[str, str]) -> Policy:
+    """The policy with the conventions that the options name instead of those under ``read:``."""
+    if not named:
+        return policy
+    return policy.model_copy(update={"read": (policy.read or Conventions()).override(named)})
+
+
+def _load_policy(policy: Path | None, recoding: Path | None, named: dict[str, str]) -> Policy | None:
+    """The policy with the named conventions; None for the policy in the folder of the recoding, without a change."""
+    if policy is None and recoding is not None and named:
+        policy = (recoding if recoding.is_dir() else recoding.parent) / "policy.yaml"
+    return None if policy is None else _override_read(Policy.load(policy), named)

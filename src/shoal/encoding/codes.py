@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -14,6 +13,7 @@ from shoal.arrays import FloatArray, Int32Array, Int64Array, UInt64Array
 from shoal.encoding.attributes import Attribute, LossTables, encode_attribute
 from shoal.engines import Counts, Dictionary, Engine, Partitioning, Reading
 from shoal.engines.keyed_hash import KeyedHash
+from shoal.formats.numbers import read_numbers
 from shoal.policy import Policy
 from shoal.requirements import TableDistribution, compute_distribution
 from shoal.requirements.groups import Groups
@@ -329,9 +329,8 @@ def encode_column(engine: Engine, column: str, reading: Reading, dictionaries: d
     """Encode the distinct values of a column, sorted by number if all are numbers; add its dictionary to ``dictionaries``."""
     distinct = engine.distinct(column, reading)
     values = [str(v) for v in distinct.values]
-    order = np.arange(len(values))
-    with suppress(ValueError):
-        order = np.argsort(np.array([float(v) for v in values]), kind="stable")
+    numbers = read_numbers(values)
+    order = np.arange(len(values)) if numbers is None else np.argsort(np.array(numbers), kind="stable")
     codes = np.empty(len(values), np.int32)
     codes[order] = np.arange(len(values), dtype=np.int32)
     dictionaries[column] = Dictionary(reading, distinct, codes, len(values))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from shoal.engines.protocol import (
     AS_PUBLISHED,
     Column,
     Counts,
+    Detected,
     Dictionary,
     Distinct,
     Engine,
@@ -28,13 +31,16 @@ from shoal.engines.protocol import (
 )
 from shoal.engines.resources import ENGINES, Resources, parse_resources, read_machine_memory
 from shoal.errors import DataError, PolicyError
+from shoal.formats.conventions import Conventions
 from shoal.formats.surrogates import is_utf8
 
 __all__ = [
     "AS_PUBLISHED",
     "ENGINES",
     "Column",
+    "Conventions",
     "Counts",
+    "Detected",
     "Dictionary",
     "Distinct",
     "Engine",
@@ -56,6 +62,7 @@ __all__ = [
 ]
 
 LIMITED = "duckdb"  # the built-in engine that takes limits
+CERTIFICATE = "certificate.json"  # in the folder of a release; says how its table is written
 
 
 def open_data(data: Any, resources: Resources | None = None) -> Engine:
@@ -71,6 +78,7 @@ def open_data(data: Any, resources: Resources | None = None) -> Engine:
     if isinstance(data, (str, Path)) and not is_utf8(Path(data)):
         raise DataError(f"cannot read {str(data)!r}: the path is not valid UTF-8. Rename the file or its folder.")
     given, data = resources or Resources(), _find_table(data)
+    given = replace(given, conventions=_read_release_conventions(data) or given.conventions)
     chosen = ENGINES.find(given.engine) if given.engine else _choose_engine(data, given)
     if given.limits and not chosen.takes_limits:
         name = given.limits[0]
@@ -83,9 +91,22 @@ def open_data(data: Any, resources: Resources | None = None) -> Engine:
 
 def _find_table(data: Any) -> Any:
     """Return the path of the table where ``data`` is the folder of a release."""
-    if isinstance(data, (str, Path)) and (Path(data) / "certificate.json").is_file():
+    if isinstance(data, (str, Path)) and (Path(data) / CERTIFICATE).is_file():
         return next(iter(sorted(Path(data).glob("table.*"))), data)
     return data
+
+
+def _read_release_conventions(data: Any) -> Conventions | None:
+    """Return how Shoal wrote the table of a release, which may differ from its source; None for other data."""
+    certificate = Path(data).parent / CERTIFICATE if isinstance(data, (str, Path)) else None
+    if certificate is None or not certificate.is_file():
+        return None
+    try:
+        content = json.loads(certificate.read_text(encoding="utf-8"))
+        is_table = content["file"] == Path(data).name
+        return Conventions(**content.get("read", {})) if is_table else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):  # not a certificate of Shoal
+        return None
 
 
 def _choose_engine(data: Any, resources: Resources) -> type[Engine]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,39 +18,57 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shoal import kernels
-from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array, UInt64Array
-from shoal.engines.protocol import Dictionary, Distinct, Reading
-from shoal.errors import DataError, list_some
+from shoal.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
+from shoal.engines.protocol import Dictionary, Distinct, Reading, TextFormat
+from shoal.engines.text_formats import are_plain_numbers, choose_date_format, choose_number_format
+from shoal.errors import DataError
+from shoal.formats.conventions import Conventions
 from shoal.formats.dates import parse_date
 from shoal.formats.normalize import Normalizer
-from shoal.formats.numbers import EXACT, parse_number
+from shoal.formats.numbers import EXACT, NumberFormat, parse_number
 
 FRACTION = r"(\.[0-9]*[1-9])0*$|\.0*$"  # of a second; trailing zeros are not written
 
 MANY_TEXTS = 5_000  # from this number on, Arrow sorts texts faster than NumPy
-ParsedValues = tuple[NDArray[Any], BoolArray]  # the values that are not missing; which raw values are missing
+ParsedValues = tuple[
+    NDArray[Any], BoolArray, TextFormat | None
+]  # values that are not missing; which are missing; style
 
 
 @dataclass(frozen=True)
 class EncodedValues:
-    """The distinct values of a column and, per record, the index of its value among them (-1: missing)."""
+    """The distinct values of a column and, per record, the index of its value among them (-1: missing).
+
+    ``style`` is how numbers or dates are written in the source, where they differ from published numbers and dates.
+    """
 
     distinct: Distinct
     index: Int32Array
+    style: TextFormat | None = None
 
 
-def read_values(array: pa.ChunkedArray, column: str, reading: Reading) -> EncodedValues:
-    """Read a column as numbers, dates or texts, and encode it.
+class UnifiedValues(NamedTuple):
+    """The distinct values in ascending order, the index of every raw value among them (-1: missing), and their style."""
+
+    distinct: NDArray[Any]
+    position: Int32Array
+    style: TextFormat | None = None
+
+
+def read_values(
+    array: pa.ChunkedArray, column: str, reading: Reading, conventions: Conventions | None = None
+) -> EncodedValues:
+    """Read a column as numbers, dates or texts, and encode it. ``conventions`` are those of the source.
 
     >>> coded = read_values(pa.chunked_array([["3", "?", "12"]]), "age", Reading("number", ("?",)))
     >>> coded.distinct.values.tolist(), coded.index.tolist(), coded.distinct.missing
     ([3.0, 12.0], [0, -1, 1], 1)
     """
     raw, index = dictionary_encode(array, column)
-    values, target = unify_values(raw, column, reading)
+    values, target, style = unify_values(raw, column, reading, conventions)
     index = np.append(target, np.int32(-1))[index]  # the last entry is for index -1, a null
     tally = np.bincount(index + 1, minlength=len(values) + 1)
-    return EncodedValues(Distinct(values, tally[1:].astype(np.int64), int(tally[0])), index)
+    return EncodedValues(Distinct(values, tally[1:].astype(np.int64), int(tally[0])), index, style)
 
 
 def decode_values(dictionary: Dictionary, codes: Int32Array, records: Int64Array | None = None) -> EncodedValues:
@@ -70,7 +88,7 @@ def decode_values(dictionary: Dictionary, codes: Int32Array, records: Int64Array
     return EncodedValues(Distinct(values, tally[1:][present], int(tally[0])), number[index])
 
 
-def unify_values(raw: pa.Array, column: str, reading: Reading) -> tuple[NDArray[Any], Int32Array]:
+def unify_values(raw: pa.Array, column: str, reading: Reading, conventions: Conventions | None = None) -> UnifiedValues:
     """Return the distinct values in ascending order, and the index of every raw value among them (-1: missing)."""
     target = np.full(len(raw), -1, np.int32)
     if reading.exact or reading.normalized:
@@ -79,11 +97,12 @@ def unify_values(raw: pa.Array, column: str, reading: Reading) -> tuple[NDArray[
         marks = pa.array(reading.missing, texts.type)
         present = pc.and_(texts.is_valid(), pc.invert(pc.is_in(texts, marks)))
         distinct, target[present.to_numpy(zero_copy_only=False)] = _sort_texts(texts.filter(present))
-        return distinct, target
+        return UnifiedValues(distinct, target)
     parse = {"number": _read_numbers, "date": _read_dates, "text": _read_categories}[reading.kind]
-    values, is_missing = parse(raw, column, tuple(m.strip() for m in reading.missing))
+    missing = tuple(m.strip() for m in reading.missing)
+    values, is_missing, style = parse(raw, column, missing, conventions or Conventions())
     distinct, target[~is_missing] = _sort_distinct(values)
-    return distinct, target
+    return UnifiedValues(distinct, target, style)
 
 
 def _normalize_texts(texts: pa.Array, missing: tuple[str, ...]) -> pa.Array:
@@ -165,15 +184,18 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _read_numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> ParsedValues:
+def _read_numbers(raw: pa.Array, column: str, missing: tuple[str, ...], conventions: Conventions) -> ParsedValues:
+    style = NumberFormat()
     if is_text(raw.type) or pa.types.is_null(raw.type):
-        numbers, wrong = _parse_texts(raw, missing, parse_number)
-        if wrong:
-            raise DataError(
-                f"column {column!r} is numeric in the policy but holds text: {list_some(wrong)}. Correct the values (decimals "
-                "have a point), list them under 'missing:', or declare the column as categorical."
-            )
-        whole = np.array([str(t).strip().lstrip("+-").isdigit() for t in raw.to_pylist()], bool)
+        texts = _strip_missing(raw, missing)
+        found = [np.nan if t is None else parse_number(t) for t in texts]
+        present = [t for t in texts if t is not None]
+        if None in found or not are_plain_numbers(present, conventions):
+            style = choose_number_format(present, column, conventions)
+            texts = [None if t is None else style.to_plain(t) for t in texts]
+            found = [np.nan if t is None else parse_number(t) for t in texts]
+        numbers = np.array(found, np.float64)
+        whole = np.array([t is not None and t.strip().lstrip("+-").isdigit() for t in texts], bool)
     elif pa.types.is_floating(raw.type) or pa.types.is_integer(raw.type) or pa.types.is_decimal(raw.type):
         short = pa.types.is_float32(raw.type) or pa.types.is_float16(raw.type)
         exact = format_values(raw, column) if short else raw  # 0.1 stays 0.1
@@ -195,17 +217,16 @@ def _read_numbers(raw: pa.Array, column: str, missing: tuple[str, ...]) -> Parse
         )
     if np.isinf(numbers[~is_missing]).any():
         raise DataError(f"column {column!r} holds infinite numbers. Correct these values, or leave them empty.")
-    return numbers[~is_missing] + 0.0, is_missing  # + 0.0 turns -0.0 into 0.0
+    return numbers[~is_missing] + 0.0, is_missing, style if style.decimal != "." else None  # + 0.0 turns -0.0 into 0.0
 
 
-def _read_dates(raw: pa.Array, column: str, missing: tuple[str, ...]) -> ParsedValues:
+def _read_dates(raw: pa.Array, column: str, missing: tuple[str, ...], conventions: Conventions) -> ParsedValues:
+    style, parse = None, parse_date
     if is_text(raw.type) or pa.types.is_null(raw.type):
-        seconds, wrong = _parse_texts(raw, missing, parse_date)
-        if wrong:
-            raise DataError(
-                f"column {column!r} is a date in the policy but holds {list_some(wrong)}. Write dates as 1985-06-14, list "
-                "the values under 'missing:', or declare the column as categorical."
-            )
+        texts = _strip_missing(raw, missing)
+        style = choose_date_format([t for t in texts if t is not None], column, conventions)
+        parse = parse_date if style is None else style.parse
+        seconds = np.array([np.nan if t is None else parse(t) for t in texts], np.float64)
     elif pa.types.is_date(raw.type) or pa.types.is_timestamp(raw.type):
         try:
             seconds = _to_local_time(raw, "us").cast(pa.int64()).to_numpy(zero_copy_only=False) / 1e6
@@ -218,17 +239,13 @@ def _read_dates(raw: pa.Array, column: str, missing: tuple[str, ...]) -> ParsedV
             f"column {column!r} is a date in the policy but holds {raw.type} values. "
             "Declare the column as numeric or as categorical."
         )
-    is_missing = np.isnan(seconds) | np.isin(seconds, _parse_missing_texts(missing, parse_date))
-    return seconds[~is_missing], is_missing
+    is_missing = np.isnan(seconds) | np.isin(seconds, _parse_missing_texts(missing, parse))
+    return seconds[~is_missing], is_missing, style
 
 
-def _parse_texts(
-    raw: pa.Array, missing: tuple[str, ...], parse: Callable[[str], float | None]
-) -> tuple[FloatArray, list[str]]:
-    """Return each text as a number (NaN: missing), and the texts that cannot be parsed."""
-    found = [np.nan if t is None or t.strip() in missing else parse(t) for t in raw.to_pylist()]
-    wrong = sorted(t for t, number in zip(raw.to_pylist(), found, strict=True) if number is None)
-    return np.array([np.nan if number is None else number for number in found], np.float64), wrong
+def _strip_missing(raw: pa.Array, missing: tuple[str, ...]) -> list[str | None]:
+    """Return the texts, with None for those that mean a missing value."""
+    return [None if t is None or t.strip() in missing else t for t in raw.to_pylist()]
 
 
 def _parse_missing_texts(missing: tuple[str, ...], parse: Callable[[str], float | None]) -> list[float]:
@@ -236,12 +253,12 @@ def _parse_missing_texts(missing: tuple[str, ...], parse: Callable[[str], float 
     return [number for number in map(parse, missing) if number is not None and not np.isnan(number)]
 
 
-def _read_categories(raw: pa.Array, column: str, missing: tuple[str, ...]) -> ParsedValues:
+def _read_categories(raw: pa.Array, column: str, missing: tuple[str, ...], conventions: Conventions) -> ParsedValues:
     found = format_values(raw, column).to_pylist()
     numeric = pa.types.is_floating(raw.type) or pa.types.is_integer(raw.type) or pa.types.is_decimal(raw.type)
     marks = _parse_missing_texts(missing, parse_number) if numeric else []
     is_missing = np.array([t is None or t.strip() in missing or (numeric and float(t) in marks) for t in found], bool)
-    return np.array([t for t, g in zip(found, is_missing, strict=True) if not g], dtype=object), is_missing
+    return np.array([t for t, g in zip(found, is_missing, strict=True) if not g], dtype=object), is_missing, None
 
 
 def format_values(array: pa.Array, column: str) -> pa.Array:

@@ -1,4 +1,4 @@
-"""The engine for tables that fit in memory: pandas, polars and pyarrow frames, CSV and Parquet files."""
+"""The engine for tables that fit in memory: pandas, polars and pyarrow frames, and files."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from shoal.engines.protocol import (
     KEY_LIMIT,
     NOT_COUNTED,
     SUFFIXES,
+    UNKNOWN,
     ColumnSummary,
     Counts,
+    Detected,
     Dictionary,
     Distinct,
     Engine,
@@ -32,11 +34,13 @@ from shoal.engines.protocol import (
     Plan,
     Reading,
     Schema,
+    TextFormat,
     UnchangedColumn,
     detect_format,
 )
 from shoal.engines.resources import Resources
 from shoal.errors import EngineError, PolicyError, explain_unknown_column
+from shoal.formats.conventions import Conventions
 
 LIBRARIES = (*frames.KINDS, "narwhals")  # of frames that are held in memory
 PARALLEL_MINIMUM = 50_000  # records; smaller tables are read by one thread
@@ -44,7 +48,10 @@ PARALLEL_MINIMUM = 50_000  # records; smaller tables are read by one thread
 
 @dataclass(frozen=True)
 class MemoryEngine(Engine):
-    """A frame in memory, with the codes of the encoded columns."""
+    """A frame in memory, with the codes of the encoded columns.
+
+    ``styles`` has the formats of numbers and dates that were detected in columns of the source; released tables share it.
+    """
 
     name: ClassVar[str] = "memory"
 
@@ -54,26 +61,32 @@ class MemoryEngine(Engine):
     codes: Mapping[str, Int32Array] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     dictionaries: Mapping[str, Dictionary] = field(default_factory=dict, repr=False)
+    detected: Detected = UNKNOWN
+    styles: dict[str, TextFormat] = field(default_factory=dict, repr=False)
     _cache: dict[tuple[str, Reading], column_values.EncodedValues] = field(default_factory=dict, repr=False)
 
     @classmethod
     def accepts(cls, data: Any) -> bool:
-        """Whether data are the path of a CSV or Parquet file, or a frame of a known library."""
+        """Whether data are the path of a file that Shoal reads, or a frame of a known library."""
         if isinstance(data, (str, Path)):
             return Path(data).suffix.lower() in SUFFIXES and not Path(data).is_dir()
         return any(kind.__module__.partition(".")[0] in LIBRARIES for kind in type(data).__mro__)
 
     @classmethod
     def open(cls, data: Any, resources: Resources | None = None) -> MemoryEngine:
-        """Open a frame, or the path of a CSV or Parquet file."""
+        """Open a frame, or the path of a file."""
+        resources = resources or Resources()
         if isinstance(data, (str, Path)):
-            path = Path(data)
-            return cls(
-                nw.from_native(table_files.read_table(path), eager_only=True),
-                from_file=True,
-                format=detect_format(path),
-            )
-        return cls(frames.open_frame(data))
+            return cls._open_file(Path(data), resources)
+        return cls(frames.open_frame(data), detected=Detected(resources.conventions))
+
+    @classmethod
+    def _open_file(
+        cls, path: Path, resources: Resources, styles: Mapping[str, TextFormat] | None = None
+    ) -> MemoryEngine:
+        table, detected = table_files.read_table(path, resources.conventions, numeric=resources.numeric, formats=styles)
+        data = nw.from_native(table, eager_only=True)
+        return cls(data, from_file=True, format=detect_format(path), detected=detected)
 
     def schema(self) -> Schema:
         """Return the column names and the number of records."""
@@ -104,9 +117,11 @@ class MemoryEngine(Engine):
         if column not in self.data.columns:
             raise PolicyError(explain_unknown_column(column, self.data.columns))
         if (column, reading) not in self._cache:
-            self._cache[column, reading] = column_values.read_values(
-                frames.to_arrow(self.data.get_column(column)), column, reading
-            )
+            array = frames.to_arrow(self.data.get_column(column))
+            read = column_values.read_values(array, column, reading, self.detected.conventions)
+            if read.style is not None:
+                self.styles[column] = read.style
+            self._cache[column, reading] = read
         return self._cache[column, reading]
 
     def encode(self, dictionaries: Mapping[str, Dictionary], *, carry: Sequence[str] | None = None) -> MemoryEngine:
@@ -171,7 +186,7 @@ class MemoryEngine(Engine):
         kind = nw.get_native_namespace(self.data).__name__
         labelled = nw.from_native(frames.to_native(pa.table(labels), kind), eager_only=True)
         frames_used = [f for f in (data, labelled) if f.columns]
-        released = type(self)(nw.concat(frames_used, how="horizontal"), self.from_file, self.format)
+        released = self._with_rows(nw.concat(frames_used, how="horizontal"))
         hidden = [c.name for c in plan.columns if isinstance(c, HiddenColumn) and c.name in self.codes]
         read = {
             (name, self.dictionaries[name].reading): column_values.decode_values(
@@ -184,7 +199,11 @@ class MemoryEngine(Engine):
     def without(self, columns: Sequence[str]) -> MemoryEngine:
         """Return the same rows without some columns."""
         kept = [name for name in self.data.columns if name not in columns]
-        return type(self)(self._select_columns(kept), self.from_file, self.format)
+        return self._with_rows(self._select_columns(kept))
+
+    def _with_rows(self, data: nw.DataFrame[Any]) -> MemoryEngine:
+        """Return another table from the same source, without codes."""
+        return type(self)(data, self.from_file, self.format, detected=self.detected, styles=self.styles)
 
     def _select_columns(self, columns: Sequence[str]) -> nw.DataFrame[Any]:
         """Select columns one by one: in a list of names, a library may read a name such as ``*`` as a pattern."""
@@ -217,15 +236,29 @@ class MemoryEngine(Engine):
 
         Rows with equal texts are written as equal bytes.
         """
+        return table_files.write_table(self._order_rows(), path, format, escape_formulas=escape_formulas)
+
+    def write_like_input(self, path: Path, *, escape_formulas: bool = True) -> tuple[int, Conventions]:
+        """Write a CSV file in the conventions of the source."""
+        written, formats = table_files.describe_output(self.detected, self.styles, self.data.columns)
+        changed = table_files.write_table(
+            self._order_rows(), path, "csv", escape_formulas=escape_formulas, written=written, formats=formats
+        )
+        return changed, written
+
+    def _order_rows(self) -> pa.Table:
+        """Return the rows in the order in which they are written."""
         table = pa.table({name: table_files.normalize(column) for name, column in self._arrow_columns().items()})
         first = kernels.order.argsort(fingerprint.hash_timestamps(self._arrow_columns(), len(table)))
         order = first[kernels.order.argsort(self._hash_rows(self.data.columns)[first])]
-        ordered = table.take(pa.array(order)).combine_chunks()
-        return table_files.write_table(ordered, path, format, escape_formulas=escape_formulas)
+        return table.take(pa.array(order)).combine_chunks()
 
-    def reopen(self, path: Path) -> MemoryEngine:
+    def reopen(self, path: Path, written: Conventions | None = None) -> MemoryEngine:
         """Open a file that this engine wrote."""
-        return MemoryEngine.open(path)
+        if written is None:
+            return MemoryEngine.open(path)
+        _, formats = table_files.describe_output(self.detected, self.styles, self.data.columns)
+        return MemoryEngine._open_file(path, Resources(conventions=written), formats)
 
     def fingerprint(self) -> str:
         """Return a digest of the rows as a multiset."""

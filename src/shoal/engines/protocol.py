@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import DataError
+from shoal.formats.conventions import Conventions
 
 if TYPE_CHECKING:
     from shoal.engines.resources import Resources
@@ -29,24 +30,32 @@ NOT_COUNTED = (
 )
 ReadingKind = Literal["number", "date", "text"]
 Format = Literal["csv", "parquet"]
-SUFFIXES: dict[str, Format] = {
+FileKind = Literal["csv", "parquet", "excel", "statistics"]
+SUFFIXES: dict[str, FileKind] = {
     **dict.fromkeys((".csv", ".tsv", ".txt", ".gz"), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".xlsx", ".xlsm"), "excel"),
+    **dict.fromkeys((".sav", ".zsav", ".dta", ".sas7bdat", ".xpt"), "statistics"),
 }
-SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
+SPREADSHEETS = (".xls", ".xlsb", ".ods")
 
 
-def detect_format(path: Path) -> Format:
-    """Return the format of a file by its suffix."""
+def detect_kind(path: Path) -> FileKind:
+    """Return the kind of a file by its suffix."""
     suffix = path.suffix.lower()
     if suffix in SPREADSHEETS:
-        raise DataError(f"cannot read {path.name!r}: Excel files cannot be read. Save the sheet as CSV (UTF-8).")
+        raise DataError(f"cannot read {path.name!r}: {suffix} files cannot be read. Save the table as .xlsx or as CSV.")
     if suffix not in SUFFIXES:
         *others, last = SUFFIXES
         raise DataError(
             f"cannot detect the format of {path.name!r} by its suffix. Use a file that ends in {', '.join(others)} or {last}."
         )
     return SUFFIXES[suffix]
+
+
+def detect_format(path: Path) -> Format:
+    """Return the format in which a table is written that was read from a file: CSV, except for Parquet files."""
+    return "parquet" if detect_kind(path) == "parquet" else "csv"
 
 
 def digest_file(path: Path) -> str:
@@ -70,6 +79,29 @@ class Reading:
 
 
 AS_PUBLISHED = Reading("text", ("",), exact=True)  # a published column: only empty values are missing
+
+
+@dataclass(frozen=True)
+class Detected:
+    """How the source is written, as the user named it or as it was detected, and notes on what was detected."""
+
+    conventions: Conventions = field(default_factory=Conventions)
+    notes: tuple[str, ...] = ()
+
+
+UNKNOWN = Detected()
+
+
+class TextFormat(Protocol):
+    """How the numbers or dates of a column are written in its source."""
+
+    def render(self, text: str) -> str:
+        """Return a published text as the source would write it: a single number or date; other texts unchanged."""
+        ...
+
+    def restore(self, text: str) -> str:
+        """Return the published text that `render` changed."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -266,6 +298,11 @@ class Engine(ABC):
     def format(self) -> Format:
         """The default format for writing the data."""
 
+    @property
+    def detected(self) -> Detected:
+        """How the source is written (default: nothing is known)."""
+        return UNKNOWN
+
     @abstractmethod
     def schema(self) -> Schema:
         """Return the column names and the number of records."""
@@ -322,9 +359,19 @@ class Engine(ABC):
         Returns the number of cells that got an apostrophe.
         """
 
+    def write_like_input(self, path: Path, *, escape_formulas: bool = True) -> tuple[int, Conventions]:
+        """Write a CSV file as `write` does, with the delimiter, the encoding, the decimals and the dates of the source.
+
+        Also return how the file is written. Default: like any CSV file.
+        """
+        return self.write(path, "csv", escape_formulas=escape_formulas), Conventions()
+
     @abstractmethod
-    def reopen(self, path: Path) -> Engine:
-        """Open a file or folder that this engine wrote, with the same kind of engine."""
+    def reopen(self, path: Path, written: Conventions | None = None) -> Engine:
+        """Open a file or folder that this engine wrote, with the same kind of engine.
+
+        ``written``: the file was written by `write_like_input`, in this way. The values are again those of the engine.
+        """
 
     @abstractmethod
     def fingerprint(self) -> str:

@@ -6,12 +6,13 @@ import ctypes
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
 from shoal.engines.protocol import Engine
 from shoal.errors import PolicyError
+from shoal.formats.conventions import Conventions
 from shoal.registry import Registry
 
 ENGINES: Registry[type[Engine]] = Registry(
@@ -32,12 +33,18 @@ CELL = 180  # peak bytes that a search needs for each counted combination
 
 @dataclass(frozen=True)
 class Resources:
-    """Limits of a run; see `parse_resources`."""
+    """Limits of a run (see `parse_resources`), and how its source is read.
+
+    ``conventions`` are those that the user names. ``numeric`` are the columns that are numbers or dates in the policy; they
+    keep their numbers where a file has value labels.
+    """
 
     engine: str | None = None
     memory: int | None = None
     combinations: int | None = None
     temp: Path | None = None
+    conventions: Conventions = field(default_factory=Conventions)
+    numeric: tuple[str, ...] = ()
 
     @property
     def limits(self) -> list[str]:

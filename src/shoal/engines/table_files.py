@@ -1,81 +1,85 @@
-"""CSV and Parquet files. Text columns are read as text, so the ZIP code 01234 stays 01234."""
+"""Read tables from files of all kinds, and write CSV and Parquet files.
+
+Text columns of CSV files are read as text, so the ZIP code 01234 stays 01234.
+"""
 
 from __future__ import annotations
 
-import codecs
-import csv
-import io
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from shoal.engines.column_values import format_values
+from shoal.engines.csv_files import change_texts, csv_to_parquet, read_csv, write_csv
 from shoal.engines.csv_formulas import escape_formulas as escape_array
-from shoal.engines.csv_formulas import is_text, restore_formulas
+from shoal.engines.csv_formulas import is_text
+from shoal.engines.file_errors import explain_read_errors, explain_write_errors
 from shoal.engines.frames import decode_dictionary, refuse_duplicate_names
-from shoal.engines.protocol import Format, detect_format
-from shoal.errors import DataError, EngineError
-from shoal.formats.formulas import APOSTROPHE, escape_formula, restore_formula
+from shoal.engines.protocol import Detected, Format, TextFormat, detect_kind
+from shoal.errors import DataError
+from shoal.formats.column_pairs import published_names
+from shoal.formats.conventions import Conventions
+from shoal.formats.dates import DateFormat
+from shoal.formats.formulas import APOSTROPHE, escape_formula
+from shoal.formats.numbers import NumberFormat
 
-TEXT = pa.dictionary(pa.int32(), pa.string())
+__all__ = [
+    "csv_to_parquet",
+    "describe_output",
+    "estimate_size_in_memory",
+    "explain_read_errors",
+    "explain_write_errors",
+    "format_csv_values",
+    "format_header",
+    "list_dictionary_columns",
+    "make_storable",
+    "normalize",
+    "read_parquet_schema",
+    "read_table",
+    "write_table",
+]
+
 TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 VIEWS = {  # Arrow can neither sort nor write views
     pa.string_view(): pa.large_string(),
     pa.binary_view(): pa.large_binary(),
 }
-HEADER_BYTES = 1 << 20  # the header must end within
-BOM = b"\xef\xbb\xbf"
-ZIP = b"PK\x03\x04"  # the first bytes of an Excel file
-NOT_TEXT = "not UTF-8, or not a text file. In Excel choose 'CSV UTF-8'."
-NOT_PARQUET = ("magic bytes", "file footer", "deserialize thrift", "file size is 0 bytes")
-CSV = pc_csv.WriteOptions(quoting_style="needed")
 
 
-def read_table(path: Path) -> pa.Table:
-    """Read a file as an Arrow table, with texts as dictionaries."""
+def read_table(
+    path: Path,
+    given: Conventions | None = None,
+    *,
+    numeric: Collection[str] = (),
+    formats: Mapping[str, TextFormat] | None = None,
+) -> tuple[pa.Table, Detected]:
+    """Read a file as an Arrow table, with texts as dictionaries; also return how the file is written.
+
+    ``numeric`` are the columns that are numbers or dates in the policy. ``formats`` restores the texts of a CSV file that Shoal
+    wrote like its input.
+    """
+    given = given or Conventions()
     if not path.exists():
         raise DataError(f"there is no file {str(path)!r}. Check the path.")
     if path.is_dir():
         raise DataError(f"{str(path)!r} is a folder, and the engine 'memory' reads only files. Use engine='duckdb'.")
     path = path.absolute()  # Arrow reads a name such as 's3:x' as a network address
+    kind = detect_kind(path)
     with explain_read_errors(path):
-        return _read_parquet(path) if detect_format(path) == "parquet" else _read_csv(path)
+        if kind == "csv":
+            return read_csv(path, given, formats)
+        if kind == "parquet":
+            return _read_parquet(path), Detected(given)
+        if kind == "excel":
+            from shoal.engines.excel_files import read_excel
 
+            return read_excel(path, given)
+        from shoal.engines.statistics_files import read_statistics
 
-@contextmanager
-def explain_read_errors(path: Path) -> Iterator[None]:
-    """Turn errors in reading a file into errors that name the file and quote no data."""
-    try:
-        yield
-    except (pa.ArrowException, UnicodeDecodeError, csv.Error) as error:
-        if "UTF" in str(error) or isinstance(error, UnicodeDecodeError):
-            raise DataError(f"cannot read {path.name!r}: {NOT_TEXT}") from None
-        if any(words in str(error) for words in NOT_PARQUET):
-            raise DataError(
-                f"cannot read {path.name!r}: not a Parquet file, or damaged. Export the table again."
-            ) from None
-        raise DataError(f"cannot read {path.name!r}: {_remove_quoted_data(str(error))}") from None
-    except OSError as error:
-        if "inflate" in str(error):
-            raise DataError(
-                f"cannot read {path.name!r}: not a gzip file, or damaged. Remove .gz from the name of a file that is not "
-                "compressed."
-            ) from None
-        raise DataError(f"cannot read {path.name!r}: {error.strerror or _remove_quoted_data(str(error))}") from None
-
-
-def _remove_quoted_data(text: str) -> str:
-    """Remove the data that a parser's message quotes from the file."""
-    first = next(iter(text.splitlines()), "").replace("CSV parse error: ", "")
-    return re.split(r"(?<=got \d)|(?<=got \d\d)|: (?=[^:]*$)", first)[0]
+        return read_statistics(path, given, numeric)
 
 
 def read_parquet_schema(path: Path) -> pa.Schema:
@@ -88,7 +92,7 @@ def read_parquet_schema(path: Path) -> pa.Schema:
 
 def estimate_size_in_memory(path: Path) -> int:
     """Estimate the bytes of memory that the data of a file need."""
-    if detect_format(path) == "csv":
+    if detect_kind(path) != "parquet":
         return path.stat().st_size
     with explain_read_errors(path):
         metadata = pq.read_metadata(path.absolute())
@@ -111,161 +115,18 @@ def _read_parquet(path: Path) -> pa.Table:
     return pq.read_table(path, read_dictionary=list_dictionary_columns(path), partitioning=None)
 
 
-def _read_csv(path: Path) -> pa.Table:
-    layout = _CsvFormat.of(path)
-    if layout.is_empty:
-        return pa.table({name: pa.array([], pa.string()).dictionary_encode() for name in layout.names})
-    table = pc_csv.read_csv(path, **layout.options(TEXT))
-    layout.refuse_invalid_rows()
-    if len(table):
-        layout.refuse_open_quote([column[-1].as_py() for column in table.columns], len(table))
-    for column in table.columns:
-        for chunk in column.chunks:
-            chunk.dictionary.validate(full=True)  # detects text that is not UTF-8
-    return pa.table([_restore_column(column) for column in table.columns], names=layout.names)
-
-
-def _restore_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column without the apostrophes before formulas."""
-    chunks, changed = [], 0
-    for chunk in column.chunks:
-        values, count = restore_formulas(chunk.dictionary)
-        chunks.append(
-            values.take(chunk.indices).dictionary_encode() if count else chunk
-        )  # two texts may have become equal
-        changed += count
-    return pa.chunked_array(chunks, column.type) if changed else column
-
-
-def csv_to_parquet(path: Path, target: Path) -> None:
-    """Convert a CSV file to a Parquet file of texts, in batches; the values are those of `read_table`."""
-    with explain_read_errors(path):
-        layout = _CsvFormat.of(path)
-        schema = pa.schema([(name, pa.string()) for name in layout.names])
-        with explain_write_errors(target), pq.ParquetWriter(target, schema) as writer:
-            if layout.is_empty:
-                return
-            rows, last = 0, None
-            with pc_csv.open_csv(path, **layout.options(pa.string())) as stream:
-                for batch in stream:
-                    batch.validate(full=True)
-                    restored = [restore_formulas(column)[0] for column in batch.columns]
-                    writer.write_batch(pa.record_batch(restored, schema=schema))
-                    rows += batch.num_rows
-                    last = batch.slice(batch.num_rows - 1) if batch.num_rows else last
-            layout.refuse_invalid_rows()
-            if last is not None:
-                layout.refuse_open_quote([column[0].as_py() for column in last.columns], rows)
-
-
-@contextmanager
-def explain_write_errors(path: Path) -> Iterator[None]:
-    """Turn errors in writing a file into errors that name the file and quote no data."""
-    try:
-        yield
-    except OSError as error:
-        raise EngineError(f"cannot write {str(path)!r}: {error.strerror or error}. Choose another file.") from error
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the original message quotes the value
-        raise DataError(
-            f"cannot write {path.name!r}: a column holds values that {detect_format(path)} cannot store, such as timestamps "
-            "far beyond the year 9999. Convert the column to text, or drop it."
-        ) from None
-
-
-@dataclass(frozen=True)
-class _CsvFormat:
-    """The layout of a CSV file: its delimiter and header, whether it has no rows, and its rows of a wrong length."""
-
-    path: Path
-    delimiter: str
-    header: list[str]
-    is_empty: bool
-    invalid_rows: list[pc_csv.InvalidRow]
-
-    @classmethod
-    def of(cls, path: Path) -> _CsvFormat:
-        layout = cls(path, *_read_header(path), [])
-        refuse_duplicate_names(layout.names)
-        return layout
-
-    @property
-    def names(self) -> list[str]:
-        """The column names."""
-        return list(map(restore_formula, self.header))
-
-    def options(self, kind: pa.DataType, **read_options: Any) -> dict[str, Any]:
-        """Return options for Arrow's readers; rows of a wrong length are skipped and added to ``invalid_rows``."""
-
-        def skip_row(row: pc_csv.InvalidRow) -> str:
-            self.invalid_rows.append(row)
-            return "skip"
-
-        return {
-            "read_options": pc_csv.ReadOptions(**read_options),
-            "parse_options": pc_csv.ParseOptions(
-                delimiter=self.delimiter,
-                newlines_in_values=True,
-                ignore_empty_lines=len(self.header) > 1,  # with a single column, an empty line is a missing value
-                invalid_row_handler=skip_row,
-            ),
-            "convert_options": pc_csv.ConvertOptions(
-                column_types=dict.fromkeys(self.header, kind),
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        }
-
-    def refuse_invalid_rows(self) -> None:
-        """Raise an error for the first row that has more or fewer columns than the header."""
-        if not self.invalid_rows:
-            return
-        self.invalid_rows.clear()
-        with pc_csv.open_csv(
-            self.path, **self.options(pa.string(), use_threads=False)
-        ) as stream:  # one thread numbers the rows
-            while not self.invalid_rows and stream.read_next_batch():
-                pass
-        first = self.invalid_rows[0]
-        raise DataError(
-            f"cannot read {self.path.name!r}: row {first.number} has {first.actual_columns} columns, and the header "
-            f"has {first.expected_columns}. Correct the row, or quote the fields that contain {self.delimiter!r}."
-        )
-
-    def refuse_open_quote(self, last: Sequence[str | None], rows: int) -> None:
-        """Raise an error for a quote without an end, which makes all later rows part of one field that might be released."""
-        if not any(value and "\n" in value for value in last):
-            return
-        quotes = 0
-        with pa.input_stream(str(self.path)) as stream:
-            while block := stream.read(1 << 22):
-                quotes += block.count(b'"')
-        if quotes % 2:
-            raise DataError(
-                f"cannot read {self.path.name!r}: a quote that is opened in row {rows + 1} or before is never closed. Close it."
-            )
-
-
-def _read_header(path: Path) -> tuple[str, list[str], bool]:
-    """Return the delimiter (the most frequent of comma, semicolon and tab), the names, and whether the file has no rows."""
-    with pa.input_stream(str(path)) as stream:
-        first = stream.read(HEADER_BYTES).removeprefix(BOM)
-    if first.startswith(ZIP):
-        raise DataError(f"cannot read {path.name!r}: {NOT_TEXT}")
-    text = codecs.getincrementaldecoder("utf-8")().decode(first).lstrip("\r\n")
-    if not text.strip():
-        raise DataError(f"{path.name!r} is empty. A table needs at least a header line.")
-    unquoted = re.sub(r'"[^"]*"', "", text).split("\n", 1)[0]
-    delimiter = max(",;\t", key=unquoted.count)
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    names = next(rows)
-    has_rows = len(first) >= HEADER_BYTES or any(row or len(names) == 1 for row in rows)
-    return delimiter, names, not has_rows
-
-
-def write_table(table: pa.Table, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
+def write_table(
+    table: pa.Table,
+    path: Path,
+    format: Format,
+    *,
+    escape_formulas: bool = True,
+    written: Conventions | None = None,
+    formats: Mapping[str, TextFormat] | None = None,
+) -> int:
     """Write an Arrow table: Parquet with its own types, CSV with the text of every value.
 
+    ``written`` and ``formats``: the delimiter and the encoding of the CSV file, and the formats of numbers and dates by column.
     Returns the number of cells, including the header, that got an apostrophe; see `Engine.write`.
     """
     if format == "parquet":
@@ -275,18 +136,41 @@ def write_table(table: pa.Table, path: Path, format: Format, *, escape_formulas:
     names, changed = format_header(table.column_names, escape_formulas=escape_formulas)
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
-        formatted = [format_csv_values(chunk, name, escape_formulas=escape_formulas) for chunk in column.chunks]
+        style = (formats or {}).get(name)
+        formatted = [
+            format_csv_values(chunk, name, escape_formulas=escape_formulas, style=style) for chunk in column.chunks
+        ]
         columns.append(pa.chunked_array([chunk for chunk, _ in formatted], pa.large_string()))
         changed += sum(count for _, count in formatted)
     with explain_write_errors(path):
-        pc_csv.write_csv(pa.table(columns, names=names), path, CSV)
+        write_csv(pa.table(columns, names=names), path, written)
     return changed
 
 
-def format_csv_values(array: pa.Array, column: str, *, escape_formulas: bool) -> tuple[pa.Array, int]:
+def format_csv_values(
+    array: pa.Array, column: str, *, escape_formulas: bool, style: TextFormat | None = None
+) -> tuple[pa.Array, int]:
     """Return the texts of a column for a CSV file, and the number of texts that got an apostrophe."""
-    texts = format_values(array, column)
-    return escape_array(texts, signs=escape_formulas) if is_text(array.type) else (texts, 0)
+    texts, changed = format_values(array, column), 0
+    if is_text(array.type):
+        texts, changed = escape_array(texts, signs=escape_formulas)
+    return texts if style is None else change_texts(texts, style.render), changed
+
+
+def describe_output(
+    detected: Detected, styles: Mapping[str, TextFormat], names: Collection[str]
+) -> tuple[Conventions, dict[str, TextFormat]]:
+    """Return how a CSV file like the input is written, and the formats of numbers and dates by published column.
+
+    A quasi-identifier may be published as a pair of columns, such as ``age_lo`` and ``age_hi``.
+    """
+    source = detected.conventions
+    formats = {
+        name: style for column, style in styles.items() for name in published_names(column, names) if name in names
+    }
+    decimal = next((style.decimal for style in formats.values() if isinstance(style, NumberFormat)), None)
+    dates = next((style.pattern for style in formats.values() if isinstance(style, DateFormat)), None)
+    return Conventions(source.delimiter, decimal, None, source.encoding, dates), formats
 
 
 def format_header(names: Sequence[str], *, escape_formulas: bool) -> tuple[list[str], int]:

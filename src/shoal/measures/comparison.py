@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,9 @@ from shoal.encoding.published_table import PublishedTable, read_published_groups
 from shoal.engines import AS_PUBLISHED, Engine, open_data
 from shoal.errors import DataError
 from shoal.formats.column_pairs import pair_names
+from shoal.formats.dates import DateFormat
 from shoal.formats.labels import format_ends
+from shoal.formats.numbers import NumberFormat
 from shoal.measures import THRESHOLD, Measures, PublishedColumn, PublishedGroups, SensitiveFigures, compute_measures
 from shoal.policy import Policy
 from shoal.recoding import Columns
@@ -24,7 +26,7 @@ from shoal.requirements.groups import Groups
 
 def measure_tables(original: Any, released: Any, policy: Policy, *, threshold: float = THRESHOLD) -> Measures:
     """All measures of a released table; records of the original that are not in the release count as suppressed."""
-    before, after = open_data(original), open_data(released)
+    before, after = open_data(original, policy.with_conventions()), open_data(released)
     policy.check_schema(before.schema())
     policy.check_schema(after.schema(), check=True)
     suppressed = before.schema().rows - after.schema().rows
@@ -76,10 +78,11 @@ def count_codes(codes: Codes, j: int) -> Int64Array:
 
 def _read_labels(released: Engine, name: str, policy: Policy) -> tuple[list[str | None], Int64Array]:
     """The labels of one attribute and the number of records of each; a lo and a hi column are read as ranges."""
+    restore = _choose_restoring(released, policy.quasi[name].kind)
     if name in released.schema().names:
         distinct = released.distinct(name, AS_PUBLISHED)
         tokens = policy.missing_texts  # other tools may publish these texts
-        labels: list[str | None] = [None if str(v).strip() in tokens else str(v) for v in distinct.values]
+        labels: list[str | None] = [None if str(v).strip() in tokens else restore(str(v)) for v in distinct.values]
         return [*labels, *([None] if distinct.missing else [])], np.append(
             distinct.counts, [distinct.missing] if distinct.missing else []
         ).astype(np.int64)
@@ -87,8 +90,18 @@ def _read_labels(released: Engine, name: str, policy: Policy) -> tuple[list[str 
     ends = Policy(quasi=dict.fromkeys((low, high), "categorical"), missing=policy.missing)
     groups, text = read_published_groups(released, ends)
     pairs = [(text[low][lo], text[high][hi]) for lo, hi in groups.quasi]
-    labels = [format_ends(lo, hi) for lo, hi in pairs]
+    labels = [format_ends(*(None if end is None else restore(end) for end in pair)) for pair in pairs]
     return labels, groups.size
+
+
+def _choose_restoring(released: Engine, kind: str) -> Callable[[str], str]:
+    """A function that restores the labels of a table that was written like its input."""
+    conventions = released.detected.conventions
+    if kind == "numeric" and conventions.decimal is not None:
+        return NumberFormat(conventions.decimal).restore
+    if kind == "date" and conventions.dates is not None:
+        return DateFormat(conventions.dates).restore
+    return str
 
 
 def count_labels(codes: Codes, grouping: Grouping, columns: Columns) -> list[PublishedColumn]:

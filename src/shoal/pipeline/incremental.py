@@ -17,7 +17,7 @@ import numpy as np
 
 from shoal.arrays import BoolArray, Int32Array
 from shoal.encoding.codes import Codes, EncodedColumn, EncodedUnit, encode_column, encode_unit, separate_people
-from shoal.engines import Counts, Dictionary, Engine, GroupColumn, HiddenColumn, KeyedOrder, Plan, open_data
+from shoal.engines import Counts, Dictionary, Engine, GroupColumn, HiddenColumn, KeyedOrder, Plan, Resources, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import DataError, PolicyError, RequirementNotMet
 from shoal.formats.numbers import format_count, format_number, parse_number
@@ -228,14 +228,21 @@ class NewRecords:
 
 
 def release_new_records(
-    data: Any, recoding: str | Path, policy: Policy | None, *, nearest: bool = False, progress: Progress | None = None
+    data: Any,
+    recoding: str | Path,
+    policy: Policy | None,
+    *,
+    nearest: bool = False,
+    progress: Progress | None = None,
+    resources: Resources | None = None,
 ) -> Release:
     """Release new records with the recoding of an earlier release; see `shoal.anonymize`."""
     progress = progress or ignore_progress
     if not isinstance(nearest, bool):
         raise PolicyError(f"nearest must be true or false, not {nearest!r}.")
     prior = PriorReleases.load(Path(recoding), policy)
-    policy, source = prior.policy, open_data(data)
+    policy = prior.policy
+    source = open_data(data, policy.with_conventions(resources))
     schema = source.schema()
     policy.check_schema(schema, check=True)
     if policy.unit_column is not None and policy.unit_column not in schema.names:
@@ -289,6 +296,7 @@ def release_new_records(
         TableArtifact(table, source.format, audited if policy.unit is not None else None),
         seed=prior.seed,
         prior=prior.ledger,
+        method_notes=source.detected.notes,
     )
 
 

@@ -42,7 +42,7 @@ def run_randomizing(
     method.check_parameters()
     policy, report = method.policy, progress or ignore_progress
     secret = new_seed() if seed is None else parse_seed(seed)
-    engine = open_data(data)
+    engine = open_data(data, policy.with_conventions())
     schema = engine.schema()
     policy.check_schema(schema, requires=False)
     keyed = KeyedHash.of(secret)
@@ -82,7 +82,7 @@ def run_randomizing(
         tuple(n for n in schema.names if n not in policy.quasi and n not in policy.unchanged_columns),
         TableArtifact(released, engine.format, audited),
         seed=secret,
-        method_notes=method.notes(),
+        method_notes=(*engine.detected.notes, *method.notes()),
         remake=partial(run_randomizing, method, engine) if seed is None else None,
     )
 

@@ -86,7 +86,7 @@ def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress:
     """Anonymize a table with a method; see `Method.release`."""
     method.check_parameters()
     secret = new_seed() if seed is None else parse_seed(seed)
-    engine = open_data(data)
+    engine = open_data(data, method.policy.with_conventions())
     schema = engine.schema()
     method.policy.check_schema(schema)
     people = find_person_column(engine, method.policy)
@@ -109,7 +109,7 @@ def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress:
         TableArtifact(result.recoded.released_table, engine.format, audited),
         result.path,
         secret,
-        method_notes=(*method.notes(), *steps.note_people(result.recoded.counted_table)),
+        method_notes=(*engine.detected.notes, *method.notes(), *steps.note_people(result.recoded.counted_table)),
         remake=partial(run, method, engine) if seed is None else None,
     )
 

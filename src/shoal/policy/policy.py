@@ -26,9 +26,10 @@ from pydantic import (
     model_validator,
 )
 
-from shoal.engines import AS_PUBLISHED, Reading, Schema
+from shoal.engines import AS_PUBLISHED, Reading, Resources, Schema
 from shoal.errors import DataError, PolicyError, escape_invisible, explain_absent_column, list_choices, list_some
 from shoal.formats.column_pairs import pair_names, published_names
+from shoal.formats.conventions import Conventions, parse_conventions
 from shoal.formats.html_text import render_table, render_view
 from shoal.formats.normalize import Normalizer
 from shoal.formats.numbers import parse_percentage
@@ -129,6 +130,8 @@ def _list_texts(value: Any) -> list[str]:
         return []
     if isinstance(value, Unit):
         return [value.column]
+    if isinstance(value, Conventions):
+        return list(value.to_plain().values())
     if isinstance(value, Requirement):
         return _list_texts([getattr(value, parameter.name) for parameter in list_parameters(value)])
     if isinstance(value, Mapping):
@@ -196,6 +199,8 @@ class Policy(BaseModel):
     unit : the column of the person a record belongs to, where a person can have several records; requirements then count
         different people instead of records. Or a mapping with ``column``, ``pseudonym`` and ``knows``; see `Unit`
     truly_sensitive : the harmful values of a sensitive column (for the sensitive diversity)
+    read : how the file with the raw table is written: a mapping with ``delimiter``, ``decimal``, ``thousands``, ``encoding``,
+        ``dates`` or ``sheet``; see `Conventions` (default: detected where this is safe)
     missing : texts that represent a missing value
     normalize : sensitive columns, or the target, in which requirements and measures count all spellings of a value as one:
         texts that are equal after trimming, Unicode NFKC and case folding, texts of the same number, and the texts of
@@ -229,6 +234,7 @@ class Policy(BaseModel):
     key: str | None = None
     unit: Annotated[Unit | None, BeforeValidator(parse_unit)] = None
     truly_sensitive: dict[str, Names] = Field(default_factory=dict)
+    read: Annotated[Conventions | None, BeforeValidator(parse_conventions)] = None
     missing: Names = ("",)
     normalize: Names = ()
     require: Annotated[tuple[Rule, ...], BeforeValidator(_split_combined)] = ()
@@ -398,8 +404,8 @@ class Policy(BaseModel):
                 found[name] = {column: quasi.to_plain(public=public) for column, quasi in value.items()}
             elif name == "require":
                 found[name] = [_to_plain(requirement, public=public) for requirement in value]
-            elif value is not None and name == "unit":
-                found[name] = value.to_plain()
+            elif value is not None and name in ("unit", "read"):
+                found |= {name: plain} if (plain := value.to_plain()) else {}
             elif isinstance(value, dict):
                 found |= {name: {key: list(listed) for key, listed in value.items()}} if value else {}
             elif value != field.default:
@@ -529,6 +535,11 @@ class Policy(BaseModel):
         """How the raw values of a column are read."""
         kind = self.quasi[column].kind if column in self.quasi else "categorical"
         return Reading(READ_AS[kind], self.missing_texts)  # type: ignore[arg-type]
+
+    def with_conventions(self, resources: Resources | None = None) -> Resources:
+        """Resources to open the raw table: how its file is written, and which columns are numbers or dates."""
+        numeric = tuple(column for column, quasi in self.quasi.items() if quasi.kind != "categorical")
+        return replace(resources or Resources(), conventions=self.read or Conventions(), numeric=numeric)
 
     def check_schema(self, schema: Schema, *, check: bool = False, requires: bool = True) -> None:
         """Raise an error if the table does not fit the policy: missing columns, no records, or too few records.

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING
+from dataclasses import MISSING, fields
 from inspect import getdoc
 from typing import Any
 
+from shoal.formats.conventions import DECIMALS, THOUSANDS, Conventions
 from shoal.policy.columns import KINDS, KINDS_OF, WITH_LEVELS, QuasiIdentifier
 from shoal.policy.policy import Policy
 from shoal.policy.unit import Unit
@@ -90,6 +91,7 @@ def policy_schema() -> Schema:
             properties[name] = {**WORD, **default}
     properties["quasi"] = {"type": "object", "minProperties": 1, "additionalProperties": _quasi_schema()}
     properties["unit"] = {"anyOf": [WORD, _unit_schema()]}
+    properties["read"] = _read_schema()
     properties["truly_sensitive"] = {"type": "object", "additionalProperties": WORDS}
     properties["require"] = _require_schema()
     properties["suppress"] = {**SHARE_OR_ZERO, "default": 0.0}
@@ -161,6 +163,19 @@ def _require_schema() -> Schema:
     entry = _requirement_schema()
     together = {key: value for key, value in entry.items() if key != "maxProperties"}
     return {"anyOf": [{"type": "array", "minItems": 1, "items": entry}, together]}
+
+
+def _read_schema() -> Schema:
+    """The value of ``read``."""
+    properties: dict[str, Schema] = {name: {"type": "string"} for name in (f.name for f in fields(Conventions))}
+    properties["decimal"] = {"enum": [*DECIMALS]}
+    properties["thousands"] = {"enum": [*THOUSANDS]}
+    properties["sheet"] = WORD
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": _describe(properties, Conventions),
+    }
 
 
 def _requirement_schema() -> Schema:

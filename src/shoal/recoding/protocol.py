@@ -11,7 +11,7 @@ import numpy as np
 
 from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
-from shoal.engines import Counts, Dictionary, Engine, GroupColumn, Plan, Reading, UnchangedColumn, open_data
+from shoal.engines import Counts, Dictionary, Engine, GroupColumn, Plan, Reading, Resources, UnchangedColumn, open_data
 from shoal.errors import DataError, PolicyError, explain_absent_column, list_some
 from shoal.formats.numbers import format_count
 from shoal.policy import READ_AS
@@ -162,7 +162,8 @@ def encode_later_data(
 
 def apply(recoding: Recoding, data: Any, *, nearest: bool) -> Any:
     """Recode later data; see `Boxes.apply`."""
-    source = open_data(data)
+    numeric = tuple(f.name for f in recoding.fields if f.kind != "categorical")
+    source = open_data(data, Resources(numeric=numeric))
     encoded = encode_later_data(recoding, source)
     if encoded.unseen and not nearest:
         name, values = next(iter(encoded.unseen.items()))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, get_args
 
-from shoal.engines import Engine, Format, digest_file
+from shoal.engines import Conventions, Engine, Format, Resources, digest_file, open_data
 from shoal.errors import PolicyError, list_choices
 from shoal.policy import Policy
 from shoal.release.audit import AuditedTable
@@ -25,15 +25,29 @@ class SaveOptions:
 
     format: Format | None = None
     escape_formulas: bool = True
+    like_input: bool = False
+
+    def __post_init__(self) -> None:
+        if self.like_input and self.format == "parquet":
+            raise PolicyError(
+                "a table like the input (like_input=True, --like-input) is a CSV file. Remove the format 'parquet', or do not "
+                "write the table like the input."
+            )
 
 
 @dataclass(frozen=True)
 class WrittenArtifact:
-    """The files of an artifact: the name of its file or folder, the digests for ``certificate.json``, notes for recipients."""
+    """The files of an artifact: the name of its file or folder, the digests for ``certificate.json``, notes for recipients.
+
+    ``read`` says how a table is written, if it is written like the input. ``fingerprint`` is that of the table as recipients
+    read it.
+    """
 
     file: str
     sha256: str | dict[str, str]
     notes: tuple[str, ...] = ()
+    read: Conventions | None = None
+    fingerprint: str | None = None
 
 
 class Artifact(Protocol):
@@ -76,17 +90,24 @@ class TableArtifact:
         chosen = options.format or self.format
         if chosen not in FORMATS:
             raise PolicyError(f"unknown format {chosen!r}; {list_choices(str(chosen), FORMATS)}.")
-        path = folder / f"table.{chosen}"
-        escaped = self.engine.write(path, chosen, escape_formulas=options.escape_formulas)
-        return WrittenArtifact(path.name, _digest_files(path), (_note_escaped(escaped),) if escaped else ())
+        path, read, fingerprint = folder / f"table.{chosen}", None, None
+        if options.like_input and chosen == "csv":
+            escaped, read = self.engine.write_like_input(path, escape_formulas=options.escape_formulas)
+            fingerprint = open_data(path, Resources(conventions=read)).fingerprint()
+        else:
+            escaped = self.engine.write(path, chosen, escape_formulas=options.escape_formulas)
+        notes = (_note_escaped(escaped),) if escaped else ()
+        return WrittenArtifact(path.name, _digest_files(path), notes, read, fingerprint)
 
-    def reopen(self, path: Path) -> TableArtifact:
+    def reopen(self, path: Path, read: Conventions | None = None) -> TableArtifact:
         """Open the written table; its groups are not counted again if the bytes are those that were counted.
+
+        ``read`` says how the table is written, if it is written like the input.
 
         Where people were counted, the groups of the counted table are those of the written table, because `audit` compares
         the fingerprints of both.
         """
-        engine = self.engine.reopen(path)
+        engine = self.engine.reopen(path) if read is None else self.engine.reopen(path, read)
         counted = self.audited is not None and self.audited.groups.person is not None
         return replace(self, engine=engine, audited=self.audited if engine is self.engine or counted else None)
 

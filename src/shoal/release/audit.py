@@ -155,11 +155,12 @@ def audit_table(data: Any, policy: Policy, *, records: bool = False) -> Certific
                 f"{describe(requirement)} cannot be tested on a table: it is a requirement on the probabilities of a "
                 "randomizing method. Remove it from the policy of the check."
             )
-    engine = open_data(data)
+    engine = open_data(data, policy.with_conventions())
     policy.check_schema(engine.schema(), check=True)
     audited = AuditedTable.of(engine, policy)
     counts_people = audited.groups.person is not None
     certificate = audited.certificate(policy)
+    certificate = replace(certificate, notes=(*certificate.notes, *engine.detected.notes))
     if policy.unit_column is None or counts_people:
         return certificate
     return replace(certificate, holds=certificate.holds and records, uncounted_unit=policy.unit_column)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from shoal.formats.checked_json import (
     texts,
     texts_or_null,
 )
+from shoal.formats.numbers import read_numbers
 from shoal.kernels.combinations import sort_combinations
 from shoal.policy import Policy
 from shoal.requirements.groups import Groups, stack_columns
@@ -282,8 +282,9 @@ def _merge_labels(mine: Labels, theirs: Labels, codes: Int32Array, others: Int32
     """The labels that either side uses, in the order of `encode_column`, and the codes of both sides in these labels."""
     used = {mine[c] for c in np.unique(codes)} | {theirs[c] for c in np.unique(others)}
     texts = sorted(label for label in used if label is not None)
-    with suppress(ValueError):
-        texts.sort(key=float)
+    if (numbers := read_numbers(texts)) is not None:
+        number = dict(zip(texts, numbers, strict=True))
+        texts.sort(key=number.__getitem__)
     labels: Labels = (*texts, *([None] if None in used else []))
     new_code = {label: code for code, label in enumerate(labels)}
 

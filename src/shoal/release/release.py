@@ -131,6 +131,7 @@ class Release:
         format: Format | None = None,
         overwrite: bool = False,
         escape_formulas: bool = True,
+        like_input: bool = False,
     ) -> Path:
         """Write the public folder ``path`` and the owner folder ``path.owner``; return the path of the public folder.
 
@@ -146,6 +147,9 @@ class Release:
         overwrite : replace an earlier release at this path
         escape_formulas : in CSV, write an apostrophe before texts that a spreadsheet program would run as formulas. Shoal
             removes it when it reads the file; a note in ``certificate.json`` counts these cells
+        like_input : write a CSV file with the delimiter and the encoding of the input, and single numbers and dates with its
+            decimal separator and date format. Labels of ranges and sets stay as they are. ``policy.yaml`` and
+            ``certificate.json`` say how the table is written
 
         Guarantee
         ---------
@@ -158,7 +162,7 @@ class Release:
         earlier release is used again: the method runs once more, and this object becomes the new release. Otherwise a
         recipient of both tables could intersect two different groupings of the same people.
         """
-        return save_release(self, path, SaveOptions(format, escape_formulas), overwrite=overwrite)
+        return save_release(self, path, SaveOptions(format, escape_formulas, like_input), overwrite=overwrite)
 
     def reuse_secret(self, seed: int | None) -> None:
         """Run the method again with this secret seed, and become that release."""

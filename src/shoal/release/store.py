@@ -18,7 +18,7 @@ from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet
 from shoal.formats.checked_json import member, read_object, read_text, report_damage
 from shoal.formats.surrogates import is_utf8
 from shoal.policy import Policy
-from shoal.release.artifact import SaveOptions
+from shoal.release.artifact import Artifact, SaveOptions, TableArtifact, WrittenArtifact
 from shoal.release.ledger import FILE, Ledger, digest
 from shoal.report import render_report
 from shoal.secret import LEDGER, load_seed
@@ -73,27 +73,40 @@ def _write_public(release: Release, folder: Path, options: SaveOptions) -> Ledge
     """Write the public folder and audit the written artifact; return the ledger, None if the artifact shows no groups."""
     folder.mkdir()  # the user's umask decides the modes of public files and folders
     written = release.artifact.write(folder, options)
-    artifact = release.artifact.reopen(folder / written.file)
+    artifact = _reopen(release.artifact, folder / written.file, written)
     certificate, ledger = artifact.audit(release.policy, release.certificate, release.prior)
     if not certificate.holds or certificate.fingerprint != release.certificate.fingerprint:
         raise RequirementNotMet(
             "the written files differ from what was audited, so nothing was released. Save the release again; if the error "
             "returns, check the disk."
         ).with_certificate(certificate)
-    certificate = replace(certificate, notes=(*release.certificate.notes, *written.notes))
+    certificate = replace(
+        certificate,
+        notes=(*release.certificate.notes, *written.notes),
+        fingerprint=written.fingerprint or certificate.fingerprint,  # of the table as recipients read it
+    )
     statement = {
         **certificate.to_dict(),
         "file": written.file,
         "sha256": written.sha256,
+        **({} if written.read is None else {"read": written.read.to_plain()}),
         "measures": release.measures.public(evidence=certificate.evidence),
     }
     (folder / "certificate.json").write_text(_json(statement), encoding="utf-8", newline="\n")
-    (folder / "policy.yaml").write_text(release.policy.to_yaml(public=True), encoding="utf-8", newline="\n")
+    public = release.policy.model_copy(update={"read": written.read})  # how the published table is written
+    (folder / "policy.yaml").write_text(public.to_yaml(public=True), encoding="utf-8", newline="\n")
     summary = replace(release.summary(), certificate=certificate)
     (folder / "report.html").write_text(
         render_report(summary, release.policy, owner=False), encoding="utf-8", newline="\n"
     )
     return ledger if ledger is None or release.prior is None else release.prior.union(ledger)
+
+
+def _reopen(artifact: Artifact, path: Path, written: WrittenArtifact) -> Artifact:
+    """Open a written artifact; only tables can be written like the input."""
+    if isinstance(artifact, TableArtifact):
+        return artifact.reopen(path, written.read)
+    return artifact.reopen(path)
 
 
 def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
@@ -145,16 +158,21 @@ def read_earlier_seed(path: str | Path, policy: Policy) -> int | None:
     if not (owner / OWNER_MARK).is_file():
         return None
     try:
-        if Policy.load(file) != policy:
-            return None
-        file = owner / OWNER_MARK
-        return load_seed(owner)
+        if _describes_same(Policy.load(file), policy):
+            file = owner / OWNER_MARK
+            return load_seed(owner)
+        return None
     except (PolicyError, DataError) as error:
         raise DataError(
             f"the secret seed of the release {str(path)!r} cannot be used again, because the file {str(file)!r} is damaged: "
             f"{str(error).rstrip('.')}. Repair this file, choose another folder, or pass the secret seed (secret= or seed=, "
             "--secret or --seed). If the release was never published, you can also delete its two folders."
         ) from error
+
+
+def _describes_same(one: Policy, other: Policy) -> bool:
+    """Whether two policies are equal, except for how the file with the raw table is written."""
+    return one.model_copy(update={"read": None}) == other.model_copy(update={"read": None})
 
 
 def _json(content: Mapping[str, Any]) -> str:

@@ -19,11 +19,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pc_csv
 
 from shoal import threads
 from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines import column_values, fingerprint, table_files
+from shoal.engines.csv_files import CsvWriter
 from shoal.engines.duckdb.output import ReleaseWriter, StagedTable, copy_visible
 from shoal.engines.duckdb.partitions import partition_table, scan_partition, write_partitions
 from shoal.engines.duckdb.session import Session
@@ -31,13 +31,16 @@ from shoal.engines.duckdb.sources import (
     CHANGED,
     Source,
     normalize_column,
+    open_files,
     open_source,
     scan_files,
 )
 from shoal.engines.protocol import (
     NOT_COUNTED,
+    UNKNOWN,
     ColumnSummary,
     Counts,
+    Detected,
     Dictionary,
     Distinct,
     Engine,
@@ -46,6 +49,7 @@ from shoal.engines.protocol import (
     Plan,
     Reading,
     Schema,
+    TextFormat,
     digest_file,
 )
 from shoal.engines.resources import DATABASES, Resources
@@ -59,6 +63,7 @@ from shoal.engines.sql import (
     select_keys,
 )
 from shoal.errors import DataError, EngineError, PolicyError, explain_unknown_column
+from shoal.formats.conventions import Conventions
 
 DIGITS = 38  # the largest precision of DuckDB's decimals
 
@@ -87,7 +92,8 @@ class _CountedRecords:
 class DuckEngine(Engine):
     """A table that DuckDB reads from Parquet files, with the codes of the encoded columns.
 
-    ``hidden`` has the dictionaries of hidden columns, of which the files hold codes instead of values.
+    ``hidden`` has the dictionaries of hidden columns, of which the files hold codes instead of values. ``detected`` says how
+    the user's source is written, and ``styles`` has the formats of numbers and dates that were detected in its columns.
     """
 
     name: ClassVar[str] = "duckdb"
@@ -99,6 +105,8 @@ class DuckEngine(Engine):
     carry: tuple[str, ...] | None = None
     dictionaries: Mapping[str, Dictionary] = field(default_factory=dict, repr=False)
     hidden: Mapping[str, Dictionary] = field(default_factory=dict, repr=False)
+    detected: Detected = UNKNOWN
+    styles: dict[str, TextFormat] = field(default_factory=dict, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -115,7 +123,7 @@ class DuckEngine(Engine):
         try:
             source = open_source(data, session)
             session.protect(source, source.files)  # the input of a run that may be repeated
-            return cls(session, source)
+            return cls(session, source, detected=source.detected)
         except BaseException:
             session.close()
             raise
@@ -159,7 +167,10 @@ class DuckEngine(Engine):
         raw = self.source.restore_type(column, values.combine_chunks())
         raw = raw.chunk(0) if isinstance(raw, pa.ChunkedArray) else raw
         present = raw.is_valid().to_numpy(zero_copy_only=False)
-        distinct, target = column_values.unify_values(raw.filter(pa.array(present)), column, reading)
+        present_values = raw.filter(pa.array(present))
+        distinct, target, style = column_values.unify_values(present_values, column, reading, self.detected.conventions)
+        if style is not None:
+            self.styles[column] = style
         index = np.full(len(raw), -1, np.int32)
         index[present] = target
         tally = np.bincount(index + 1, records, minlength=len(distinct) + 1).astype(np.int64)
@@ -331,11 +342,12 @@ class DuckEngine(Engine):
             writer.assign_groups(plan, counted.staged, records, counted.words)
         self.source.refuse_changed()
         released = writer.write()
-        return DuckEngine(self.session, released, hidden={name: self.dictionaries[name] for name in writer.coded})
+        hidden = {name: self.dictionaries[name] for name in writer.coded}
+        return DuckEngine(self.session, released, hidden=hidden, detected=self.detected, styles=self.styles)
 
     def without(self, columns: Sequence[str]) -> DuckEngine:
         """Return the same rows, in the same order, without some columns; `write` leaves them out of the files."""
-        return DuckEngine(self.session, self.source.hide(columns))
+        return DuckEngine(self.session, self.source.hide(columns), detected=self.detected, styles=self.styles)
 
     def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
         """Copy the Parquet files to ``path``, or write their rows in the same order to a CSV file."""
@@ -354,25 +366,40 @@ class DuckEngine(Engine):
                 shutil.copyfile(file, target)
         return 0
 
-    def _write_csv(self, path: Path, escape_formulas: bool) -> int:
-        columns = list(self.source.names)
+    def write_like_input(self, path: Path, *, escape_formulas: bool = True) -> tuple[int, Conventions]:
+        """Write a CSV file in the conventions of the source."""
+        written, formats = table_files.describe_output(self.detected, self.styles, self.source.names)
+        return self._write_csv(path, escape_formulas, written, formats), written
+
+    def _write_csv(
+        self,
+        path: Path,
+        escape_formulas: bool,
+        written: Conventions | None = None,
+        formats: Mapping[str, TextFormat] | None = None,
+    ) -> int:
+        columns, styles = list(self.source.names), formats or {}
         header, changed = table_files.format_header(columns, escape_formulas=escape_formulas)
         schema = pa.schema([(name, pa.large_string()) for name in header])
-        with (
-            table_files.explain_write_errors(path),
-            pc_csv.CSVWriter(path, schema, write_options=table_files.CSV) as writer,
-        ):
+        with table_files.explain_write_errors(path), CsvWriter(path, schema, written) as writer:
             for batch in self.source.batches(columns):
                 formatted = [
-                    table_files.format_csv_values(a, c, escape_formulas=escape_formulas) for c, a in batch.items()
+                    table_files.format_csv_values(a, c, escape_formulas=escape_formulas, style=styles.get(c))
+                    for c, a in batch.items()
                 ]
-                writer.write_batch(pa.record_batch([texts for texts, _ in formatted], schema=schema))
+                writer.write(pa.record_batch([texts for texts, _ in formatted], schema=schema))
                 changed += sum(count for _, count in formatted)
         return changed
 
-    def reopen(self, path: Path) -> DuckEngine:
+    def reopen(self, path: Path, written: Conventions | None = None) -> DuckEngine:
         """Open a file or folder that this engine wrote, in the same session; return self where the bytes are the same."""
-        source = open_source(path, self.session)
+        if written is not None:
+            formats = table_files.describe_output(self.detected, self.styles, self.source.names)[1]
+            return DuckEngine(self.session, open_files([path.absolute()], self.session, given=written, formats=formats))
+        if path.is_file():
+            source = open_files([path.absolute()], self.session, given=Conventions())
+        else:
+            source = open_source(path, self.session)
         same = sorted(map(digest_file, source.files)) == self._cache.get("digests")
         return self if same else DuckEngine(self.session, source)
 

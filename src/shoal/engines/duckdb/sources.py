@@ -15,10 +15,11 @@ import pyarrow.parquet as pq
 
 from shoal.engines import frames, table_files
 from shoal.engines.duckdb.session import OFFLINE, Session, explain_error
-from shoal.engines.protocol import Format, detect_format
+from shoal.engines.protocol import Detected, Format, TextFormat, detect_format, detect_kind
 from shoal.engines.resources import DATABASES
 from shoal.engines.sql import quote_name, quote_text
 from shoal.errors import DataError, EngineError, list_some
+from shoal.formats.conventions import Conventions
 from shoal.formats.numbers import EXACT
 from shoal.formats.surrogates import is_utf8
 
@@ -42,7 +43,7 @@ class Source:
     ``types`` are the Arrow types. ``partition_columns`` are the columns whose values are in folder names (``year=2024``), not
     in files; ``partition_values`` are their values for each file. ``stamps`` are inode, size and modification time of the
     user's files when they were opened. ``root`` is the folder of the source, which is released as a folder. ``own``: Shoal
-    wrote the files. ``hidden`` columns are in the files and not in the table.
+    wrote the files. ``hidden`` columns are in the files and not in the table. ``detected``: how the user's files are written.
     """
 
     files: tuple[Path, ...]
@@ -56,6 +57,7 @@ class Source:
     own: bool = False
     partition_values: Mapping[Path, Mapping[str, str | None]] = field(default_factory=dict, repr=False)
     hidden: tuple[str, ...] = ()
+    detected: Detected = field(default_factory=Detected, repr=False)
 
     def hide(self, columns: Sequence[str]) -> Source:
         """The same table without some columns."""
@@ -150,7 +152,7 @@ def normalize_column(column: str, kind: pa.DataType) -> str:
 
 def open_source(data: Any, session: Session) -> Source:
     """Open the user's data as Parquet files: the user's own files, or files converted in the session's folder."""
-    duckdb = session.duckdb
+    duckdb, given = session.duckdb, Detected(session.resources.conventions)
     if isinstance(data, (str, Path)):
         path = Path(data)
         if not path.exists():
@@ -162,12 +164,12 @@ def open_source(data: Any, session: Session) -> Source:
                     database = duckdb.connect(str(path), read_only=True, config=OFFLINE)
             except EngineError as error:
                 raise DataError(f"cannot open {path.name!r} as a DuckDB database: {error}") from None
-            return _open_relation(_only_table(database), session)
-        return _open_folder(path, session, str(data)) if path.is_dir() else _open_files([path], session, None)
+            return replace(_open_relation(_only_table(database), session), detected=given)
+        return _open_folder(path, session, str(data)) if path.is_dir() else open_files([path], session)
     if isinstance(data, duckdb.DuckDBPyConnection):
-        return _open_relation(_only_table(data), session)
+        return replace(_open_relation(_only_table(data), session), detected=given)
     if isinstance(data, duckdb.DuckDBPyRelation):
-        return _open_relation(data, session)
+        return replace(_open_relation(data, session), detected=given)
     frame = frames.open_frame(data)
     file = session.new_path("given").with_suffix(".parquet")
     arrays = {n: table_files.make_storable(frames.to_arrow(frame.get_column(n))) for n in frame.columns}
@@ -175,7 +177,7 @@ def open_source(data: Any, session: Session) -> Source:
         _refuse_unwritable(column, array)
     with table_files.explain_write_errors(file):
         pq.write_table(pa.table(arrays), file)
-    return open_parquet([file], "csv", own=True)
+    return replace(open_parquet([file], "csv", own=True), detected=given)
 
 
 def _refuse_unwritable(column: str, array: pa.ChunkedArray) -> None:
@@ -238,7 +240,7 @@ def _open_folder(path: Path, session: Session, name: str) -> Source:
     formats = {detect_format(file) for file in files}
     if len(formats) > 1:
         raise DataError(f"the folder {name!r} holds both CSV and Parquet files. Keep files of one format in it.")
-    return _open_files(files, session, path)
+    return open_files(files, session, root=path)
 
 
 def _walk_files(folder: Path, seen: set[Path]) -> Iterator[Path]:
@@ -255,19 +257,39 @@ def _walk_files(folder: Path, seen: set[Path]) -> Iterator[Path]:
             yield path
 
 
-def _open_files(files: Sequence[Path], session: Session, root: Path | None) -> Source:
-    if detect_format(files[0]) == "parquet":
-        return open_parquet(files, "parquet", root=root, stamped=True)
-    targets, before = [], _file_stamps(files)
-    for file in files:  # both engines use the same CSV reader
+def open_files(
+    files: Sequence[Path],
+    session: Session,
+    *,
+    root: Path | None = None,
+    given: Conventions | None = None,
+    formats: Mapping[str, TextFormat] | None = None,
+) -> Source:
+    """Open files of one kind as one table; files that are not Parquet are converted with the readers of all engines.
+
+    ``given`` replaces the conventions of the session's source. ``formats`` restores texts; see `table_files.read_table`.
+    """
+    given = given or session.resources.conventions
+    if detect_kind(files[0]) == "parquet":
+        return replace(open_parquet(files, "parquet", root=root, stamped=True), detected=Detected(given))
+    targets, before, found = [], _file_stamps(files), []
+    for file in files:
         target = session.new_path("csv").with_suffix(
             ".parquet"
         )  # DuckDB cannot read every name that a CSV file may have
-        table_files.csv_to_parquet(file, target)
+        if detect_kind(file) == "csv":
+            found.append(table_files.csv_to_parquet(file, target, given, formats))
+        else:
+            table, detected = table_files.read_table(file, given, numeric=session.resources.numeric)
+            table_files.write_table(table, target, "parquet")
+            found.append(detected)
         targets.append(target)
     if before != _file_stamps(files):
         raise DataError(CHANGED)
-    return open_parquet(targets, "csv", root=root, originals=files, own=True)
+    notes = [note for one in found for note in one.notes]
+    more = (f"The same holds for {len(notes) - 1} more of the files.",) if len(notes) > 1 and root is not None else ()
+    detected = Detected(found[0].conventions, (*notes[:1], *more) if root is not None else tuple(notes))
+    return replace(open_parquet(targets, "csv", root=root, originals=files, own=True), detected=detected)
 
 
 def _open_relation(relation: Any, session: Session) -> Source:
@@ -394,6 +416,7 @@ __all__ = [
     "CHANGED",
     "Source",
     "normalize_column",
+    "open_files",
     "open_parquet",
     "open_source",
     "quote_name",

@@ -97,6 +97,13 @@ class Attribute:
             )
         return low, high
 
+    def round_nearest(self, values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """The published averages or midpoints of ranges from ``low`` to ``high``."""
+        if self.rounding is None:
+            return values
+        rounded = self.rounding.nearest(values, low, high)
+        return rounded.clip(self.low, self.high) if self.bounded else rounded
+
     @cached_property
     def ends(self) -> tuple[FloatArray, FloatArray]:
         """The lower and the upper end of published ranges by their first and last code, as a search counts them."""

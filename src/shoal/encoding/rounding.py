@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -15,6 +16,10 @@ UNITS = {"minute": "m", "hour": "h", "day": "D", "week": "W", "month": "M", "qua
 MONTHS_OR_YEARS = {"quarter": 3, "decade": 10}  # units that have several months or years
 MONDAY = -3  # the first day of the week of 1970-01-01, in days
 DIGITS = 3  # significant digits of the width of a range
+MOSTLY = 0.9  # the share of the different times with one time of day that makes a column of dates
+MOST_STEPS = 2.0**50  # a number with more steps has no further digits
+LEAST_WIDTH = 1e-290  # narrower ranges are not rounded
+LAST_SECOND = 253_402_300_799.0  # 9999-12-31T23:59:59
 
 
 class Rounding(ABC):
@@ -27,8 +32,8 @@ class Rounding(ABC):
         """The rounded ends: none above ``low``, none below ``high``; ``closed`` ranges include their upper end."""
 
     @abstractmethod
-    def nearest(self, values: FloatArray) -> FloatArray:
-        """Values rounded to the nearest step (ties: the lower step)."""
+    def nearest(self, values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Averages of ranges from ``low`` to ``high``, rounded to the nearest step (ties: the lower step)."""
 
     @property
     def by_value(self) -> bool:
@@ -51,27 +56,36 @@ class Step(Rounding):
         self, low: FloatArray, high: FloatArray, closed: BoolArray | bool = True
     ) -> tuple[FloatArray, FloatArray]:
         """The next multiples below and above."""
-        return -self._round_up(-low), self._round_up(high)
+        return 0.0 - self._round_up(-low), self._round_up(high)
 
     def _round_up(self, values: FloatArray) -> FloatArray:
         finite = np.where(np.isfinite(values), values, 0.0)
-        place = np.rint(finite / self.size)
+        is_coarse = (
+            np.abs(finite) < MOST_STEPS * self.size
+        )  # finer steps than the digits of the number do not change it
+        place = np.rint(np.where(is_coarse, finite, 0.0) / self.size)
         place += self._value(place) < finite  # quotients are not exact: 0.3 is a multiple of 0.1
-        return np.where(np.isfinite(values), self._value(place) + 0.0, values)
+        rounded = np.maximum(self._value(place) + 0.0, finite)
+        return np.where(is_coarse & np.isfinite(values), rounded, values)
 
     def _value(self, places: FloatArray) -> FloatArray:
         exponent = Decimal(repr(self.size)).as_tuple().exponent
         decimals = max(-exponent, 0) if isinstance(exponent, int) else 0
         return np.asarray(np.round(places * self.size, decimals), np.float64)
 
-    def nearest(self, values: FloatArray) -> FloatArray:
+    def nearest(self, values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """The nearest multiples."""
-        return self._value(np.ceil(values / self.size - 0.5))
+        is_coarse = np.abs(values) < MOST_STEPS * self.size
+        place = np.ceil(np.where(is_coarse, values, 0.0) / self.size - 0.5)
+        return np.where(is_coarse, self._value(place) + 0.0, values)
 
 
 @dataclass(frozen=True)
 class SignificantDigits(Rounding):
-    """Three significant digits of the width of each range; a range without a width has the width of all values."""
+    """Three significant digits of the width of each range.
+
+    A range without a width has the smaller one of its number and the width of all values.
+    """
 
     span: float
 
@@ -80,17 +94,26 @@ class SignificantDigits(Rounding):
     ) -> tuple[FloatArray, FloatArray]:
         """The next multiples of the unit of the third digit of each width."""
         low, high = low.copy(), high.copy()
-        finite = np.isfinite(low) & np.isfinite(high) & (low <= high)
-        width = np.where(finite & (high > low), high - np.where(finite, low, 0.0), self.span)
-        exponent = np.floor(np.log10(width)).astype(int) - (DIGITS - 1)
-        for power in np.unique(exponent[finite]).tolist():
-            at = finite & (exponent == power)
-            low[at], high[at] = Step(float(f"1e{power}")).outward(low[at], high[at])
+        for step, at in self._steps(low, high):
+            low[at], high[at] = step.outward(low[at], high[at])
         return low, high
 
-    def nearest(self, values: FloatArray) -> FloatArray:
-        """The nearest multiples of the unit of the third digit of the width of all values."""
-        return Step(float(f"1e{int(np.floor(np.log10(self.span))) - (DIGITS - 1)}")).nearest(values)
+    def nearest(self, values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """The nearest multiples of the unit of the third digit of each width."""
+        values = values.copy()
+        for step, at in self._steps(low, high):
+            values[at] = step.nearest(values[at], low[at], high[at])
+        return values
+
+    def _steps(self, low: FloatArray, high: FloatArray) -> Iterator[tuple[Step, BoolArray]]:
+        """The steps of ranges, and the ranges that have each."""
+        finite = np.isfinite(low) & np.isfinite(high) & (low <= high)
+        first, last = np.where(finite, low, 0.0), np.where(finite, high, 0.0)
+        single = np.where(last == 0, self.span, np.minimum(np.abs(last), self.span))
+        width = np.where(last > first, last - first, single)
+        exponent = np.floor(np.log10(np.maximum(width, LEAST_WIDTH))).astype(int) - (DIGITS - 1)
+        for power in np.unique(exponent[finite]).tolist():
+            yield Step(float(f"1e{power}")), finite & (exponent == power)
 
     @property
     def by_value(self) -> bool:
@@ -115,9 +138,10 @@ class CalendarUnit(Rounding):
         after = self._begin(high, 1)
         moment = np.where(self._begin(high, 0) == high, high, after)
         is_day = np.logical_and(closed, self.days and UNITS[self.unit] in "DWMY")
-        return self._begin(low, 0), np.where(is_day & np.isfinite(high), after - DAY, moment)
+        end = np.where(is_day & np.isfinite(high), after - DAY, moment)
+        return self._begin(low, 0), np.where(np.isfinite(high), np.clip(end, high, np.maximum(high, LAST_SECOND)), end)
 
-    def nearest(self, values: FloatArray) -> FloatArray:
+    def nearest(self, values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """The nearer of the begin of the unit and of the next unit."""
         begin, after = self._begin(values, 0), self._begin(values, 1)
         return np.where(values - begin <= after - values, begin, after)
@@ -141,12 +165,16 @@ class CalendarUnit(Rounding):
 def default_rounding(values: FloatArray, *, dates: bool, span: float) -> Rounding | None:
     """The rounding of a column for which the policy has none; None for whole numbers and for short decimals.
 
-    Dates are rounded to months, times to hours, and decimals with more than three significant digits to three significant
-    digits of the width of the range.
+    Dates (90 % of the values have one time of day) are rounded to months, times to hours, and decimals with more than three
+    significant digits to three significant digits of the width of the range.
     """
     if dates:
-        days = not (values % DAY).any()
-        return CalendarUnit("month", True) if days else CalendarUnit("hour", False)
+        _, times = np.unique(values % DAY, return_counts=True)
+        if times.max(initial=0) >= MOSTLY * len(
+            values
+        ):  # one time of day, such as midnight: dates, apart from a few rows
+            return CalendarUnit("month", not (values % DAY).any())
+        return CalendarUnit("hour", False)
     if not len(values) or not (values % 1).any() or span <= 0:
         return None
     is_short = all(float(f"{value:.{DIGITS}g}") == value for value in values.tolist())

@@ -99,7 +99,7 @@ def read_run(label: str) -> tuple[str, str] | None:
     for separator in RUN_SEPARATORS:
         first, found, last = label.partition(separator)
         if found:
-            return first.strip(), last.strip()
+            return first, last
     return None
 
 

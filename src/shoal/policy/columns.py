@@ -248,13 +248,14 @@ class QuasiIdentifier(BaseModel):
         if isinstance(builder, DateParts):
             if self.ranges not in builder.parts:
                 raise PolicyError(
-                    f"'ranges' must be one of the parts of 'date', not {self.ranges!r}; "
+                    f"'ranges' must be one of the parts of 'date', not {_simplify_choice(self.ranges)!r}; "
                     f"{list_choices(str(self.ranges), builder.parts)}"
                 )
         elif isinstance(builder, Widths):
             if self.ranges not in builder.widths:
                 widths = ", ".join(map(format_number, builder.widths))
-                raise PolicyError(f"'ranges' must be one of the widths, not {self.ranges!r}; choose from {widths}")
+                given = _simplify_choice(self.ranges)
+                raise PolicyError(f"'ranges' must be one of the widths, not {given!r}; choose from {widths}")
         elif self._is_ordered:
             highest = None if isinstance(builder, Balanced) else self._height - 1
             is_height = isinstance(self.ranges, float) and self.ranges >= 0 and self.ranges.is_integer()
@@ -316,7 +317,7 @@ class QuasiIdentifier(BaseModel):
         if not self._is_ordered or self.ranges is False:
             return None
         if isinstance(builder, DateParts):
-            finest = 1 if builder.parts[0] == "day" else 0
+            finest = 1 if builder.parts[0] == "day" and len(builder.parts) > 1 else 0
             return finest if self.ranges is None else builder.parts.index(self.ranges)
         if isinstance(builder, Widths):
             return 0 if self.ranges is None else builder.widths.index(self.ranges)

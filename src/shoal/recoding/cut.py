@@ -44,7 +44,7 @@ class FieldCut:
     Numbers have half-open intervals; the last includes its end if ``closed``. A taxonomy has nodes, as intervals of leaf codes.
     A missing value is published as missing if ``missing`` is None, else as that label. If the published range differs from
     the interval, it goes from ``low[i]`` to ``high[i]``. If labels are sets, ``set_positions`` has the positions of their
-    values. All other positions are outside.
+    values. All other positions are outside. ``middle`` has the rounded midpoints of the published ranges.
     """
 
     begin: FloatArray
@@ -55,6 +55,7 @@ class FieldCut:
     low: FloatArray | None = None
     high: FloatArray | None = None
     set_positions: FloatArray | None = None
+    middle: FloatArray | None = None
 
     @classmethod
     def root(cls) -> FieldCut:
@@ -104,7 +105,10 @@ class FieldCut:
         if not sets:
             return replace(cut, low=low, high=high)
         pairs = zip(cut.labels, inside, strict=True)
-        labels = [str(format_set(own.leaves[c] for c in codes)) if len(codes) else old for old, codes in pairs]
+        leaves = tree.leaves
+        labels = [
+            str(format_set(dict.fromkeys(leaves[c] for c in codes))) if len(codes) else old for old, codes in pairs
+        ]
         positions = np.sort(released).astype(np.float64)
         return replace(cut, labels=tuple(labels), low=low, high=high, set_positions=positions)
 
@@ -138,7 +142,7 @@ class FieldCut:
 
         ``name`` is the name of the field; ``largest`` is the largest number that can be written.
         """
-        ends = [self.begin, self.end, *(e for e in (self.low, self.high) if e is not None)]
+        ends = [self.begin, self.end, *(e for e in (self.low, self.high, self.middle) if e is not None)]
         fits = all(len(e) == len(self.labels) for e in ends) and (self.low is None) == (self.high is None)
         require(fits, f"the cut of {name!r} does not have one label for each interval")
         ascends = (self.begin <= self.end).all() and (np.diff(self.begin) >= 0).all()
@@ -173,7 +177,8 @@ class FieldCut:
             require(len(published) == 2, "'shown' must hold two lists")
             low, high = (array({"shown": ends}, "shown", np.float64, (len(names),)) for ends in published)
         positions = array(found, "listed", np.float64, (None,)) if "listed" in found else None
-        return cls(begin, end, names, missing, member(found, "closed", bool), low, high, positions)
+        middle = array(found, "middle", np.float64, (len(names),)) if "middle" in found else None
+        return cls(begin, end, names, missing, member(found, "closed", bool), low, high, positions, middle)
 
 
 @dataclass(frozen=True)
@@ -299,6 +304,7 @@ class Cut(BaseRecoding):
                         if c.low is None or c.high is None
                         else [array_to_json(c.low), array_to_json(c.high)],
                         **({} if c.set_positions is None else {"listed": array_to_json(c.set_positions)}),
+                        **({} if c.middle is None else {"middle": array_to_json(c.middle)}),
                     }
                     for c in self.cuts
                 ],
@@ -370,6 +376,8 @@ def _locate_intervals(cut: FieldCut, positions: FloatArray) -> tuple[Int32Array,
         inside |= finite == cut.end[last]
     if cut.low is not None and cut.high is not None:
         inside &= (finite >= cut.low[before]) & (finite <= cut.high[before])
+        follows = ~inside & (finite >= cut.low[after]) & (finite <= cut.high[after])  # a rounded range begins earlier
+        before, inside = np.where(follows, after, before), inside | follows
     if cut.set_positions is not None:
         inside &= np.isin(finite, cut.set_positions)
     closer = ~inside & (np.abs(cut.begin[after] - finite) < np.abs(finite - cut.end[before]))
@@ -394,7 +402,8 @@ def _number_columns(field: Field, cut: FieldCut, interval: Int32Array, style: st
         begin, end = np.zeros(0), np.zeros(0)
     index = np.where(interval < len(begin), interval, -1).astype(np.int32)
     low, high = pair_names(field.name)
-    columns = {low: begin, high: end} if style == "lo-hi" else {field.name: begin / 2 + end / 2}
+    middle = begin / 2 + end / 2 if cut.middle is None or cut.is_root else np.where(released, cut.middle, 0.0)
+    columns = {low: begin, high: end} if style == "lo-hi" else {field.name: middle}
     if field.kind == "date":
         columns = {name: np.array([format_date(v) for v in numbers], object) for name, numbers in columns.items()}
     return [GroupColumn(name, numbers, index) for name, numbers in columns.items()]

@@ -29,7 +29,7 @@ from shoal.kernels.combinations import compact_codes
 
 Style = Literal["label", "lo-hi", "midpoint", "set", "mean", "median"]
 STYLES: tuple[str, ...] = get_args(Style)
-PLACES = 6  # columns with more decimals are not rounded
+PLACES = 12  # columns with more decimals are not rounded
 AVERAGES: tuple[Style, ...] = ("mean", "median")  # computed from the records of a group, so not possible for a cut
 
 
@@ -213,7 +213,7 @@ def _set_column(attribute: Attribute, group: Int32Array, code: Int32Array, group
         codes = code[begin[g] : begin[g + 1]]
         index[g] = seen.setdefault(codes.tobytes(), len(labels))
         if index[g] == len(labels):
-            labels.append(format_set(leaves[c] for c in codes))
+            labels.append(format_set(dict.fromkeys(leaves[c] for c in codes)))  # rounded leaves may be equal
     return _text_column(attribute.name, labels, index)
 
 
@@ -228,7 +228,8 @@ def _end_columns(
 ) -> list[GroupColumn]:
     low, high = np.where(missing, 0.0, low), np.where(missing, 0.0, high)
     if style == "midpoint":
-        return [_value_column(attribute, attribute.name, _round_nearest(attribute, (low + high) / 2), missing)]
+        middle = attribute.round_nearest(low / 2 + high / 2, low, high)
+        return [_value_column(attribute, attribute.name, middle, missing)]
     ends = zip(pair_names(attribute.name), (low, high), strict=True)
     return [_value_column(attribute, name, values, missing) for name, values in ends]
 
@@ -258,16 +259,9 @@ def _average_column(
         finite = attribute.position[np.isfinite(attribute.position)]
         unit = next((u for u in (DAY, 1.0) if not (finite % u).any()), None)
         averages = averages if unit is None else np.ceil(averages / unit - 0.5) * unit
-    averages = _round_nearest(attribute, averages)
+    first, last = np.minimum.reduceat(values, begin), np.maximum.reduceat(values, begin)
+    averages = attribute.round_nearest(averages, first, last)
     return _value_column(attribute, attribute.name, np.where(missing, 0.0, averages), missing)
-
-
-def _round_nearest(attribute: Attribute, values: FloatArray) -> FloatArray:
-    """Round averages and midpoints to the nearest step."""
-    if attribute.rounding is None:
-        return values
-    rounded = attribute.rounding.nearest(values)
-    return rounded.clip(attribute.low, attribute.high) if attribute.bounded else rounded
 
 
 def _means(value: FloatArray, records: Int64Array, begin: Int64Array) -> FloatArray:

@@ -228,15 +228,14 @@ class LabelRules:
             return FieldCut.of_ends(field, ends, closed=True)
         if released is None:
             closed = np.append(np.zeros(len(first) - 1, bool), True)
-            whole = RangeEnds(ends[:-1], ends[1:], closed).round(attribute)
-            return FieldCut.of_ends(field, ends, closed=True, published=whole)
+            return _round_cut(attribute, field, ends, RangeEnds(ends[:-1], ends[1:], closed))
         last = np.append(first[1:] - 1, attribute.size - 1 - (attribute.missing >= 0)).astype(np.int32)
         bounded = self.policy.quasi[attribute.name].bounds is not None
         if self.ends == "cut":
             published = RangeEnds.of(attribute, first, last, np.zeros(len(first), bool), released, bounded=bounded)
         else:
             published = RangeEnds.tight(attribute, first, last, released)
-        return FieldCut.of_ends(field, ends, closed=True, published=published.round(attribute))
+        return _round_cut(attribute, field, ends, published)
 
     def _extents(self, codes: Codes, grouping: Grouping, fields: tuple[Field, ...]) -> tuple[FloatArray, FloatArray]:
         """The positions in each published box: the range of numbers, or all values below a node."""
@@ -261,6 +260,20 @@ class LabelRules:
                 lo[:, j], hi[:, j] = low, high
             lo[np.isinf(hi[:, j]) & np.isfinite(lo[:, j]), j] = -np.inf  # missing and other values: '*'
         return lo, hi
+
+
+def _round_cut(attribute: Attribute, field: Field, ends: FloatArray, exact: RangeEnds) -> FieldCut:
+    """The cut of a field with the rounded ends and midpoints of its ranges; it contains all positions of the rounded ranges."""
+    published = exact.round(attribute)
+    if attribute.rounding is None:
+        return FieldCut.of_ends(field, ends, closed=True, published=published)
+    low, high = published.low[published.low <= published.high], published.high[published.low <= published.high]
+    ends = ends.copy()
+    ends[0], ends[-1] = min(ends[0], low.min(initial=np.inf)), max(ends[-1], high.max(initial=-np.inf))
+    is_range = np.isfinite(published.low) & np.isfinite(published.high)
+    first, last = np.where(is_range, published.low, 0.0), np.where(is_range, published.high, 0.0)
+    middle = attribute.round_nearest(first / 2 + last / 2, first, last)
+    return replace(FieldCut.of_ends(field, ends, closed=True, published=published), middle=middle)
 
 
 def _round_branches(attribute: Attribute, tree: Taxonomy, released: Int32Array | None) -> Taxonomy:

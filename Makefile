@@ -18,6 +18,7 @@ $(STAMP): pyproject.toml $(PLUGIN)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .venv/plugin ./tests/plugin
+	$(BIN)/shoal compile
 	touch $(STAMP)
 
 demo: $(STAMP)

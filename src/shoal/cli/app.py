@@ -97,6 +97,7 @@ for command in (
     commands.demo,
 ):
     app.command(cls=PlainCommand)(command)
+app.command("compile", cls=PlainCommand)(commands.compile_kernels)
 app.add_typer(taxonomy_commands.app, name="taxonomy")
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import shoal
+from shoal.cli.compilation import compile_all
 from shoal.cli.console import (
     open_console,
     print_certificate,
@@ -407,6 +408,17 @@ def schema(
             f"the file {str(out)!r} already exists. Choose another file, or overwrite it with --force."
         )
     _write_file(out, text + "\n")
+
+
+def compile_kernels() -> None:
+    """Compile all searches in advance, on all cores. Otherwise each method compiles its search at its first use.
+
+    Compiled code is kept in the folder of the package. If this folder is not writable, it is kept in the cache folder of the
+    user.
+    """
+    with show_progress() as report:
+        _, seconds = compile_all(report)
+    print_line(f"All searches are compiled ({seconds:.0f} s). Later runs start at once.")
 
 
 def demo(

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from shoal.cli.compilation import watch_compilation
 from shoal.errors import escape_invisible
 from shoal.formats.numbers import format_count
 from shoal.progress import Progress as ReportProgress
@@ -22,6 +23,7 @@ from shoal.release import Release
 from shoal.report.summary import INFORMATION_KEPT, RISKS, STATISTICS_KEPT
 from shoal.requirements import EVIDENCE_NOTES, PARTITIONS_NOTE, Certificate
 
+COMPILING = "compiling (first run only)"
 WIDTH = 160  # characters per line in files and pipes
 
 
@@ -65,13 +67,18 @@ def show_progress(*, quiet: bool = False) -> Iterator[ReportProgress]:
     console = open_console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bars:
         tasks: dict[str, Any] = {}
+        compiling = bars.add_task(COMPILING, total=None, visible=False)
 
         def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
                 tasks[stage] = bars.add_task(escape_invisible(stage), total=total)
             bars.update(tasks[stage], completed=done, total=total)
 
-        yield report
+        if bars.disable:
+            yield report
+            return
+        with watch_compilation(lambda begins: bars.update(compiling, visible=begins)):
+            yield report
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:

@@ -5,6 +5,9 @@ The submodules are loaded on first use, so that `import shoal` does not load the
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +60,21 @@ _MODULES = frozenset(
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name not in _MODULES:
+        raise AttributeError(name)
+    try:
         return import_module(f"{__name__}.{name}")
-    raise AttributeError(name)
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):
+            raise
+    _use_temporary_cache()
+    return import_module(f"{__name__}.{name}")
+
+
+def _use_temporary_cache() -> None:
+    """Keep compiled code for this process only, where neither the package nor the home of the user has a writable folder."""
+    from numba import config
+
+    folder = tempfile.mkdtemp(prefix="shoal-compiled-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    config.CACHE_DIR = folder

@@ -27,9 +27,11 @@ from shoal.kernels.interface import (
     LEAST_IMPROVEMENT,
     LOW,
     NODES,
+    ONE64,
     QUEUED,
     SIZE,
     TREE,
+    ZERO64,
 )
 from shoal.kernels.limits import holds, shortfall
 from shoal.kernels.neighbours import partition_places, push, sift_down
@@ -129,7 +131,7 @@ def start_groups(table, state):
         groups.box[u, :m], groups.box[u, m:] = table.rows[u], table.rows[u]
         groups.loss[u] = measure_box(u, groups, table)
         histogram[:] = 0
-        count_values(u, 1, table.cells, histogram)
+        count_values(u, ONE64, table.cells, histogram)
         groups.failing[u] = not holds(table.records[u], histogram, table.limits)
         if groups.failing[u]:
             enqueue(u, groups, queue, state)
@@ -334,7 +336,7 @@ def count_group(g, groups, cells, histogram):
     """Add the sensitive values of a group to a histogram."""
     u = groups.head[g]
     while u >= 0:
-        count_values(u, 1, cells, histogram)
+        count_values(u, ONE64, cells, histogram)
         u = groups.following[u]
 
 
@@ -467,11 +469,11 @@ def split_group(g, spare, groups, members, scratch, table):
         u = groups.following[u]
     by_rank = np.argsort(table.rank[members[:n]], kind="mergesort")
     members[:n] = members[:n][by_rank]
-    middle = split_segment(members, 0, n, scratch, table)
+    middle = split_segment(members, ZERO64, n, scratch, table)
     if middle == n:
         return False
     before, records, rank = groups.records[g] * groups.loss[g], groups.records[g], groups.rank[g]
-    set_group(g, members, 0, middle, groups, table)
+    set_group(g, members, ZERO64, middle, groups, table)
     set_group(spare, members, middle, n, groups, table)
     after = groups.records[g] * groups.loss[g] + groups.records[spare] * groups.loss[spare]
     if after < before:

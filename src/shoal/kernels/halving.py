@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from shoal.kernels.boxes import interval_loss, weighted_loss
-from shoal.kernels.interface import LEAST_IMPROVEMENT
+from shoal.kernels.interface import LEAST_IMPROVEMENT, NONE64, ONE64, ZERO64
 from shoal.kernels.limits import holds, shortfall
 
 SEED_SEARCHES = 3  # how often the furthest combination is sought
@@ -107,7 +107,7 @@ def start_half(u, h, halves, table):
         halves.total[h] += halves.loss[h, j]
     halves.records[h] = table.records[u]
     halves.histogram[h, :] = 0
-    count_values(u, 1, table.cells, halves.histogram[h])
+    count_values(u, ONE64, table.cells, halves.histogram[h])
 
 
 @njit(cache=True, nogil=True)
@@ -120,7 +120,7 @@ def extend_half(u, h, total, halves, table):
             halves.loss[h, j] = weighted_loss(j, halves.low[h, j], halves.high[h, j], table.loss_tables)
     halves.records[h] += table.records[u]
     halves.total[h] = total
-    count_values(u, 1, table.cells, halves.histogram[h])
+    count_values(u, ONE64, table.cells, halves.histogram[h])
 
 
 @njit(cache=True, nogil=True)
@@ -128,11 +128,11 @@ def may_move(u, h, halves, trial, table):
     """Whether a failing half ``h`` may take a combination: the other half still passes, and ``h`` comes closer to passing."""
     other, added = 1 - h, table.records[u]
     trial[:] = halves.histogram[other]
-    count_values(u, -1, table.cells, trial)
+    count_values(u, NONE64, table.cells, trial)
     if not holds(halves.records[other] - added, trial, table.limits):
         return False
     trial[:] = halves.histogram[h]
-    count_values(u, 1, table.cells, trial)
+    count_values(u, ONE64, table.cells, trial)
     if halves.records[h] < table.least or holds(halves.records[h] + added, trial, table.limits):
         return True
     now = shortfall(halves.records[h], halves.histogram[h], table.limits)
@@ -162,7 +162,7 @@ def fill_half(h, order, begin, end, scratch, table):
         u = order[found]
         side[found - begin] = h
         halves.records[1 - h] -= records[u]
-        count_values(u, -1, table.cells, halves.histogram[1 - h])
+        count_values(u, NONE64, table.cells, halves.histogram[1 - h])
         extend_half(u, h, least, halves, table)
     return True
 
@@ -202,17 +202,17 @@ def split_segment(order, begin, end, scratch, table):
     first, second = begin, find_furthest_place(order[begin], order, begin, end, table)
     for _ in range(SEED_SEARCHES - 1):
         first, second = second, find_furthest_place(order[second], order, begin, end, table)
-    start_half(order[first], 0, halves, table)
-    start_half(order[second], 1, halves, table)
+    start_half(order[first], ZERO64, halves, table)
+    start_half(order[second], ONE64, halves, table)
     side[first - begin], side[second - begin] = 0, 1
     join_seeds(order, begin, end, first, second, scratch, table)
     passes_one = holds(halves.records[0], halves.histogram[0], table.limits)
     passes_other = holds(halves.records[1], halves.histogram[1], table.limits)
     if not (passes_one or passes_other):
         return end
-    if not passes_one and not fill_half(0, order, begin, end, scratch, table):
+    if not passes_one and not fill_half(ZERO64, order, begin, end, scratch, table):
         return end
-    if not passes_other and not fill_half(1, order, begin, end, scratch, table):
+    if not passes_other and not fill_half(ONE64, order, begin, end, scratch, table):
         return end
     left, held = begin, 0
     for p in range(begin, end):

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 LARGEST_CODE = np.int32(2**31 - 1)  # no code is larger
 LOW = np.int64(0xFFFFFFFF)  # the low half of a word that holds two numbers
+# Arguments of a known type. The compiler makes a copy of a function for every literal number that is passed to it.
+ZERO64, ONE64, NONE64 = np.int64(0), np.int64(1), np.int64(-1)
+
 LEAST_GAIN = 1e-9  # per record; a smaller gain is rounding
 LEAST_IMPROVEMENT = 1e-12  # a smaller decrease of the shortfall does not count
 

@@ -32,11 +32,20 @@ def compute_entropy(total, histogram, first, last):
 @njit(cache=True, nogil=True)
 def recursive_excess(histogram, first, last, a, b):
     """The highest frequency minus ``a`` times the sum of the ``b``-th highest and all lower frequencies."""
-    counts = np.sort(histogram[first:last])[::-1]
-    tail = 0
-    for c in range(np.int64(b) - 1, last - first):
-        tail += counts[c]
-    return counts[0] - a * tail
+    rest = np.empty(last - first, np.int64)
+    tail, highest = 0, 0
+    for c in range(last - first):
+        rest[c] = histogram[first + c]
+        tail += rest[c]
+        highest = max(highest, rest[c])
+    for _ in range(min(np.int64(b) - 1, last - first)):  # without the b - 1 highest frequencies
+        at = 0
+        for c in range(last - first):
+            if rest[c] > rest[at]:
+                at = c
+        tail -= rest[at]
+        rest[at] = 0
+    return highest - a * tail
 
 
 @njit(cache=True, nogil=True)

@@ -25,15 +25,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from shoal.kernels.group_tree import allocate_nearest, find_cheapest_groups, interval_cost
-from shoal.kernels.interface import LARGEST_CODE, LEAST_GAIN
+from shoal.kernels.interface import LARGEST_CODE, LEAST_GAIN, ONE64, ZERO64
 from shoal.kernels.limits import holds
 
-CANDIDATES = 6  # groups considered for an exchange with an entry
+CANDIDATES = np.int64(6)  # groups considered for an exchange with an entry
 PARTNERS = 96  # entries of such a group that are tried
-FEW, MANY = (
-    8,
-    64,
-)  # the cheapest groups that are tested with a requirement on sensitive values; many if all of the few fail
+# the cheapest groups that are tested with a requirement on sensitive values; many if all of the few fail
+FEW, MANY = np.int64(8), np.int64(64)
+NO_CELL, NO_LIMIT, WHOLE = np.int32(-1), np.int64(LARGEST_CODE), np.bool_(True)  # arguments of a known type
 SAMPLE = 64  # entries that determine the order of the attributes
 
 # Indices of ``State.used``: entries, and the changes of groups.
@@ -151,7 +150,7 @@ def link(e, g, state, values):
 def unlink(e, state, values):
     """Remove an entry from the list of its group."""
     head, following, previous = state.head, state.following, state.previous
-    g = state.group[e]
+    g = np.int64(state.group[e])
     if previous[e] >= 0:
         following[previous[e]] = following[e]
     else:
@@ -165,7 +164,7 @@ def unlink(e, state, values):
 @njit(cache=True, nogil=True, error_model="numpy")
 def detach(e, count, rows, state, values, losses):
     """Take ``count`` records of an entry out of its group; return the entry that holds them, or -1 if there is no room."""
-    g = state.group[e]
+    g = np.int64(state.group[e])
     if count == state.records[e]:
         unlink(e, state, values)
         recompute_group(g, rows, state, losses)
@@ -299,7 +298,7 @@ def holds_after(g, removed, fewer, added, more, state, values, counts):
 def box_without(e, whole, rows, state, losses, low, high):
     """Write the box of an entry's group without the entry, if it leaves as a whole; return D of this box."""
     pairs, begin, loss_tables = losses.pairs, losses.begin, losses.loss_tables
-    g, total = state.group[e], 0.0
+    g, total = np.int64(state.group[e]), 0.0
     for j in range(rows.shape[1]):
         x, lo, hi = rows[state.cell[e], j], state.low[g, j], state.high[g, j]
         if whole and (x == lo or x == hi):
@@ -337,28 +336,32 @@ def join_cost(g, x, more, state, losses):
 @njit(cache=True, nogil=True, error_model="numpy")
 def count_movable(e, rules, state, values, counts):
     """How many records of an entry can leave its group: all, or some of them if entries may be divided; 0 if none may."""
-    g, count = state.group[e], state.records[e]
-    if state.size[g] - count >= rules.least and holds_after(g, state.cell[e], count, -1, 0, state, values, counts):
+    g, count = np.int64(state.group[e]), state.records[e]
+    if state.size[g] - count >= rules.least and holds_after(
+        g, state.cell[e], count, NO_CELL, ZERO64, state, values, counts
+    ):
         return count
     if not rules.divide or count == 1 or state.size[g] <= rules.least:
         return 0
     if counts.shape[0] == 0:
         return min(count - 1, state.size[g] - rules.least)
-    return 1 if holds_after(g, state.cell[e], 1, -1, 0, state, values, counts) else 0
+    return 1 if holds_after(g, state.cell[e], ONE64, NO_CELL, ZERO64, state, values, counts) else 0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def find_passing_group(cell, row, count, own, limit, rules, tree, losses, state, values, counts, point_loss, few, many):
     """The group with the least increase below ``limit`` that passes with the records (-1: none), and the increase."""
     if counts.shape[0] == 0:
-        found = find_cheapest_groups(row, row, point_loss, count, own, limit, 0, 1, rules.most, tree, losses, few)
+        found = find_cheapest_groups(
+            row, row, point_loss, count, own, limit, ZERO64, ONE64, rules.most, tree, losses, few
+        )
         return (few.group[0], few.increase[0]) if found else (-1, limit)
     for nearest, want in ((few, FEW), (many, MANY)):
         found = find_cheapest_groups(
-            row, row, point_loss, count, own, limit, 0, want, rules.most, tree, losses, nearest
+            row, row, point_loss, count, own, limit, ZERO64, want, rules.most, tree, losses, nearest
         )
         for o in range(found):
-            if holds_after(nearest.group[o], -1, 0, cell, count, state, values, counts):
+            if holds_after(nearest.group[o], NO_CELL, ZERO64, cell, count, state, values, counts):
                 return nearest.group[o], nearest.increase[o]
         if found < want:
             break
@@ -375,7 +378,7 @@ def propose_shifts(first, last, since, rules, rows, state, tree, changed_tree, l
     few, many = allocate_nearest(nodes, FEW), allocate_nearest(nodes, MANY)
     for e in range(first, last):
         gain[e] = 0.0
-        g = state.group[e]
+        g = np.int64(state.group[e])
         if state.total[g] <= 0.0 or (state.size[g] <= state.records[e] and not rules.divide):
             continue
         among_all = state.changed[g] > since or state.refused[g] > since
@@ -414,7 +417,7 @@ def apply_shifts(order, rules, rows, state, losses, values, target, moved):
     low, high = np.empty(m, np.int32), np.empty(m, np.int32)
     gain = 0.0
     for e in order:
-        g, t = state.group[e], target[e]
+        g, t = np.int64(state.group[e]), target[e]
         state.refused[g] = state.used[CLOCK] + 1
         count = min(moved[e], count_movable(e, rules, state, values, counts))
         if count == 0 or state.size[t] == 0 or state.size[t] + count > rules.most:
@@ -426,7 +429,7 @@ def apply_shifts(order, rules, rows, state, losses, values, target, moved):
         increase = join_cost(t, rows[state.cell[e]], count, state, losses)
         if decrease - increase <= LEAST_GAIN * count:
             continue
-        if counts.shape[0] > 0 and not holds_after(t, -1, 0, state.cell[e], count, state, values, counts):
+        if counts.shape[0] > 0 and not holds_after(t, NO_CELL, ZERO64, state.cell[e], count, state, values, counts):
             continue
         new = detach(e, count, rows, state, values, losses)
         if new >= 0:
@@ -447,7 +450,7 @@ def exchange_sizes(e, other, rules, state):
 @njit(cache=True, nogil=True, error_model="numpy")
 def exchange_holds(e, other, one, two, rules, state, values, counts):
     """Whether both groups pass after an exchange."""
-    g, t = state.group[e], state.group[other]
+    g, t = np.int64(state.group[e]), np.int64(state.group[other])
     here, there = state.size[g] - one + two, state.size[t] - two + one
     if min(here, there) < rules.least or (two > one and here > rules.most) or (one > two and there > rules.most):
         return False
@@ -469,12 +472,12 @@ def propose_exchanges(first, last, since, rules, rows, state, tree, changed_tree
     cell, following, size, total = state.cell, state.following, state.size, state.total
     for e in range(first, last):
         gain[e] = 0.0
-        g = state.group[e]
+        g = np.int64(state.group[e])
         among_all = state.changed[g] > since or state.refused[g] > since
         if total[g] <= 0.0 or (not among_all and changed_tree.child.shape[0] == 0):
             continue
         row, n = rows[cell[e]], size[g]
-        rest = box_without(e, True, rows, state, losses, low, high)
+        rest = box_without(e, WHOLE, rows, state, losses, low, high)
         decrease = n * (total[g] - rest)
         if decrease <= LEAST_GAIN:
             continue
@@ -483,19 +486,19 @@ def propose_exchanges(first, last, since, rules, rows, state, tree, changed_tree
             row,
             row,
             point_loss,
-            0,
+            ZERO64,
             g,
             decrease,
-            0,
+            ZERO64,
             CANDIDATES,
-            LARGEST_CODE,
+            NO_LIMIT,
             tree if among_all else changed_tree,
             losses,
             nearest,
         )
         for o in range(found):
             t = nearest.group[o]
-            other, tried = state.head[t], 0
+            other, tried = np.int64(state.head[t]), 0
             while other >= 0 and tried < PARTNERS:
                 tried += 1
                 one, two = exchange_sizes(e, other, rules, state)
@@ -538,7 +541,7 @@ def apply_exchanges(order, rules, rows, state, losses, values, partner, group_th
     gain = 0.0
     for e in order:
         other = partner[e]
-        g, t = state.group[e], state.group[other]
+        g, t = np.int64(state.group[e]), np.int64(state.group[other])
         state.refused[group_then[e]] = state.used[CLOCK] + 1
         if g != group_then[e] or t != group_then[other] or g == t:
             continue

@@ -20,7 +20,22 @@ from numpy.typing import NDArray
 
 from shoal.kernels import rules
 from shoal.kernels.boxes import interval_loss, widen_to_label
-from shoal.kernels.interface import GAIN, HEAD, KIND, LEAST_GAIN, LOW, MEDIAN, RANGED, RELAXED, SIZE, TARGET, TREE
+from shoal.kernels.interface import (
+    GAIN,
+    HEAD,
+    KIND,
+    LEAST_GAIN,
+    LOW,
+    MEDIAN,
+    NONE64,
+    ONE64,
+    RANGED,
+    RELAXED,
+    SIZE,
+    TARGET,
+    TREE,
+    ZERO64,
+)
 from shoal.kernels.segments import (
     NO_CUT,
     SHORT,
@@ -304,12 +319,13 @@ def find_gain_cut(rows, segment, criteria, scratch, box_scratch):
             last -= 1
         if first > last:
             continue
-        compute_running_losses(source, gap, 0, 1, last + 1, first, box_scratch, losses, before)
+        compute_running_losses(source, gap, ZERO64, ONE64, last + 1, first, box_scratch, losses, before)
         right_count, right_skip = count - 1 - first, count - 2 - last
-        compute_running_losses(source, gap, count - 1, -1, right_count, right_skip, box_scratch, losses, after)
+        compute_running_losses(source, gap, count - 1, NONE64, right_count, right_skip, box_scratch, losses, after)
         moved = 0
         left_counts[:] = 0
-        right_counts[:] = whole
+        for v in range(whole.shape[0]):
+            right_counts[v] = whole[v]
         for p in range(first, last + 1):
             if code[p] == code[p + 1]:
                 continue
@@ -411,12 +427,26 @@ def allocate_scratch(codes, n, m, mode, criteria):
     return scratch, box_scratch, class_scratch
 
 
-@njit(cache=True, nogil=True)
-def grow_tree(rows, begin, end, m, mode, once, criteria):
+def grow_tree(rows: Any, begin: int, end: int, m: int, mode: int, once: bool, criteria: Any) -> Any:
     """Cut a segment until no cut is allowed, or ``once``; the rows end up ordered by group. Return the nodes of the tree.
 
     ``m`` is the number of attributes, ``mode`` the choice of cuts (MEDIAN, GAIN, RELAXED or TARGET).
     """
+    return grow_with(rows, begin, end, m, mode, once, criteria, *FINDERS[mode])
+
+
+# By mode: whether the median cut, the cut by the target, the cut by gain, and the relaxed split are searched.
+FINDERS = {
+    MEDIAN: (True, None, None, None),
+    TARGET: (None, True, True, None),
+    GAIN: (None, None, True, None),
+    RELAXED: (None, None, None, True),
+}
+
+
+@njit(cache=True, nogil=True)
+def grow_with(rows, begin, end, m, mode, once, criteria, median, target, gain, relaxed):
+    """See `grow_tree`. The compiler leaves out branches for arguments that are None."""
     codes, row_records, least = rows.codes, rows.records, criteria.least
     records = np.int64(0)
     for i in range(begin, end):
@@ -449,15 +479,16 @@ def grow_tree(rows, begin, end, m, mode, once, criteria):
             lo[j], hi[j] = box[j], box[codes.shape[1] + j]
         group = Segment(b, e, lo, hi, total)
         a, at, middle = -1, NO_CUT, np.int64(-1)
-        if mode == MEDIAN:
+        if median is not None:
             a, at = find_median_cut(rows, group, criteria, scratch)
-        elif mode == TARGET:
+        if target is not None:
             a, at = find_target_cut(rows, group, criteria, scratch, class_scratch)
-        if mode == GAIN or (mode == TARGET and a < 0):
-            a, at = find_gain_cut(rows, group, criteria, scratch, box_scratch)
-        elif mode == RELAXED:
+        if gain is not None:
+            if a < 0:
+                a, at = find_gain_cut(rows, group, criteria, scratch, box_scratch)
+        if relaxed is not None:
             a, middle = split_relaxed(rows, group, criteria, scratch)
-        if a >= 0 and mode != RELAXED:
+        elif a >= 0:
             middle = partition_rows(rows, b, e, a, at)
         if middle < 0:
             continue

@@ -14,12 +14,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from shoal.kernels.group_tree import allocate_nearest, find_cheapest_groups
-from shoal.kernels.interface import LARGEST_CODE, LEAST_GAIN
+from shoal.kernels.interface import LARGEST_CODE, LEAST_GAIN, ZERO64
 from shoal.kernels.limits import holds
 from shoal.kernels.local_search import (
     CLOCK,
     FEW,
     MANY,
+    NO_CELL,
+    NO_LIMIT,
     attach,
     find_passing_group,
     holds_after,
@@ -58,7 +60,7 @@ def find_partners(groups, state, tree, losses, rules, partner):
     want = partner.shape[1]
     nearest = allocate_nearest(tree.child.shape[0], want)
     for i in range(groups.shape[0]):
-        g = groups[i]
+        g = np.int64(groups[i])
         found = find_cheapest_groups(
             state.low[g],
             state.high[g],
@@ -66,9 +68,9 @@ def find_partners(groups, state, tree, losses, rules, partner):
             state.size[g],
             g,
             np.inf,
-            0,
+            ZERO64,
             want,
-            LARGEST_CODE,
+            NO_LIMIT,
             tree,
             losses,
             nearest,
@@ -208,7 +210,7 @@ def find_division(n, records, limit, rules, rows, state, losses, values, work, i
 @njit(cache=True, nogil=True, error_model="numpy")
 def list_entries(g, n, state, work):
     """Append the entries of a group to those of a division; return their number."""
-    e = state.head[g]
+    e = np.int64(state.head[g])
     while e >= 0:
         work.entries[n] = e
         n += 1
@@ -240,7 +242,7 @@ def propose_divisions(pairs, rules, rows, state, losses, values, gain, cut):
     work = allocate_division(longest, m, width)
     inside, outside = np.zeros(width, np.int64), np.zeros(width, np.int64)
     for i in range(pairs.shape[0]):
-        g, t = pairs[i]
+        g, t = np.int64(pairs[i, 0]), np.int64(pairs[i, 1])
         gain[i] = 0.0
         n, records, loss = list_entries(g, 0, state, work), state.size[g], state.size[g] * state.total[g]
         if t >= 0:
@@ -269,7 +271,7 @@ def apply_divisions(order, pairs, cut, since, rules, free, rows, state, losses, 
     """
     total, next_free = 0.0, 0
     for i in order:
-        g, t = pairs[i]
+        g, t = np.int64(pairs[i, 0]), np.int64(pairs[i, 1])
         if state.changed[g] > since or (t >= 0 and state.changed[t] > since):
             state.refused[g] = state.used[CLOCK] + 1
             continue
@@ -277,19 +279,19 @@ def apply_divisions(order, pairs, cut, since, rules, free, rows, state, losses, 
         if t < 0:
             if next_free == free.shape[0]:
                 continue
-            t = free[next_free]
+            t = np.int64(free[next_free])
             next_free += 1
         elif state.size[g] + state.size[t] > rules.most:  # both halves must be small enough
             size = 0
             for half in (g, t):
-                e = state.head[half]
+                e = np.int64(state.head[half])
                 while e >= 0:
                     if first <= rows[state.cell[e], a] <= last:
                         size += state.records[e]
                     e = state.following[e]
             if max(size, state.size[g] + state.size[t] - size) > rules.most:
                 continue
-        e, other = state.head[g], state.head[t]
+        e, other = np.int64(state.head[g]), np.int64(state.head[t])
         while e >= 0:
             following = state.following[e]
             if first <= rows[state.cell[e], a] <= last:
@@ -377,7 +379,7 @@ def propose_ejections(groups, rules, rows, state, tree, losses, values, target, 
     work = allocate_division(longest, m, width)
     cost, run_cost = np.empty(longest), np.empty(longest)
     for i in range(groups.shape[0]):
-        g = groups[i]
+        g = np.int64(groups[i])
         gain[i] = 0.0
         n, loss = list_entries(g, 0, state, work), state.size[g] * state.total[g]
         spent = 0.0
@@ -425,11 +427,12 @@ def apply_ejections(order, groups, cut, rules, rows, state, losses, values, targ
     counts = np.zeros(values.offset[-1], np.int64)
     gain = 0.0
     for i in order:
-        g = groups[i]
+        g = np.int64(groups[i])
         n = count_entries(g, state)
         moved, stamps = np.empty(n, np.int64), np.empty(n, np.int64)
         a, first, last = cut[i]
-        before, spent, sent, e = state.size[g] * (state.total[g] - LEAST_GAIN), 0.0, 0, state.head[g]
+        before, spent, sent = state.size[g] * (state.total[g] - LEAST_GAIN), 0.0, 0
+        e = np.int64(state.head[g])
         while e >= 0:
             following = state.following[e]
             t, count, c = target[e], state.records[e], state.cell[e]
@@ -437,7 +440,7 @@ def apply_ejections(order, groups, cut, rules, rows, state, losses, values, targ
                 if t < 0 or t == g or state.size[t] == 0 or state.size[t] + count > rules.most:
                     break
                 spent += join_cost(t, rows[c], count, state, losses)
-                if spent >= before or not holds_after(t, -1, 0, c, count, state, values, counts):
+                if spent >= before or not holds_after(t, NO_CELL, ZERO64, c, count, state, values, counts):
                     break
                 moved[sent], stamps[sent] = e, state.changed[t]
                 sent += 1
@@ -447,13 +450,14 @@ def apply_ejections(order, groups, cut, rules, rows, state, losses, values, targ
         if e < 0 and sent > 0:
             recompute_group(g, rows, state, losses)
             after = spent + state.size[g] * state.total[g]
-            if after < before and (state.size[g] == 0 or holds_after(g, -1, 0, -1, 0, state, values, counts)):
+            passes = state.size[g] == 0 or holds_after(g, NO_CELL, ZERO64, NO_CELL, ZERO64, state, values, counts)
+            if after < before and passes:
                 stamp(g, state)
                 gain += before - after
                 continue
         for p in range(sent - 1, -1, -1):  # undo
             e = moved[p]
-            t = state.group[e]
+            t = np.int64(state.group[e])
             unlink(e, state, values)
             recompute_group(t, rows, state, losses)
             state.changed[t] = stamps[p]

@@ -39,10 +39,12 @@ from shoal.kernels.interface import (
     GROUP_SIZE,
     MOST_JOINT,
     NO_GROUP,
+    NONE64,
     SLOT_MASK,
     SLOT_SHIFT,
     SLOT_WORD,
     SMALLEST,
+    ZERO64,
 )
 from shoal.kernels.limits import holds
 
@@ -156,8 +158,8 @@ def split_groups(link, number, rows, specialized, ahead):
             _write_group(g, g, low, middle, left, a, first, rows, least)
             _write_group(number[n], g, middle, high, right, a, first + 1, rows, least)
             if not is_final:
-                _look_ahead(g, -1, rows, ahead, scratch)
-                _look_ahead(number[n], -1, rows, ahead, scratch)
+                _look_ahead(g, NONE64, rows, ahead, scratch)
+                _look_ahead(number[n], NONE64, rows, ahead, scratch)
             continue
         start[:] = 0
         total[:] = 0
@@ -177,9 +179,9 @@ def split_groups(link, number, rows, specialized, ahead):
         _divide(low, high, rows, field, slots, is_final, start, buffer)
         if is_final:
             continue
-        _look_ahead(g, -1, rows, ahead, scratch)
+        _look_ahead(g, NONE64, rows, ahead, scratch)
         for to in range(number[n], target):
-            _look_ahead(to, -1, rows, ahead, scratch)
+            _look_ahead(to, NONE64, rows, ahead, scratch)
 
 
 @njit(cache=True, nogil=True)
@@ -212,10 +214,22 @@ def _divide(low, high, rows, field, slots, is_final, start, buffer):
             code = (words[i, code_word] >> code_shift) & code_mask
             new_words[at, w] = (word & ~(mask << shift)) | (np.uint64(slots[code]) << shift)
             new_records[at] = records[i]
-    ref[low:high] = new_ref[: high - low]
-    if not is_final:
-        words[low:high] = new_words[: high - low]
-        records[low:high] = new_records[: high - low]
+    _copy_back(low, high, rows, is_final, buffer)
+
+
+@njit(cache=True, nogil=True)
+def _copy_back(low, high, rows, is_final, buffer):
+    """Copy the first rows of the buffer to the rows from ``low`` to ``high``. (Slices would compile their own error texts.)"""
+    words, ref, records = rows.words, rows.ref, rows.records
+    new_words, new_ref, new_records = buffer.words, buffer.ref, buffer.records
+    for i in range(high - low):
+        ref[low + i] = new_ref[i]
+    if is_final:
+        return
+    for i in range(high - low):
+        records[low + i] = new_records[i]
+        for v in range(words.shape[1]):
+            words[low + i, v] = new_words[i, v]
 
 
 @njit(cache=True, nogil=True)
@@ -331,10 +345,7 @@ def _divide_in_two(low, high, rows, field, slots, is_final, buffer):
                 records[to] = records[i]
             ref[to] = ref[i]
             to += 1
-    ref[to:high] = new_ref[:aside]
-    if not is_final:
-        words[to:high] = new_words[:aside]
-        records[to:high] = new_records[:aside]
+    _copy_back(to, high, rows, is_final, buffer)
     return to, left
 
 
@@ -344,7 +355,7 @@ def look_ahead(rows, ahead):
     facts = rows.facts
     facts[0, GROUP_BEGIN], facts[0, GROUP_END] = 0, rows.words.shape[0]
     facts[0, GROUP_SIZE], facts[0, GROUP_FAILING] = rows.records.sum(), 0
-    _look_ahead(0, -1, rows, ahead, _allocate_look_ahead(rows, ahead))
+    _look_ahead(ZERO64, NONE64, rows, ahead, _allocate_look_ahead(rows, ahead))
 
 
 @njit(cache=True, nogil=True)

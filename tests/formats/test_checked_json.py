@@ -49,8 +49,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "boxes": {},
     "boxes-lo-hi": {"write": "lo-hi"},
     "assignment": {"method": "mdav"},
-    "cut": {"method": "tds"},
-    "cut-midpoint": {"method": "tds", "write": "midpoint"},
+    "cut": {"method": "tds", "max_steps": 20},
+    "cut-midpoint": {"method": "tds", "max_steps": 20, "write": "midpoint"},
     "parts": {"engine": "duckdb", "combinations": 25},
     "synthesis": {"method": "condensation", "seed": 1},
 }

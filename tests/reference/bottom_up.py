@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from shoal.encoding.codes import Codes
 from shoal.policy import Policy
+from tests.reference import tds
 from tests.reference.tds import EQUAL, Candidate, Cut, Names, Run, Step, Table, Value, exchange
 
 
@@ -64,8 +65,8 @@ def is_better(one: Candidate, other: Candidate) -> bool:
     return one.score < other.score * (1 - EQUAL)
 
 
-def generalize(codes: Codes, policy: Policy, *, anonymity: str = "records") -> Run:
-    """Generalize value after value, until the requirements hold."""
+def generalize(codes: Codes, policy: Policy, *, anonymity: str = "records", reopen: bool = True) -> Run:
+    """Generalize value after value, until the requirements hold; then specialize again while they hold."""
     search = Search(codes, policy, anonymity)
     cut: Cut = tuple(search.leaves(j) for j in range(len(search.names)))
     start, steps = search.measure(cut).smallest, list[Step]()
@@ -81,4 +82,8 @@ def generalize(codes: Codes, policy: Policy, *, anonymity: str = "records") -> R
             break
         cut = exchange(cut, best.children, [best.value])
         steps.append(search.step(best))
+    if reopen and steps and search.holds(cut):
+        again = tds.Search(codes, policy)
+        cuts, _ = tds.follow(again, None, thrifty=True, cut=cut)
+        cut = cuts[tds.best_stop(again, cuts)[1]]
     return search.result(cut, steps, start)

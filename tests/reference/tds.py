@@ -74,6 +74,7 @@ class Run:
     cut: dict[str, list[tuple[int, int, int]]]
     smallest: dict[Names, int]
     rows: Counter[tuple[str | None, ...]]
+    chosen: int
 
 
 @dataclass(frozen=True)
@@ -388,14 +389,14 @@ class Table:
         size = np.bincount(key, records)
         return size[size > 0].astype(np.int64)
 
-    def result(self, cut: Cut, steps: list[Step], smallest: dict[Names, int]) -> Run:
+    def result(self, cut: Cut, steps: list[Step], smallest: dict[Names, int], chosen: int | None = None) -> Run:
         kept = self.kept(cut)
         labels = [[self.final_label(value, kept) for value in values] for values in cut]
         rows: Counter[tuple[str | None, ...]] = Counter()
         for places, cells in self.group(cut, self.names, kept).items():
             rows[tuple(labels[j][place] for j, place in enumerate(places))] += self.size(cells)
         values = {n: [(v.lo, v.hi, v.node) for v in cut[j]] for j, n in enumerate(self.names)}
-        return Run(steps, values, smallest, rows)
+        return Run(steps, values, smallest, rows, len(steps) if chosen is None else chosen)
 
     def step(self, best: Candidate) -> Step:
         value, children = best.value, best.children
@@ -523,14 +524,61 @@ def candidates(search: Search, cut: Cut, now: dict[Names, int]) -> list[Candidat
 def specialize(
     codes: Codes, policy: Policy, *, by: str = "score", split: str = "best", limit: int | None = None
 ) -> Run:
-    """Specialize value after value, while some value is valid and beneficial and there are fewer than ``limit`` steps."""
+    """Specialize value after value, while some value is valid and beneficial and there are fewer than ``limit`` steps.
+
+    If records may be suppressed, a second path suppresses more records only where no other step is left. The step of both
+    paths that keeps most is released.
+    """
     search = Search(codes, policy, by, split)
-    cut: Cut = tuple((search.top(j),) for j in range(len(search.names)))
-    start = search.smallest(cut)
-    now, steps = start, []
+    paths = [follow(search, limit, thrifty=False)]
+    if limit is None and int(policy.suppress * sum(search.records_of_cell) + 1e-9) > 0:
+        paths.append(follow(search, limit, thrifty=True))
+        stops = [best_stop(search, cuts) for cuts, _ in paths]
+        which = 1 if stops[1][0] > stops[0][0] + EQUAL else 0
+        cuts, steps = paths[which]
+        return search.result(cuts[stops[which][1]], steps, search.smallest(cuts[0]), stops[which][1])
+    cuts, steps = paths[0]
+    return search.result(cuts[-1], steps, search.smallest(cuts[0]))
+
+
+def best_stop(search: Search, cuts: Sequence[Cut]) -> tuple[float, int]:
+    """Return the most that a step keeps, and the number of this step; ties: the last."""
+    kept = [keep(search, cut) for cut in cuts]
+    best, at = kept[0], 0
+    for i, value in enumerate(kept):
+        if value >= best - EQUAL:
+            best, at = value, i
+    return best, at
+
+
+def keep(search: Search, cut: Cut) -> float:
+    """Return the information kept (or the information about the target), times the share of records kept."""
+    records = sum(search.records_of_cell)
+    share = search.size(search.kept(cut)) / records
+    if search.classes is None:
+        lost = sum(search.records(v).sum() / records * search.penalty(v) for values in cut for v in values)
+        return (1 - lost / len(cut)) * share
+    known = sum(
+        entropy(search.records(search.top(j)))
+        - sum(search.records(v).sum() / records * entropy(search.records(v)) for v in values)
+        for j, values in enumerate(cut)
+    )
+    return float(known) * share
+
+
+def follow(search: Search, limit: int | None, *, thrifty: bool, cut: Cut | None = None) -> tuple[list[Cut], list[Step]]:
+    """Return the cut before and after every step, and the steps; ``cut`` is the first (default: the roots)."""
+    cuts: list[Cut] = [cut or tuple((search.top(j),) for j in range(len(search.names)))]
+    steps: list[Step] = []
     while limit is None or len(steps) < limit:
+        cut = cuts[-1]
+        found = candidates(search, cut, search.smallest(cut))
+        if thrifty:
+            stays = search.size(search.kept(cut))
+            cheap = [c for c in found if search.size(search.kept(exchange(cut, [c.value], c.children))) >= stays]
+            found = cheap or found
         best: Candidate | None = None
-        for candidate in candidates(search, cut, now):
+        for candidate in found:
             if search.free(candidate.value):
                 best = candidate
                 break
@@ -538,6 +586,6 @@ def specialize(
                 best = candidate
         if best is None:
             break
-        cut, now = exchange(cut, [best.value], best.children), best.smallest
+        cuts.append(exchange(cut, [best.value], best.children))
         steps.append(search.step(best))
-    return search.result(cut, steps, start)
+    return cuts, steps

@@ -47,7 +47,8 @@ class SearchPath(Sequence[Step]):
     """All steps in order; the release is the table after the first ``chosen`` steps.
 
     ``smallest`` and ``measures`` are the figures of the table before the first step. ``refusals`` has the values that were not
-    specialized further, ``stop_reason`` the reason that there is no further step.
+    specialized further, ``stop_reason`` the reason that there is no further step. After a generalization, ``reopened`` has
+    the values that were specialized again, because the requirements held without their generalization.
     """
 
     direction: Literal["specialize", "generalize"]
@@ -57,6 +58,7 @@ class SearchPath(Sequence[Step]):
     measures: Mapping[str, float]
     refusals: tuple[Refusal, ...]
     stop_reason: str
+    reopened: tuple[Step, ...] = ()
 
     @overload
     def __getitem__(self, place: int) -> Step: ...

@@ -11,6 +11,7 @@ from shoal.report.formatting import describe_change, format_figure, format_label
 MOST_VALUES, REASON_WIDTH = 3, 200  # refused values per attribute; characters of a reason
 RELEASE_MARK = "---- the release is the table at this point ----"
 OWNER_ONLY = "For the data owner only: this text contains values of the original table."
+REOPENED = "Specialized again, because the requirements hold without these generalizations:"
 PARTICIPLE = {"specialize": "specialized", "generalize": "generalized"}
 
 
@@ -116,3 +117,11 @@ def _format_refusals(path: SearchPath) -> Iterator[str]:
 def _format_end(path: SearchPath) -> Iterator[str]:
     if path.stop_reason:
         yield f"Why the path ended: {format_label(path.stop_reason, REASON_WIDTH)}"
+    if path.reopened:
+        yield REOPENED
+        yield from describe_reopened(path)
+
+
+def describe_reopened(path: SearchPath) -> list[str]:
+    """Describe the values that were specialized again after a generalization."""
+    return [f"  {format_label(step.attribute)}: {describe_change(step, 'specialize')}" for step in path.reopened]

@@ -11,7 +11,7 @@ from typing import ClassVar, Unpack
 
 import numpy as np
 
-from shoal import kernels
+from shoal import kernels, threads
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
@@ -20,6 +20,7 @@ from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import AttributeCut, Grouping
 from shoal.recoding.search_path import SearchPath, Step
+from shoal.tables import top_down
 from shoal.tables.attribute_sets import AttributeSet, SetCombinations, SuppressionAllowance, list_attribute_sets
 from shoal.tables.specialization_trees import SCORE_TOLERANCE, SpecializationTrees, count_classes
 
@@ -36,13 +37,15 @@ class BottomUpGeneralization(GroupingMethod):
     anonymity : the anonymity gain of a value: ``records`` counts the records that leave failing groups, ``smallest`` is the
         increase of the smallest group, as in the paper; the latter is 0 as long as some record is unique. Default:
         ``records`` with a target, ``smallest`` without one
+    reopen : specialize values again at the end, as long as the requirements hold: an early step may no longer be needed after
+        later ones. ``False`` is the method of the paper
     common : ``write``, ``objective``, ``improve`` and others, as for every method; see `GroupingMethod`
 
     Among the values with an anonymity gain the search takes the one with the lowest loss per gain; if no value has a gain, the
     one with the lowest loss. A quasi-identifier that no requirement covers is published as ``*``. Ties: the earlier attribute
     in the policy, then the earlier value.
 
-    ``path_`` has every step.
+    ``path_`` has every step, and the values that were specialized again.
 
     Guarantee
     ---------
@@ -61,9 +64,22 @@ class BottomUpGeneralization(GroupingMethod):
 
     path_: SearchPath
 
-    def __init__(self, policy: Policy, *, anonymity: str | None = None, **common: Unpack[CommonParameters]) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        anonymity: str | None = None,
+        reopen: bool = True,
+        **common: Unpack[CommonParameters],
+    ) -> None:
         super().__init__(policy, **common)
         self.anonymity = anonymity
+        self.reopen = reopen
+        self._notes: tuple[str, ...] = ()
+
+    def notes(self) -> tuple[str, ...]:
+        """Return the note on records that prevent a more informative release."""
+        return self._notes
 
     def extra_columns(self) -> tuple[str, ...]:
         """Return the target, whose classes the method counts."""
@@ -89,8 +105,27 @@ class BottomUpGeneralization(GroupingMethod):
         while not search.holds() and search.ready:
             search.generalize(search.select_next())
             progress("generalizing", records - min(search.count_failing(), records), records)
-        self.path_ = search.build_path()
-        return Grouping.from_cuts(codes, search.build_cuts(), self.path_)
+        if not (self.reopen and search.steps and search.holds()):
+            self.path_ = search.build_path()
+            return Grouping.from_cuts(codes, search.build_cuts(), self.path_)
+        with threads.workers(len(codes.quasi)) as workers:
+            again = top_down.Search.start(
+                codes,
+                self.policy,
+                "score",
+                "best",
+                self.objective,
+                workers,
+                thrifty=True,
+                cuts=search.build_cuts(),
+                suppressed=int(search.steps[-1].measures["suppressed"]),
+            )
+            found = again.run(progress, chooses=True)
+            self._notes = top_down.note_obstacles(
+                codes, self.policy, self.objective, workers, found.kept_of_all, progress
+            )
+        self.path_ = replace(search.build_path(), reopened=found.path[: found.path.chosen])
+        return Grouping.from_cuts(codes, found.cuts, self.path_, found.rows)
 
 
 @dataclass(frozen=True)

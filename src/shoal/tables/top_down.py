@@ -7,6 +7,7 @@ long as the requirements hold. The path of steps leads from privacy to informati
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Unpack
 
@@ -29,6 +30,10 @@ from shoal.tables.specialization_trees import SCORE_TOLERANCE, SpecializationTre
 
 BY = ("score", "gain")
 SPLIT = ("best", "valid")
+FEW = 0.01  # the share of records that may prevent a better release, for a note
+WORTH_A_NOTE = 0.05  # of the information
+MOST_NOTED = 100_000  # combinations; larger tables are not searched a second time
+SAME = 1e-9  # a smaller difference of the information kept is rounding
 NO_REQUIREMENT = (
     "no requirement covers this attribute; name it in a requirement, or under 'keep' to publish it unchanged"
 )
@@ -56,6 +61,10 @@ class TopDownSpecialization(GroupingMethod):
     missing values of a column are a child of the root. Without a target, a value whose records all have the same child is
     specialized at once, since no group changes. Ties: the earlier attribute in the policy, then the earlier value; for numbers
     the smallest split.
+
+    Where the policy allows to suppress records, two searches run: one suppresses records at any step, the other only when no
+    value is left that can be specialized without. The release is the table on both paths that keeps most: the share of
+    information kept times the share of records kept (with ``stop_at`` or ``max_steps``: the end of the first path).
 
     ``path_`` has every step.
 
@@ -92,6 +101,11 @@ class TopDownSpecialization(GroupingMethod):
         self.split = split
         self.stop_at = stop_at
         self.max_steps = max_steps
+        self._notes: tuple[str, ...] = ()
+
+    def notes(self) -> tuple[str, ...]:
+        """Return the note on records that prevent a more informative release."""
+        return self._notes
 
     def extra_columns(self) -> tuple[str, ...]:
         """Return the target, whose classes the method counts."""
@@ -112,34 +126,33 @@ class TopDownSpecialization(GroupingMethod):
         max_steps = None if self.max_steps is None else parse_whole_number(self.max_steps, "max_steps", 0)
         seconds = self.parse_seconds()
         deadline = None if seconds is None else time.monotonic() + seconds
+        chooses = self.policy.most_suppressed(codes.records) > 0 and stop_at is None and max_steps is None
+        best: Stop | None = None
         with threads.workers(len(codes.quasi)) as workers:
-            search = Search.start(codes, self.policy, self.by, self.split, self.objective, workers)
-            return self._run(search, stop_at, max_steps, deadline, progress)
+            for thrifty in (False, True) if chooses else (False,):
+                search = Search.start(codes, self.policy, self.by, self.split, self.objective, workers, thrifty=thrifty)
+                found = search.run(progress, stop_at=stop_at, max_steps=max_steps, deadline=deadline, chooses=chooses)
+                best = found if best is None or found.kept > best.kept + SAME else best
+            assert best is not None  # noqa: S101
+            if stop_at is None and max_steps is None and deadline is None:
+                self._notes = note_obstacles(codes, self.policy, self.objective, workers, best.kept_of_all, progress)
+        self.path_ = best.path
+        return Grouping.from_cuts(codes, best.cuts, best.path, best.rows)
 
-    def _run(
-        self, search: Search, stop_at: int | None, max_steps: int | None, deadline: float | None, progress: Progress
-    ) -> Grouping:
-        """Specialize value after value until no valid value or no step is left."""
-        chosen = search.build_cuts() if stop_at == 0 else None
-        stop_reason = "no remaining value can be specialized"
-        while (best := search.select_next()) is not None:
-            if max_steps is not None and len(search.steps) >= max_steps:
-                stop_reason = f"the limit max_steps = {max_steps} was reached"
-                break
-            if deadline is not None and time.monotonic() >= deadline:
-                stop_reason = f"the limit seconds = {self.seconds:g} was reached"
-                break
-            search.specialize(best)
-            done = len(search.steps)
-            if done == stop_at:
-                chosen = search.build_cuts()
-            progress("specializing", done, done + int(search.alive.sum()))
-        progress("specializing", len(search.steps), len(search.steps))
-        released = len(search.steps) if chosen is None or stop_at is None else stop_at
-        self.path_ = search.build_path(released, stop_reason)
-        if chosen is None:
-            return Grouping.from_cuts(search.codes, search.build_cuts(), self.path_, search.assign_rows())
-        return Grouping.from_cuts(search.codes, chosen, self.path_)
+
+@dataclass(frozen=True)
+class Stop:
+    """The step of a path that is released: its cuts, the group of every combination (None: not known), what it keeps.
+
+    ``kept`` is what the search compares, ``kept_of_all`` the information kept, where suppressed records keep nothing.
+    """
+
+    cuts: tuple[AttributeCut, ...]
+    rows: Int32Array | None
+    path: SearchPath
+    kept: float
+    kept_of_all: float
+    suppressed: int
 
 
 @dataclass
@@ -148,7 +161,9 @@ class Search:
 
     Arrays are indexed by value number. A value is ``alive`` as long as it may be specialized at this or a later step;
     ``refused_now`` has the values that are refused at this step only, ``reasons`` the reason of every refusal. ``slots[j]`` has
-    the slot of every code of attribute j; see `kernels.specialize`.
+    the slot of every code of attribute j; see `kernels.specialize`. A ``thrifty`` search ``spends``
+    further records of the allowance only when no value can be specialized without; the others are ``postponed``.
+    ``suppressed_now`` are the suppressed records of the current table, ``suppressed`` those after the selected step.
     """
 
     codes: Codes
@@ -171,13 +186,31 @@ class Search:
     ncp: float = 1.0
     information: float = 0.0
     suppressed: int = 0
+    thrifty: bool = False
+    spends: bool = True
+    suppressed_now: int = 0
+    postponed: set[int] = field(default_factory=set)
+    opening: bool = False
     origin: tuple[dict[tuple[str, ...], int], dict[str, float]] = field(default_factory=lambda: ({}, {}))
 
     @classmethod
     def start(
-        cls, codes: Codes, policy: Policy, by: str, split: str, objective: str, workers: threads.Workers
+        cls,
+        codes: Codes,
+        policy: Policy,
+        by: str,
+        split: str,
+        objective: str,
+        workers: threads.Workers,
+        *,
+        thrifty: bool = False,
+        cuts: Sequence[AttributeCut] | None = None,
+        suppressed: int = 0,
     ) -> Search:
-        """Return the search before the first step: every attribute at its root."""
+        """Return the search before the first step: every attribute at its root.
+
+        Or every attribute at the nodes of its cut; ``suppressed`` are the records that these cuts suppress.
+        """
         sets = list_attribute_sets(policy)
         has_target = policy.target is not None
         values = SpecializationTrees(codes.attributes, count_classes(codes, policy.target), has_target, objective)
@@ -197,6 +230,9 @@ class Search:
             np.zeros(0, np.int32),
             np.zeros(0),
             np.zeros(0, bool),
+            thrifty=thrifty,
+            spends=not thrifty,
+            opening=cuts is not None,
         )
         search._append_values(range(len(roots)))
         for x in set(roots).difference(*(s.columns for s in sets)):
@@ -205,12 +241,49 @@ class Search:
         for groups in search.groups:
             groups.start(search)
         search._update()
+        if cuts is not None:
+            search._open_to(cuts, suppressed)
         search.origin = (search._smallest(), search._measures())
         return search
 
+    def run(
+        self,
+        progress: Progress,
+        *,
+        stop_at: int | None = None,
+        max_steps: int | None = None,
+        deadline: float | None = None,
+        chooses: bool = False,
+    ) -> Stop:
+        """Specialize value after value until no valid value or no step is left.
+
+        Return the table to release: after the step ``stop_at``, the one that keeps most if it ``chooses``, or the last.
+        """
+        chosen, at, figures = self.build_cuts() if stop_at == 0 or chooses else None, 0, self.figures
+        stop_reason = "no remaining value can be specialized"
+        while (best := self.select_next()) is not None:
+            if max_steps is not None and len(self.steps) >= max_steps:
+                stop_reason = f"the limit max_steps = {max_steps} was reached"
+                break
+            if deadline is not None and time.monotonic() >= deadline:
+                stop_reason = "the limit of 'seconds' was reached"
+                break
+            self.specialize(best)
+            done = len(self.steps)
+            if done == stop_at or (chooses and self.figures[0] >= figures[0] - SAME):
+                chosen, at, figures = self.build_cuts(), done, self.figures
+            progress("specializing", done, done + int(self.alive.sum()))
+        steps = len(self.steps)
+        progress("specializing", steps, steps)
+        if chosen is None or at == steps:
+            return Stop(self.build_cuts(), self.assign_rows(), self.build_path(steps, stop_reason), *self.figures)
+        return Stop(chosen, None, self.build_path(at, stop_reason), *figures)
+
     def select_next(self) -> int | None:
         """Return the value to specialize next, or None, and set the number of suppressed records after that step."""
-        while (x := self._find_best()) is not None:
+        while (x := self._find_best()) is not None or self._spend():
+            if x is None:
+                continue
             self.suppressed = self._count_failing(x)
             if not self.allowance.needs_repeats or (self.suppressed == 0 and not self._may_lack_people(x)):
                 break
@@ -219,9 +292,18 @@ class Search:
             changed = np.flatnonzero((codes >= values.lo[x]) & (codes <= values.hi[x]))
             self.suppressed = self.allowance.count_suppressed(self.codes, cuts, changed)
             if self.allowance.allows(self.suppressed, self.codes.records):
-                break
-            self._refuse(x, self.suppressed)
+                if self.spends or self.suppressed <= self.suppressed_now:
+                    break
+                self.postponed.add(x)
+            else:
+                self._refuse(x, self.suppressed)
         return x
+
+    def _spend(self) -> bool:
+        """Let a thrifty search suppress more records at this step; return whether this is new."""
+        is_new, self.spends = not self.spends, True
+        self.postponed.clear()
+        return is_new
 
     def _may_lack_people(self, x: int) -> bool:
         """Whether a group may have too few people after the specialization of a value."""
@@ -241,6 +323,8 @@ class Search:
         self._append_values(children)
         self.alive[x] = False
         self.refused_now.clear()
+        self.postponed.clear()
+        self.suppressed_now, self.spends = self.suppressed, not self.thrifty
         tasks = [task for groups in self._groups_with(j) for task in groups.plan_specialization(x, self)]
         self.workers.each(lambda task: task(), tasks)
         self._update()
@@ -251,6 +335,13 @@ class Search:
         name, label = self.codes.attributes[j].name, values.label(x)
         smallest, measures = self._smallest(), self._measures()
         self.steps.append(Step(name, label, values.child_labels(x), gain, loss, score, smallest, measures))
+
+    @property
+    def figures(self) -> tuple[float, float, int]:
+        """What the table keeps (see `Stop`), and its suppressed records; with a target, information about it is compared."""
+        share = 1 - self.suppressed_now / self.codes.records
+        kept_of_all = (1 - self.ncp) * share
+        return self.information * share if self.values.has_target else kept_of_all, kept_of_all, self.suppressed_now
 
     def build_cuts(self) -> tuple[AttributeCut, ...]:
         """Return the current cut of every attribute."""
@@ -274,13 +365,31 @@ class Search:
                 refusals.append(Refusal(name, label, self.values.child_labels(x), self.reasons[x]))
         return SearchPath("specialize", tuple(self.steps), chosen, *self.origin, tuple(refusals), stop_reason)
 
+    def _open_to(self, cuts: Sequence[AttributeCut], suppressed: int) -> None:
+        """Specialize all values above the nodes of these cuts, also values that are not useful; the path begins after that."""
+        values = self.values
+        for j, cut in enumerate(cuts):
+            assert cut.node is not None  # noqa: S101
+            nodes, waiting = set(cut.node.tolist()), list(self.cut[j])
+            while waiting:
+                x = waiting.pop()
+                if values.node[x] not in nodes and values.records[x]:
+                    self.specialize(x)
+                    waiting += values.expand(x)
+        self.opening = False
+        self.alive &= np.array(values.is_useful, bool)
+        self.suppressed = self.suppressed_now = suppressed
+        self.steps.clear()
+        self._update()
+
     def _append_values(self, created: range) -> None:
         """Append the figures of values that were just created."""
         values = self.values
         self.attribute = np.append(self.attribute, np.array(values.attribute[created.start :], np.int32))
         self.fan_out = np.append(self.fan_out, np.array(values.fan_out[created.start :], np.int32))
         self.gain = np.append(self.gain, values.gain[created.start :])
-        self.alive = np.append(self.alive, np.array(values.is_useful[created.start :], bool))
+        useful = values.fan_out if self.opening else values.is_useful
+        self.alive = np.append(self.alive, np.array(useful[created.start :], bool))
         reason = (
             "all records with this value are of one class"
             if values.has_target
@@ -320,17 +429,17 @@ class Search:
         """Return the groups of the attribute sets that contain attribute j."""
         return [groups for groups in self.groups if j in groups.attribute_set.columns]
 
-    def _find_valid(self) -> BoolArray:
-        """Return which values may be specialized, as far as the number of failing records decides it."""
+    def _find_valid(self, most: int) -> BoolArray:
+        """Return which values may be specialized if ``most`` records are suppressed, as far as failing records decide it."""
         valid = np.ones(len(self.alive), bool)
         if not self.allowance.counts_all_failing:
             return valid
         for groups in self.groups:
-            valid &= (groups.failing_after <= self.allowance.records) & (groups.failing_after < self.codes.records)
+            valid &= (groups.failing_after <= most) & (groups.failing_after < self.codes.records)
         return valid
 
     def _list_invalid(self) -> list[int]:
-        invalid: list[int] = np.flatnonzero(self.alive & ~self._find_valid()).tolist()
+        invalid: list[int] = np.flatnonzero(self.alive & ~self._find_valid(self.allowance.records)).tolist()
         return invalid
 
     def _count_failing(self, x: int) -> int:
@@ -349,7 +458,9 @@ class Search:
 
     def _find_best(self) -> int | None:
         """Return the valid value with the highest score; ties: the earlier attribute, then the earlier value."""
-        valid = [x for x in np.flatnonzero(self.alive & self._find_valid()).tolist() if x not in self.refused_now]
+        possible = self.alive & self._find_valid(self.allowance.records if self.spends else self.suppressed_now)
+        left_out = self.refused_now | self.postponed
+        valid = [x for x in np.flatnonzero(possible).tolist() if x not in left_out]
         if not valid:
             return None
         free = [x for x in valid if self.values.is_free[x]]
@@ -374,6 +485,30 @@ class Search:
     def _measures(self) -> dict[str, float]:
         measures = {"ncp": max(self.ncp, 0.0), "suppressed": float(self.suppressed)}
         return {**measures, "information": self.information} if self.values.has_target else measures
+
+
+def note_obstacles(
+    codes: Codes, policy: Policy, objective: str, workers: threads.Workers, kept: float, progress: Progress
+) -> tuple[str, ...]:
+    """Return a note if few records prevent a release that keeps much more, because a cut is the same for all records."""
+    if (
+        policy.suppress >= FEW
+        or FEW * codes.records < 1
+        or len(codes.quasi) > MOST_NOTED
+        or codes.by_person is not None
+    ):
+        return ()
+    allowing = policy.model_copy(update={"suppress": FEW})
+    search = Search.start(codes, allowing, "score", "best", objective, workers, thrifty=True)
+    found = search.run(progress, chooses=True)
+    if found.kept_of_all - kept < WORTH_A_NOTE or not found.suppressed:
+        return ()
+    share = np.ceil(1000 * found.suppressed / codes.records) / 1000
+    subject = "1 record prevents" if found.suppressed == 1 else f"{found.suppressed:,} records prevent"
+    return (
+        f"{subject} a release that keeps more: every value is published in the same way for all records. With "
+        f"'suppress: {share:g}' about {found.kept_of_all:.0%} of the information is kept instead of {kept:.0%}.",
+    )
 
 
 def _compute_scores(gain: FloatArray, loss: FloatArray, by: str) -> FloatArray:

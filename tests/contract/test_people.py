@@ -58,7 +58,14 @@ def visits(people: int, *, most: int = 4, seed: int = 0) -> pd.DataFrame:
 
 
 def policy_of(require: Sequence[Any], **more: Any) -> shoal.Policy:
-    given = {"quasi": QUASI, "sensitive": ["illness"], "keep": ["note"], "unit": "person", **more}
+    given = {
+        "quasi": QUASI,
+        "sensitive": ["illness"],
+        "keep": ["note"],
+        "allow_unique": ["note"],
+        "unit": "person",
+        **more,
+    }
     return shoal.Policy(require=require, **given)
 
 

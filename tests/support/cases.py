@@ -103,7 +103,13 @@ def cases(draw: st.DrawFn, *, secrets: bool = True, least: int = 1, most: int = 
         require.append(replace(asked, on=draw(st.none() | some)))
     suppress = draw(st.sampled_from([0.0, 0.0, 0.1, 0.4, 1.0]))
     policy = shoal.Policy(
-        quasi=quasi, sensitive=["illness"], target=target, keep=["note"], require=require, suppress=suppress
+        quasi=quasi,
+        sensitive=["illness"],
+        target=target,
+        keep=["note"],
+        allow_unique=["note"],
+        require=require,
+        suppress=suppress,
     )
     return Case(frame, policy)
 

@@ -107,6 +107,15 @@ class MemoryEngine(Engine):
         example = text.drop_null().slice(0, 1) if column_values.is_text(text.type) else text[:0]
         return ColumnSummary(values, len(array) - array.null_count, str(example[0]) if len(example) else "0")
 
+    def count_once(self, column: str) -> int:
+        """Return the number of raw values of a column that occur once, without their order."""
+        array = frames.to_arrow(self.data.get_column(column)).drop_null()
+        try:
+            counts = pc.value_counts(array).field("counts")
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+            return super().count_once(column)
+        return int(pc.sum(pc.equal(counts, 1)).as_py() or 0)
+
     def prepare(self, readings: Mapping[str, Reading]) -> None:
         """Read several columns at once; large tables on several cores."""
         if len(self.data) > PARALLEL_MINIMUM:

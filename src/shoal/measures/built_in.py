@@ -78,9 +78,11 @@ def _describe_sizes(
     return Measure(name, unit, meaning, rule, better, frozenset({"sizes"}), public=True, title=title, compute=compute)
 
 
-def _describe_table(name: str, unit: str, meaning: str, rule: str, compute: Compute, need: Need = "table") -> Measure:
+def _describe_table(
+    name: str, unit: str, meaning: str, rule: str, compute: Compute, need: Need = "table", title: str = ""
+) -> Measure:
     """A measure that anybody can compute from the released table."""
-    return Measure(name, unit, meaning, rule, "lower", frozenset({need}), public=True, compute=compute)
+    return Measure(name, unit, meaning, rule, "lower", frozenset({need}), public=True, title=title, compute=compute)
 
 
 def _describe_loss(
@@ -210,6 +212,16 @@ SENSITIVE = (
         "each record counts once, even if several columns are known",
         lambda r: r.published.sensitive_figures.certain,
         "sensitive",
+        "records whose sensitive value is certain",
+    ),
+    _describe_table(
+        "largest_share",
+        "share of a group",
+        "the largest share of one sensitive value in a group",
+        "over all groups and sensitive columns; 1 if the value of some record is certain",
+        lambda r: r.published.sensitive_figures.largest_share,
+        "sensitive",
+        "largest share of a sensitive value in a group",
     ),
     _describe_table(
         "ed",

@@ -17,13 +17,15 @@ class SensitiveFigures:
 
     ``majority``: records of the most frequent class of their group (None without a target). ``certain``: records of groups in
     which some sensitive column has a single value. ``equal``: the sum of these records over the sensitive columns. ``grave``:
-    the same for the values that the policy lists as truly sensitive (None if it lists none).
+    the same for the values that the policy lists as truly sensitive (None if it lists none). ``largest_share``: the largest
+    share of one sensitive value in a group.
     """
 
     majority: float | None = None
     certain: float | None = None
     equal: float | None = None
     grave: float | None = None
+    largest_share: float | None = None
 
     @classmethod
     def of(cls, groups: Groups, policy: Policy, names: Sequence[str]) -> SensitiveFigures:
@@ -40,9 +42,10 @@ class SensitiveFigures:
         if not sensitive:
             return cls(majority)
         certain = np.zeros(len(size), bool)
-        equal = grave = 0.0
+        equal = grave = largest_share = 0.0
         for name in sensitive:
-            group, code, _ = groups.histogram(name)
+            group, code, records = groups.histogram(name)
+            largest_share = max(largest_share, float((records / size[group]).max(initial=0.0)))
             has_one_value = np.bincount(group, minlength=len(size)) == 1
             certain |= has_one_value
             equal += float(size[has_one_value].sum())
@@ -50,8 +53,11 @@ class SensitiveFigures:
             has_harmful = np.zeros(len(size), bool)
             has_harmful[group] = harmful[code]
             grave += float(size[has_one_value & has_harmful].sum())
-        return cls(majority, float(size[certain].sum()), equal, grave if policy.truly_sensitive else None)
+        known = float(size[certain].sum())
+        return cls(majority, known, equal, grave if policy.truly_sensitive else None, largest_share)
 
     def __add__(self, other: SensitiveFigures) -> SensitiveFigures:
-        pairs = zip(astuple(self), astuple(other), strict=True)
-        return SensitiveFigures(*(y if x is None else x if y is None else x + y for x, y in pairs))
+        pairs = zip(astuple(self)[:-1], astuple(other)[:-1], strict=True)
+        summed = [y if x is None else x if y is None else x + y for x, y in pairs]
+        shares = [share for share in (self.largest_share, other.largest_share) if share is not None]
+        return SensitiveFigures(*[*summed, max(shares, default=None)])

@@ -21,6 +21,7 @@ from shoal.measures import compute_measures
 from shoal.measures.comparison import count_codes
 from shoal.measures.statistics import compare_statistics
 from shoal.pipeline.publication import build_plan
+from shoal.pipeline.unique_values import note_unique_values
 from shoal.progress import Progress, ignore_progress
 from shoal.recoding import Output, Placement, Randomize, expand_placement
 from shoal.recoding.grouping import Grouping
@@ -45,6 +46,7 @@ def run_randomizing(
     engine = open_data(data, policy.with_conventions())
     schema = engine.schema()
     policy.check_schema(schema, requires=False)
+    unique = note_unique_values(engine, policy)
     keyed = KeyedHash.of(secret)
     table = encode_table(
         engine,
@@ -82,7 +84,7 @@ def run_randomizing(
         tuple(n for n in schema.names if n not in policy.quasi and n not in policy.unchanged_columns),
         TableArtifact(released, engine.format, audited),
         seed=secret,
-        method_notes=(*engine.detected.notes, *method.notes()),
+        method_notes=(*engine.detected.notes, *method.notes(), *unique),
         remake=partial(run_randomizing, method, engine) if seed is None else None,
     )
 

@@ -30,6 +30,7 @@ from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.local_search import LossChange, improve_groups
 from shoal.pipeline.people import PersonColumn, SuppressedPeople, Votes, find_person_column, merge_groups, split_groups
 from shoal.pipeline.publication import LabelledGroups, Publication, RecodedTable
+from shoal.pipeline.unique_values import note_unique_values
 from shoal.policy import Policy
 from shoal.progress import Progress, ignore_progress
 from shoal.recoding.grouping import Grouping, build_published_groups
@@ -89,6 +90,7 @@ def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress:
     engine = open_data(data, method.policy.with_conventions())
     schema = engine.schema()
     method.policy.check_schema(schema)
+    unique = note_unique_values(engine, method.policy)
     people = find_person_column(engine, method.policy)
     steps = Run(method, secret, progress or ignore_progress, people)
     table = steps.encode(engine)
@@ -109,7 +111,12 @@ def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress:
         TableArtifact(result.recoded.released_table, engine.format, audited),
         result.path,
         secret,
-        method_notes=(*engine.detected.notes, *method.notes(), *steps.note_people(result.recoded.counted_table)),
+        method_notes=(
+            *engine.detected.notes,
+            *method.notes(),
+            *unique,
+            *steps.note_people(result.recoded.counted_table),
+        ),
         remake=partial(run, method, engine) if seed is None else None,
     )
 

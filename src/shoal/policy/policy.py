@@ -194,6 +194,7 @@ class Policy(BaseModel):
     sensitive : sensitive attributes; released unchanged
     target : the class to predict; released unchanged if it is not a quasi-identifier
     keep : other columns that are released unchanged
+    allow_unique : columns under ``keep`` that may be released although nearly every value occurs once
     key : a column that distinguishes the records; dropped. If equal records belong to different groups, a keyed hash of this
         column divides them, so that every engine assigns the same record to the same group
     unit : the column of the person a record belongs to, where a person can have several records; requirements then count
@@ -231,6 +232,7 @@ class Policy(BaseModel):
     sensitive: Names = ()
     target: str | None = None
     keep: Names = ()
+    allow_unique: Names = ()
     key: str | None = None
     unit: Annotated[Unit | None, BeforeValidator(parse_unit)] = None
     truly_sensitive: dict[str, Names] = Field(default_factory=dict)
@@ -271,6 +273,16 @@ class Policy(BaseModel):
                 )
         return self
 
+    def _check_part_of(self, name: str, role: str) -> None:
+        """Raise an error for a column that is listed under ``name`` but does not have the role."""
+        having = getattr(self, role)
+        for place, column in enumerate(getattr(self, name)):
+            if column not in having:
+                raise PolicyError(
+                    f"column {column!r} is listed under {name!r} but not under {role!r}; {_suggest(column, having, role)}",
+                    place=(name, column if name == "truly_sensitive" else place),
+                )
+
     @model_validator(mode="after")
     def _check_roles(self) -> Policy:
         roles: dict[str, str] = {}
@@ -284,13 +296,8 @@ class Policy(BaseModel):
                         place=(role, column if role == "quasi" else place),
                     )
                 roles[column] = role
-        for column in self.truly_sensitive:
-            if column not in self.sensitive:
-                raise PolicyError(
-                    f"column {column!r} is listed under 'truly_sensitive' but not under 'sensitive'; "
-                    f"{_suggest(column, self.sensitive, 'sensitive')}",
-                    place=("truly_sensitive", column),
-                )
+        for name, role in (("allow_unique", "keep"), ("truly_sensitive", "sensitive")):
+            self._check_part_of(name, role)
         if self.key is not None and (roles.get(self.key, "identifiers") != "identifiers" or self.key == self.target):
             role = roles.get(self.key, "target")
             raise PolicyError(
@@ -591,7 +598,7 @@ class Policy(BaseModel):
 
     def _fault(self, text: str, *place: str | int) -> PolicyError:
         """An error of this policy, with the line of its file if known."""
-        if len(place) == 2 and place[0] in ("identifiers", "sensitive", "keep"):  # lists are numbered
+        if len(place) == 2 and place[0] in ("identifiers", "sensitive", "keep", "allow_unique"):  # lists are numbered
             place = (place[0], getattr(self, place[0]).index(place[1]))
         return _add_line(text, place, self._file, self._lines)
 

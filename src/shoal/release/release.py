@@ -84,7 +84,34 @@ class Release:
         """Notes for the owner; they are not published."""
         guessable = (GUESSABLE,) if is_guessable(self.seed) else ()
         first = (*self._note_alternative(), ONE_RELEASE) if self.prior is None else ()
-        return (*self.method_notes, *guessable, *first, *(() if HAS_MODES else (NO_MODES,)))
+        return (
+            *self.method_notes,
+            *self._note_certain(),
+            *self._note_ends(),
+            *guessable,
+            *first,
+            *(() if HAS_MODES else (NO_MODES,)),
+        )
+
+    def _note_certain(self) -> tuple[str, ...]:
+        """A note on the records whose sensitive value everybody can know, and on the requirement that prevents this."""
+        records = int(self.measures.get("certain", 0))
+        if not records:
+            return ()
+        many = "1 record is" if records == 1 else f"{records:,} records are"
+        needed = " and ".join(f"'l-diversity: {{l: 2, of: {name}}}'" for name in self.policy.sensitive)
+        return (
+            f"{many} in groups in which all records have the same sensitive value. Whoever knows that a person is in such a "
+            f"group knows the value. Add {needed} to 'require' to prevent this.",
+        )
+
+    def _note_ends(self) -> tuple[str, ...]:
+        """A note on ranges that end at the value of a single record."""
+        labels = int(self.measures.get("unique_ends", 0))
+        if not labels:
+            return ()
+        many = "1 label of a range ends" if labels == 1 else f"{labels:,} labels of ranges end"
+        return (f"{many} at a value that occurs once in the source. 'round' in the policy moves the ends of a column.",)
 
     def _note_alternative(self) -> tuple[str, ...]:
         """A note on a method that keeps more information; empty for engines of tables larger than memory."""

@@ -40,6 +40,8 @@ RISK_FORMATS: dict[str, Callable[[float], str]] = {  # the measures of `Summary.
     "smallest_history": _format_people,
     "risk_max": _format_percentage,
     "risk_mean": _format_percentage,
+    "certain": _format_records,
+    "largest_share": _format_percentage,
     "isolated_ends": lambda value: f"{value:.1%} of records",
     "unique_ends": lambda value: format_count(value, "label"),
     "untrue_labels": _format_records,

@@ -150,6 +150,13 @@ class DuckEngine(Engine):
         values, records, text = self.session.fetch_rows(query)[0]
         return ColumnSummary(values, records, str(text or ""))
 
+    def count_once(self, column: str) -> int:
+        """Return the number of raw values of a column that occur once, counted in DuckDB."""
+        self._refuse_unsupported_type(column)
+        raw = quote_name(column)
+        once = f"SELECT {raw} FROM {self.source.sql} WHERE {raw} IS NOT NULL GROUP BY {raw} HAVING count(*) = 1"
+        return int(self.session.fetch_rows(f"SELECT count(*) FROM ({once})")[0][0])
+
     def _read_column(self, column: str, reading: Reading) -> tuple[Distinct, Int32Array]:
         """Return the distinct values, and the index of every raw value among them, in the order of the table of raw values."""
         if (column, reading) not in self._cache:

@@ -77,4 +77,4 @@ def _use_temporary_cache() -> None:
 
     folder = tempfile.mkdtemp(prefix="shoal-compiled-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    config.CACHE_DIR = folder
+    config.CACHE_DIR = folder  # type: ignore[attr-defined]

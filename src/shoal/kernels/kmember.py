@@ -20,7 +20,7 @@ from shoal.kernels.interface import (
     REMAINING,
     SEED,
 )
-from shoal.kernels.limits import holds, shortfall
+from shoal.kernels.limits import holds, shortfall, shortfalls_by_value
 from shoal.kernels.neighbours import (
     allocate_box,
     allocate_descent,
@@ -112,28 +112,52 @@ def compute_penalties(histogram, sensitive, offset, penalties, penalty):
 
 
 @njit(cache=True, nogil=True)
-def find_helpful_labels(total, histogram, sensitive, offset, limits, allowed):
-    """Mark the labels that bring the cluster closer to the requirement; return whether there are any."""
+def find_helpful_labels(total, histogram, sensitive, offset, limits, after, allowed):
+    """Mark the labels that bring the cluster closer to the requirement; return whether there are any.
+
+    ``after`` is a work array as long as the histogram.
+    """
     now = shortfall(total, histogram, limits)
+    shortfalls_by_value(total + 1, histogram, limits, after)
     any_helps = False
     for i in range(allowed.shape[0]):
+        lacking = 0.0
         for s in range(sensitive.shape[1]):
-            histogram[offset[s] + sensitive[i, s]] += 1
-        allowed[i] = shortfall(total + 1, histogram, limits) < now - LEAST_IMPROVEMENT
+            lacking += after[offset[s] + sensitive[i, s]]
+        allowed[i] = lacking < now - LEAST_IMPROVEMENT
         any_helps = any_helps or allowed[i]
-        for s in range(sensitive.shape[1]):
-            histogram[offset[s] + sensitive[i, s]] -= 1
     return any_helps
 
 
 @njit(cache=True, nogil=True)
+def find_first_label(size, queue_start, queues, penalty, allowed):
+    """The allowed label whose queue promises the least score; -1 if there is none."""
+    least, first = np.inf, np.int64(-1)
+    for i in range(allowed.shape[0]):
+        if allowed[i] and queues.size[i] > 0 and (size + 1) * queues.key[queue_start[i]] + penalty[i] < least:
+            least, first = (size + 1) * queues.key[queue_start[i]] + penalty[i], np.int64(i)
+    return first
+
+
+@njit(cache=True, nogil=True)
 def choose_record(size, version, forest, queues, penalty, allowed, cells, cluster):
-    """The cell with the least (score, D, rank), where the score is (size + 1) D + penalty; -1 if no label is allowed."""
+    """The cell with the least (score, D, rank), where the score is (size + 1) D + penalty; -1 if no label is allowed.
+
+    The top of a queue is a lower bound of (D, rank), so a label is skipped if its top is not less than the best record.
+    """
     order, nodes, queue_start, rank = forest.order, forest.child.shape[0], forest.queue_start, forest.rank
     key, tag, sizes = queues.key, queues.tag, queues.size
     best_score, best_d, best = np.inf, np.inf, np.int64(-1)
-    for i in range(sizes.shape[0]):
-        if not allowed[i] or sizes[i] == 0 or (size + 1) * key[queue_start[i]] + penalty[i] > best_score:
+    first = find_first_label(size, queue_start, queues, penalty, allowed)
+    for turn in range(-1, sizes.shape[0]):
+        i = first if turn < 0 else np.int64(turn)
+        if i < 0 or not allowed[i] or sizes[i] == 0 or turn == first:
+            continue
+        d = key[queue_start[i]]
+        score = (size + 1) * d + penalty[i]
+        if score > best_score:
+            continue
+        if score == best_score and d == best_d and (tag[queue_start[i]] >> 32) > rank[best]:
             continue
         if not find_nearest(i, version, forest, queues, cells, cluster):
             continue
@@ -189,7 +213,7 @@ def grow_clusters(state, max_clusters, indexed_cells, chance, cells, forests, cl
     queues, label_queues = allocate_queues(unlabelled), allocate_queues(labelled)
     penalty, allowed = np.zeros(labels), np.ones(labels, np.bool_)
     no_penalty, all_allowed = np.zeros(1), np.ones(1, np.bool_)
-    histogram = np.zeros(offset[-1], np.int64)
+    histogram, after = np.zeros(offset[-1], np.int64), np.zeros(offset[-1])
     sums = build_fenwick_tree(count) if seed_choice == RANDOM else np.zeros(0, np.int64)
     for _ in range(max_clusters):
         if state[REMAINING] < k or 2 * state[NONEMPTY] < indexed_cells:
@@ -223,7 +247,7 @@ def grow_clusters(state, max_clusters, indexed_cells, chance, cells, forests, cl
                     uses_labels = True
                 compute_penalties(histogram, sensitive, offset, penalties, penalty)
                 chosen = np.int64(-1)
-                if size < k or find_helpful_labels(size, histogram, sensitive, offset, limits, allowed):
+                if size < k or find_helpful_labels(size, histogram, sensitive, offset, limits, after, allowed):
                     chosen = choose_record(size, version, labelled, label_queues, penalty, allowed, cells, cluster)
             if chosen < 0:
                 unmet = True

@@ -133,3 +133,99 @@ def shortfall(total, histogram, limits):
                     required = max(required, figure[first_part + c - first])
             amount += max(0.0, (required - total) / max(required, 1.0))
     return amount
+
+
+@njit(cache=True, nogil=True)
+def add_shortfalls_by_count(total, histogram, r, limits, after):
+    """Entropy and recursive rules: compute the shortfall once per count of the joining value; it depends on nothing else."""
+    kind, first, last, _, _, _ = limits.term[r]
+    a, b = limits.parameter[r]
+    highest = 0
+    for c in range(first, last):
+        highest = max(highest, histogram[c])
+    by_count = np.full(highest + 1, -1.0)
+    for c in range(first, last):
+        count = histogram[c]
+        if by_count[count] < 0.0:
+            histogram[c] += 1
+            by_count[count] = 0.0
+            if kind == ENTROPY:
+                entropy = compute_entropy(total, histogram, first, last)
+                by_count[count] = max(0.0, (np.log(a) - entropy) / np.log(a))
+            else:
+                excess = recursive_excess(histogram, first, last, a, b)
+                if not excess < -SLACK:
+                    by_count[count] = max(0.0, excess / total + SLACK)
+            histogram[c] -= 1
+        after[c] += by_count[count]
+
+
+@njit(cache=True, nogil=True)
+def add_distances(total, histogram, r, limits, after):
+    """The distance rule: a joining value changes only the sets of values that contain it, each by one record."""
+    _, first, last, first_part, end_part, first_order = limits.term[r]
+    left, right, set_weight, order = limits.left, limits.right, limits.figure, limits.value_order
+    excess = np.zeros(last - first + 1, np.float64)  # cumulative share in the group minus share in the table
+    for i in range(last - first):
+        c = first + order[first_order + i]
+        excess[i + 1] = excess[i] + histogram[c] / total - limits.table_shares[c]
+    change = np.zeros(
+        last - first + 1, np.float64
+    )  # the change of the distance, as steps along the order of the values
+    distance = 0.0
+    for i in range(first_part, end_part):
+        share = excess[right[i] + 1] - excess[left[i]]
+        step = set_weight[i] * (abs(share + 1.0 / total) - abs(share))
+        distance += set_weight[i] * abs(share)
+        change[left[i]] += step
+        change[right[i] + 1] -= step
+    for i in range(last - first):
+        distance += change[i]
+        after[first + order[first_order + i]] += max(0.0, distance - limits.parameter[r, 0])
+
+
+@njit(cache=True, nogil=True)
+def add_interval_shortfalls(total, histogram, r, limits, after):
+    """The rule on shares: a joining value changes its own share by one record."""
+    _, first, last, first_part, _, _ = limits.term[r]
+    floor, figure = limits.floor, limits.figure
+    amount = 0.0
+    for c in range(first, last):
+        share = histogram[c] / total
+        amount += max(0.0, floor[first_part + c - first] - share, share - figure[first_part + c - first])
+    for c in range(first, last):
+        least, most = floor[first_part + c - first], figure[first_part + c - first]
+        share, grown = histogram[c] / total, (histogram[c] + 1) / total
+        after[c] += max(0.0, amount - max(0.0, least - share, share - most) + max(0.0, least - grown, grown - most))
+
+
+@njit(cache=True, nogil=True)
+def shortfalls_by_value(total, histogram, limits, after):
+    """For every value, the part of `shortfall` that depends on its column, if a record with the value joins the group.
+
+    ``total`` includes the joining record, ``histogram`` does not. A record has one value of every column, so the sum over its
+    values is the shortfall of the group with it. The cost is one pass over the histogram, not one for every value.
+    """
+    term, parameter, figure = limits.term, limits.parameter, limits.figure
+    after[:] = 0.0
+    for r in range(term.shape[0]):
+        kind, first, last, first_part, _, _ = term[r]
+        a = parameter[r, 0]
+        if kind == DISTINCT:
+            distinct = count_distinct(histogram, first, last)
+            for c in range(first, last):
+                after[c] += max(0.0, (a - distinct - (histogram[c] == 0)) / a)
+        elif (kind == ENTROPY and a > 1.0) or kind == RECURSIVE:
+            add_shortfalls_by_count(total, histogram, r, limits, after)
+        elif kind == BETWEEN:
+            add_interval_shortfalls(total, histogram, r, limits, after)
+        elif kind == DISTANCE:
+            add_distances(total, histogram, r, limits, after)
+        elif kind == OWN_K:
+            required = 0.0
+            for c in range(first, last):
+                if histogram[c] > 0:
+                    required = max(required, figure[first_part + c - first])
+            for c in range(first, last):
+                needed = max(required, figure[first_part + c - first])
+                after[c] += max(0.0, (needed - total) / max(needed, 1.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import codecs
 import contextlib
 import io
@@ -16,6 +17,7 @@ from typing import Annotated
 import typer
 
 import shoal
+from shoal import threads
 from shoal.cli import commands, taxonomy_commands
 from shoal.cli.command_help import CommandGroup, PlainCommand
 from shoal.cli.console import open_console, print_error
@@ -114,8 +116,10 @@ def main() -> None:
         if isinstance(ended.__context__, BrokenPipeError):  # rich and typer end the program with status 1
             _discard_output()
             raise SystemExit(ExitStatus.CLOSED_PIPE) from None
-        if signals and ended.code == ExitStatus.STOPPED:
-            raise SystemExit(128 + signals[0]) from None
+        if ended.code == ExitStatus.STOPPED:
+            status = 128 + signals[0] if signals else ExitStatus.STOPPED
+            _exit_without_waiting(status)
+            raise SystemExit(status) from None
         raise
 
 
@@ -123,6 +127,16 @@ def _discard_output() -> None:
     """Send the rest of the output to no file, so that Python does not write to the closed pipe when it ends."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _exit_without_waiting(status: int) -> None:
+    """If a kernel is still running, remove all temporary files and end the process; its memory must not be released before."""
+    if threads.find_running():
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status)
 
 
 def _run(signals: list[int]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shoal import kernels
+from shoal import kernels, threads
 from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines import column_values, fingerprint, frames, table_files
 from shoal.engines.protocol import (
@@ -119,8 +118,7 @@ class MemoryEngine(Engine):
     def prepare(self, readings: Mapping[str, Reading]) -> None:
         """Read several columns at once; large tables on several cores."""
         if len(self.data) > PARALLEL_MINIMUM:
-            with ThreadPoolExecutor() as pool:
-                list(pool.map(self._read_column, readings.keys(), readings.values()))
+            threads.each(lambda item: self._read_column(*item), readings.items())
 
     def _read_column(self, column: str, reading: Reading) -> column_values.EncodedValues:
         if column not in self.data.columns:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from shoal import threads
 from shoal.arrays import FloatArray, Int32Array
 from shoal.encoding.codes import Codes, encode_table
 from shoal.engines import Engine, open_data
@@ -60,7 +61,9 @@ def run_randomizing(
         raise PolicyError(f"{method.name} cannot search a table in partitions. Allow more memory (memory, --memory).")
     codes = table.count()
     report("reading", 1, 1)
-    operator = method.decide(codes, rng=np.random.default_rng(secret), progress=report)
+    operator = threads.run_search(
+        lambda progress: method.decide(codes, rng=np.random.default_rng(secret), progress=progress), report
+    )
     distributions = {a.name: count_codes(codes, j) / codes.records for j, a in enumerate(codes.attributes)}
     requirements = cast("tuple[OperatorRequirement, ...]", tuple(policy.require))
     findings = judge_operator(operator, distributions, requirements)

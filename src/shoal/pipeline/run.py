@@ -8,14 +8,13 @@ in partitions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal import kernels
+from shoal import kernels, threads
 from shoal.arrays import BoolArray, FloatArray, Int32Array
 from shoal.encoding.codes import Codes, EncodedTable, encode_table
 from shoal.engines import Engine, Plan, open_data
@@ -244,7 +243,13 @@ class Run:
                 )
 
     def group(self, codes: Codes, rng: np.random.Generator, report: Progress, seconds: float | None) -> ImprovedGroups:
-        """Group cells by the method, suppress failing groups, then run the optional local search, at most so many seconds."""
+        """Group cells by the method, suppress failing groups, then run the optional local search, at most so many seconds.
+
+        A signal interrupts the caller at once; see `threads.run_search`.
+        """
+        return threads.run_search(lambda progress: self._group(codes, rng, progress, seconds), report)
+
+    def _group(self, codes: Codes, rng: np.random.Generator, report: Progress, seconds: float | None) -> ImprovedGroups:
         refuse_unreachable(self.policy.require, codes.raw_groups)
         if codes.person is not None:
             return self._group_people(codes, rng, report, seconds)
@@ -415,7 +420,7 @@ class Run:
     def audit(self, result: Result, suppressed: int, partitions: int) -> tuple[AuditedTable, Certificate]:
         """Count the groups of the table and test every requirement; `RequirementNotMet` if one fails."""
         recoded, required = result.recoded, self.method.full_policy()
-        with ThreadPoolExecutor(1) as pool:  # the fingerprint is computed while the groups are counted
+        with threads.open_pool(1) as pool:  # the fingerprint is computed while the groups are counted
             fingerprint = pool.submit(recoded.released_table.fingerprint)
             audited = AuditedTable.of(
                 recoded.counted_table, required, measures_policy=self.policy, key=KeyedHash.of(self.secret)

@@ -7,7 +7,7 @@ smallest box around it. A cut is chosen by the loss, by the number of records, o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, ClassVar, Unpack
@@ -200,13 +200,13 @@ class _CutSearch:
         trees: dict[tuple[int, int], _Tree] = {}
         ready: SimpleQueue[Future[_Tree]] = SimpleQueue()
         progress("cutting", 0, self.records)
-        with ThreadPoolExecutor(max_workers=threads.CORES) as pool:
+        with threads.open_pool() as pool:
             running = 0
             while waiting or running:
                 for segment in waiting:
                     pool.submit(self._cut_segment, *segment).add_done_callback(ready.put)
                 running += len(waiting)
-                tree = ready.get().result()
+                tree = threads.take(ready).result()
                 running -= 1
                 begin, end = _bounds(tree.segment[0])
                 trees[begin, end] = tree

@@ -101,7 +101,9 @@ class Twin:
     def rate(self, j: int, level: int, code: int) -> float:
         """The weighted loss of a value."""
         lo, hi = self.levels[j][level][code]
-        return self.weight[j] * (0.0 if level == 0 else interval_loss(self.attributes[j], lo, hi, self.objective))
+        if level == 0 and self.attributes[j].taxonomy is None:
+            return 0.0
+        return self.weight[j] * interval_loss(self.attributes[j], lo, hi, self.objective)
 
     def group(self, node: tuple[int, ...], left: Sequence[int]) -> list[list[int]]:
         """The groups of a node that pass."""

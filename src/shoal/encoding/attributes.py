@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.arrays import BoolArray, FloatArray, Int32Array
+from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.rounding import Rounding, default_rounding, parse_rounding
 from shoal.engines import Dictionary, Distinct, Reading
 from shoal.errors import DataError, PolicyError, list_some
@@ -30,6 +30,19 @@ LARGEST = 1e150  # sums of squares of larger numbers overflow
 
 
 @dataclass(frozen=True)
+class SourceValues:
+    """The different values of a source column, where a leaf of the taxonomy covers several, such as a month or an interval.
+
+    ``count[code]`` is the number of values of each code; missing values count as one value. ``number`` and ``records`` have the
+    values that are not missing and their records, ordered by code.
+    """
+
+    count: Int64Array
+    number: FloatArray
+    records: Int64Array
+
+
+@dataclass(frozen=True)
 class Attribute:
     """A quasi-identifier as codes.
 
@@ -37,7 +50,8 @@ class Attribute:
     value, and infinity for a missing value. Positions ascend with the codes. The taxonomy contains the leaf of missing
     values. ``low`` and ``high`` are the bounds of numbers in the policy (default: the least and the largest value). ``runs``
     has the nodes at which published ranges of an ordered taxonomy begin and end. ``rounding`` moves the ends of published
-    ranges of numbers and dates outward; ``bounded`` ranges stay within ``low`` and ``high``.
+    ranges of numbers and dates outward; ``bounded`` ranges stay within ``low`` and ``high``. ``source`` is None where each
+    code is one value of the source.
     """
 
     name: str
@@ -51,6 +65,7 @@ class Attribute:
     runs: Runs | None = None
     rounding: Rounding | None = None
     bounded: bool = False
+    source: SourceValues | None = None
 
     @property
     def size(self) -> int:
@@ -75,6 +90,18 @@ class Attribute:
         parse = parse_number if self.kind == "numeric" else parse_date
         found = [np.inf if leaf is None else parse(leaf) for leaf in self.taxonomy.leaves]
         return None if None in found else np.array(found, np.float64)
+
+    @cached_property
+    def values_before(self) -> Int64Array:
+        """The number of source values of all codes below each code; the last entry is the number of all source values."""
+        if self.source is None:
+            return np.arange(self.size + 1)
+        return np.concatenate(([0], np.cumsum(self.source.count)))
+
+    @property
+    def source_size(self) -> int:
+        """The number of different source values; missing values count as one value."""
+        return int(self.values_before[-1])
 
     def publish_nodes(self, lo: Int32Array, hi: Int32Array) -> tuple[Int32Array, Int32Array]:
         """The first and the last node that are published for the codes from ``lo`` to ``hi``; equal for a single node."""
@@ -112,11 +139,13 @@ class Attribute:
         return self.round_ends(self.position, self.position)
 
     def loss(self, lo: Int32Array, hi: Int32Array) -> FloatArray:
-        """The normalized certainty penalty of intervals of codes: 0 for one value, 1 for all values."""
+        """The normalized certainty penalty of intervals of codes: 0 for one source value, 1 for all source values."""
         if self.taxonomy is not None:
             first, last = self.publish_nodes(lo, hi)
-            leaves = rate_leaves(self.taxonomy.hi[last] - self.taxonomy.lo[first] + 1, self.taxonomy.size, "ncp")
-            return np.where(first == last, self.taxonomy.share[first], leaves)
+            covered = self.values_before[self.taxonomy.hi[last] + 1] - self.values_before[self.taxonomy.lo[first]]
+            return np.where(
+                first == last, rate_nodes(self, "ncp")[first], rate_values(covered, self.source_size, "ncp")
+            )
         with np.errstate(invalid="ignore"):
             width = (self.ends[1][hi] - self.ends[0][lo]) / self.span
         return np.where(np.isinf(self.position[hi]), np.where(lo == hi, 0.0, 1.0), width)
@@ -135,22 +164,33 @@ class Attribute:
         return np.asarray(height[self.taxonomy.covers(lo, hi)] / max(int(height[0]), 1), np.float64)
 
 
-def rate_leaves(count: NDArray[Any] | int, size: int, objective: str) -> FloatArray:
-    """The loss of labels that are no leaves and cover ``count`` of ``size`` leaves.
+def rate_values(count: NDArray[Any] | int, size: int, objective: str) -> FloatArray:
+    """The loss of labels that cover ``count`` of the ``size`` different source values.
 
-    ``ncp`` is the share of leaves. ``loss_mean`` is the same share, scaled from 0 for one leaf to 1 for all leaves.
+    ``ncp`` is the share of values. ``loss_mean`` is the same share, scaled from 0 for one value to 1 for all values.
     """
-    leaves = np.asarray(count, np.float64)
-    return np.asarray((leaves - 1) / max(size - 1, 1) if objective == "loss_mean" else leaves / size, np.float64)
+    values = np.asarray(count, np.float64)
+    offset, scale = _scale_values(size, objective)
+    return np.asarray((values - offset) / scale, np.float64)
 
 
-def rate_nodes(tree: Taxonomy, objective: str) -> FloatArray:
-    """The loss of every node of a taxonomy: its leaves (`rate_leaves`), or for ``il`` its height over that of the root."""
+def _scale_values(size: int, objective: str) -> tuple[int, int]:
+    """The numbers to subtract from a number of values, and to divide the difference by, for a loss."""
+    return (1, max(size - 1, 1)) if objective == "loss_mean" else (0, max(size, 1))
+
+
+def rate_nodes(attribute: Attribute, objective: str) -> FloatArray:
+    """The loss of every node of a taxonomy: its source values (`rate_values`), or for ``il`` its height over that of the root.
+
+    A leaf that covers one source value has loss 0.
+    """
+    tree = attribute.taxonomy
+    assert tree is not None  # noqa: S101
     if objective == "il":
         return np.asarray(tree.height / max(int(tree.height[0]), 1), np.float64)
-    if objective == "ncp":
-        return tree.share
-    return np.where(tree.height == 0, 0.0, rate_leaves(tree.hi - tree.lo + 1, tree.size, objective))
+    covered = attribute.values_before[tree.hi + 1] - attribute.values_before[tree.lo]
+    is_value = (tree.height == 0) & (covered == 1)
+    return np.where(is_value, 0.0, rate_values(covered, attribute.source_size, objective))
 
 
 @dataclass(frozen=True)
@@ -159,7 +199,7 @@ class LossTables:
 
     ``ints`` begins with six numbers per attribute: its kind, its number of codes, the code of missing values, and the first
     index of its leaves (node by code), its nodes (pairs of last code and parent) and its floats (positions, or shares by
-    node). ``floats`` begins with the span of every attribute.
+    node). ``floats`` begins with the span of every attribute: the width of all numbers, or the scale of the losses of runs.
     """
 
     ints: Int32Array
@@ -174,7 +214,8 @@ class LossTables:
         """
         head = np.zeros((len(attributes), HEAD), np.int32)
         ints: list[NDArray[Any]] = [head.ravel()]
-        floats: list[NDArray[Any]] = [np.array([a.span for a in attributes], np.float64)]
+        span = np.array([a.span for a in attributes], np.float64)
+        floats: list[NDArray[Any]] = [span]
 
         def append(arrays: list[NDArray[Any]], array: NDArray[Any]) -> int:
             begin = sum(map(len, arrays))
@@ -195,9 +236,11 @@ class LossTables:
                 kind, node = RANGED, attribute.runs.node
                 append(ints, tree.lo[node])
                 append(ints, tree.hi[node])
-                append(floats, rate_leaves(np.arange(tree.size + 1), tree.size, objective))
+                offset, span[j] = _scale_values(attribute.source_size, objective)
+                append(floats, attribute.values_before[:-1] + offset)
+                append(floats, attribute.values_before[1:])
             nodes = append(ints, np.stack([tree.hi, tree.parent], axis=1).ravel())
-            losses = append(floats, rate_nodes(tree, objective))
+            losses = append(floats, rate_nodes(attribute, objective))
             head[j] = kind, attribute.size, attribute.missing, leaves, nodes, losses
         return cls(np.concatenate(ints).astype(np.int32), np.concatenate(floats).astype(np.float64))
 
@@ -245,8 +288,19 @@ def encode_attribute(
         if quasi.kind == "numeric" and isinstance(quasi.tree_builder, Balanced):
             values = np.asarray(distinct.values, np.float64)
             rounding = _choose_rounding(quasi, values, float(np.ptp(values)) if len(values) else 0.0)
-        attribute = Attribute(name, quasi.kind, position, tree, 1.0, flat, runs=runs, rounding=rounding)
+        source = None if quasi.kind == "categorical" else _list_source_values(distinct, codes, tree.size)
+        attribute = Attribute(name, quasi.kind, position, tree, 1.0, flat, runs=runs, rounding=rounding, source=source)
     return attribute, Dictionary(reading, distinct, codes, attribute.size - 1 if has_missing else -1)
+
+
+def _list_source_values(distinct: Distinct, codes: Int32Array, size: int) -> SourceValues | None:
+    """The values of every code; None if each code has one value."""
+    if len(np.unique(codes)) == len(codes):
+        return None
+    numbers = np.asarray(distinct.values, np.float64)
+    order = np.lexsort((numbers, codes))
+    count = np.bincount(codes, minlength=size).clip(min=1)  # missing values are one value, which has no number
+    return SourceValues(count, numbers[order], np.asarray(distinct.counts, np.int64)[order])
 
 
 def _choose_rounding(quasi: QuasiIdentifier, values: FloatArray, span: float) -> Rounding | None:

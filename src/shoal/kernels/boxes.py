@@ -46,9 +46,10 @@ def interval_loss(a, lo, hi, ints, floats):
     """The normalized certainty penalty (NCP) of the codes ``lo`` to ``hi`` of attribute ``a``.
 
     Numbers: the width of the published range over the width of all values; the range of a single number has a width only if
-    its ends are rounded. A tree: the leaves under the lowest node that covers the interval, over all leaves; for an ordered
-    tree the leaves of the shortest run of nodes, if these are fewer. Without a tree: the number of codes in the interval over
-    the number of all codes. The penalty of a single category is 0, that of an interval of numbers with missing values is 1.
+    its ends are rounded. A tree: the source values under the lowest node that covers the interval, over all source values; for
+    an ordered tree those of the shortest run of nodes, if these are fewer. Without a tree: the number of codes in the interval
+    over the number of all codes. The penalty of a single source value is 0, that of an interval of numbers with missing values
+    is 1.
 
     All attributes share two arrays (see `encoding.attributes.LossTables`): passing one array per attribute is slower.
     """
@@ -57,13 +58,13 @@ def interval_loss(a, lo, hi, ints, floats):
         if hi == ints[head + MISSING]:
             return 0.0 if lo == hi else 1.0
         return (floats[ints[head + FLOATS] + hi] - floats[ints[head + LEAVES] + lo]) / floats[a]
-    if lo == hi:
-        return 0.0
     if ints[head + KIND] == FLAT:
-        return (hi - lo + 1) / ints[head + SIZE]
-    if ints[head + KIND] == RANGED and hi != ints[head + MISSING]:
+        return 0.0 if lo == hi else (hi - lo + 1) / ints[head + SIZE]
+    if ints[head + KIND] == RANGED and lo < hi and hi != ints[head + MISSING]:
         first, last = run_ends(a, lo, hi, ints)
-        run = floats[ints[head + FLOATS] - ints[head + SIZE] + last - first]
+        ends = ints[head + FLOATS] - 2 * ints[head + SIZE]
+        # A run is inside its node or contains it, so the shorter one also has fewer source values.
+        run = (floats[ends + ints[head + SIZE] + last] - floats[ends + first]) / floats[a]
         return min(run, floats[ints[head + FLOATS] + lowest_node(a, lo, hi, ints)])
     return floats[ints[head + FLOATS] + lowest_node(a, lo, hi, ints)]
 

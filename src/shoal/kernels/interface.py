@@ -20,8 +20,9 @@ NUMBER, TREE, FLAT, RANGED = range(4)
 
 # The header of attribute a in the loss tables is ints[HEAD * a : HEAD * (a + 1)]: kind, number of codes, code of missing, and
 # the starts of its leaves, its nodes and its floats. After the leaves of a RANGED attribute come, by code, the first and the
-# last code of the node where a run may begin or end. Before its floats come the losses of runs by their number of leaves. A
-# NUMBER has the ends of ranges, by code, among the floats: the lower ends from LEAVES on, the upper ends from FLOATS on.
+# last code of the node where a run may begin or end. Before its floats come, by code, the lower and the upper ends of runs,
+# counted in source values. A NUMBER has the ends of ranges, by code, among the floats: the lower ends from LEAVES on, the
+# upper ends from FLOATS on.
 KIND, SIZE, MISSING, LEAVES, NODES, FLOATS, HEAD = range(7)
 
 # How `mondrian.grow_tree` chooses a cut.

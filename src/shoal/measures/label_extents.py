@@ -10,10 +10,11 @@ from typing import Literal
 
 import numpy as np
 
-from shoal.arrays import Int64Array
-from shoal.encoding.attributes import Attribute, rate_leaves
+from shoal.arrays import BoolArray, Int64Array
+from shoal.encoding.attributes import Attribute, rate_values
 from shoal.errors import DataError, list_some
 from shoal.formats.labels import (
+    DAY,
     ROOT,
     is_half_open,
     match_mask,
@@ -30,10 +31,10 @@ from shoal.formats.numbers import parse_number
 class Extent:
     """The part of an attribute that one label covers; each figure is between 0 (one value) and 1 (all values).
 
-    ``ncp``: the width of a range, the leaves below a node, or the values of a set, as a share of all. ``height``: the height of
+    ``ncp``: the width of a range, or the different source values of a node or set, as a share of all. ``height``: the height of
     the lowest node that covers the label, over the height of the taxonomy; for numbers the width. ``loss``: the share of
-    leaves, scaled from 0 for one leaf to 1 for all. ``entropy``: the entropy of the original value given the label, over its
-    entropy without the label.
+    source values, scaled from 0 for one value to 1 for all. ``entropy``: the entropy of the original value given the label,
+    over its entropy without the label.
     """
 
     ncp: float
@@ -43,6 +44,7 @@ class Extent:
 
 
 MEMBER = re.compile(r"[\[(][^\])]*[\])]|[^,\s]+")  # of a set of numbers and ranges
+SINGLE = Extent(0.0, 0.0, 0.0, 0.0)
 WHOLE = Extent(1.0, 1.0, 1.0, 1.0)
 
 
@@ -76,7 +78,7 @@ class _NumberReader:
 
     def read(self, label: str | None) -> Extent | None:
         if label is None or not len(self.position):
-            return Extent(0.0, 0.0, 0.0, 0.0)
+            return SINGLE
         ends = read_ranges(label, dates=self.dates) or self._read_list(label)
         if ends is None:
             return None
@@ -105,12 +107,19 @@ class _NumberReader:
 
 
 class _CategoryReader:
-    """Reads labels of a taxonomy: a leaf, a node, a set, a mask."""
+    """Reads labels of a taxonomy: a leaf, a node, a set, a mask.
+
+    ``records`` has the number of records of every source value, ordered by code; ``begin`` the first value of every code.
+    ``number`` has the values themselves, where a leaf covers several.
+    """
 
     def __init__(self, attribute: Attribute, count: Int64Array) -> None:
         assert attribute.taxonomy is not None  # noqa: S101
-        self.tree, self.count = attribute.taxonomy, count
-        self.total_entropy = _compute_entropy(count)
+        self.tree, self.begin, self.size = attribute.taxonomy, attribute.values_before, attribute.source_size
+        source, missing = attribute.source, attribute.missing
+        self.records = count if source is None else np.append(source.records, count[missing:][: missing + 1])
+        self.number = None if source is None else np.append(source.number, [np.nan] * (missing >= 0))
+        self.total_entropy = _compute_entropy(self.records)
         self.leaf = {label: code for code, label in enumerate(self.tree.leaves)}
         self.node = {label: n for n, label in reversed(list(enumerate(self.tree.label)))}
         self.dates = attribute.kind == "date"
@@ -125,27 +134,36 @@ class _CategoryReader:
 
     def read(self, label: str | None) -> Extent | None:
         tree = self.tree
-        if label in self.leaf or label is None:  # a missing value is a value of its own
-            return Extent(0.0, 0.0, 0.0, 0.0)
-        if label in self.node:
+        if label is None:  # a missing value is a value of its own
+            return SINGLE
+        values: list[int] | None = None
+        if label in self.leaf:
+            codes, node = [self.leaf[label]], int(tree.leaf[self.leaf[label]])
+        elif label in self.node:
             node = self.node[label]
-            codes = np.arange(tree.lo[node], tree.hi[node] + 1)
-            is_leaf = bool(tree.height[node] == 0)
+            codes = list(range(tree.lo[node], tree.hi[node] + 1))
         else:
-            values = read_set(label, tree.leaves)
-            leaves = match_mask(label, tree.leaves) if values is None else [self.leaf[v] for v in values]
-            leaves = leaves or self._read_branch(label) or self._read_run(label) or self._read_ranges(label)
-            leaves = leaves or self._read_list(label)
-            if not leaves:
+            members = read_set(label, tree.leaves)
+            codes = match_mask(label, tree.leaves) if members is None else [self.leaf[v] for v in members]
+            codes = codes or self._read_branch(label) or self._read_run(label)
+            if not codes:
+                codes, values = self._read_ranges(label)
+            codes = sorted({*(codes or self._read_list(label))})
+            if not codes:
                 return None
-            codes = np.unique(leaves)
-            node = tree.cover(int(codes[0]), int(codes[-1]))
-            is_leaf = len(codes) == 1
-        if is_leaf:
-            return Extent(0.0, 0.0, 0.0, 0.0)
-        ncp, loss = (float(rate_leaves(len(codes), tree.size, objective)) for objective in ("ncp", "loss_mean"))
+            node = int(tree.leaf[codes[0]] if len(codes) == 1 else tree.cover(codes[0], codes[-1]))
+        values = self._list_values(codes) if values is None else sorted({*values})
+        if tree.height[node] == 0 and len(values) < 2:
+            return SINGLE
+        ncp, loss = (max(float(rate_values(len(values), self.size, o)), 0.0) for o in ("ncp", "loss_mean"))
         height = float(tree.height[node] / tree.height[0])
-        return Extent(ncp, height, loss, _compute_entropy_share(self.count[codes], self.total_entropy))
+        return Extent(ncp, height, loss, _compute_entropy_share(self.records[values], self.total_entropy))
+
+    def _list_values(self, codes: Sequence[int]) -> list[int]:
+        """The source values of these codes."""
+        if self.number is None:
+            return list(codes)
+        return [value for code in codes for value in range(self.begin[code], self.begin[code + 1])]
 
     def _read_list(self, label: str) -> list[int]:
         """The leaves of values that commas separate, as anonypy writes a set; ``nan`` is a missing value."""
@@ -169,27 +187,40 @@ class _CategoryReader:
             return []
         return list(range(self.tree.lo[first], self.tree.hi[last] + 1))
 
-    def _read_ranges(self, label: str) -> list[int]:
-        """The leaves in a range, or in any range of a set such as ``{3, [3.1, 3.2], ?}``."""
+    def _read_ranges(self, label: str) -> tuple[list[int], list[int] | None]:
+        """The leaves and values in a range, or in any range of a set such as ``{3, [3.1, 3.2], ?}``.
+
+        The values are None for all values of the leaves.
+        """
         if not (label.startswith("{") and label.endswith("}")):
             return self._read_range(label)
         found: list[int] = []
+        values: list[int] = []
         for member in MEMBER.findall(label[1:-1]):
             missing = [self.tree.size - 1] if member == "?" and self.tree.leaves[-1] is None else []
-            leaves = [self.leaf[member]] if member in self.leaf else missing or self._read_range(member)
+            leaves = [self.leaf[member]] if member in self.leaf else missing
+            leaves, inside = (leaves, None) if leaves else self._read_range(member)
             if not leaves:
-                return []
+                return [], None
             found += leaves
-        return found
+            values += self._list_values(leaves) if inside is None else inside
+        return found, values
 
-    def _read_range(self, label: str) -> list[int]:
-        """The leaves, numbers or intervals, that overlap a range that is not a node of the taxonomy."""
+    def _read_range(self, label: str) -> tuple[list[int], list[int] | None]:
+        """The leaves, numbers or intervals, that overlap a range that is not a node of the taxonomy, and the values inside."""
         ends = None if np.isnan(self.low).all() else read_range(label, dates=self.dates)
         if ends is None:
-            return []
-        below = self.low < ends[1] if is_half_open(label) else self.low <= ends[1]
+            return [], None
+        half_open = is_half_open(label)
+        below = self.low < ends[1] if half_open else self.low <= ends[1]
         above = np.where(self.open, self.high > ends[0], self.high >= ends[0])
-        return [int(code) for code in np.flatnonzero(above & below)]
+        leaves: list[int] = np.flatnonzero(above & below).tolist()
+        if self.number is None:
+            return leaves, None
+        # A range of dates includes the times of its last day.
+        last = np.floor(self.number / DAY) * DAY if self.dates and ends[0] < ends[1] else self.number
+        inside: BoolArray = self.number < ends[1] if half_open else last <= ends[1]
+        return leaves, np.flatnonzero(inside & (self.number >= ends[0])).tolist()
 
 
 def _compute_entropy_share(count: Int64Array, total_entropy: float) -> float:

@@ -144,13 +144,14 @@ def _measure_column(published: PublishedColumn, suppressed: int) -> dict[str, fl
         value = np.array([getattr(e, name) for e in extents], np.float64)
         return (float((value * records).sum()) + suppressed) / total
 
-    tree = published.attribute.taxonomy
-    loss = 0.0 if tree is not None and tree.size == 1 else mean("loss")
+    attribute, original = published.attribute, published.original
+    loss = 0.0 if attribute.taxonomy is not None and attribute.source_size == 1 else mean("loss")
+    values = original > 0 if attribute.source is None else attribute.source.count[original > 0]
     return {
         "ncp": mean("ncp"),
         "height": mean("height"),
         "loss": loss,
         "entropy": mean("entropy"),
         "distinct": float(len(extents)),
-        "distinct_original": float((published.original > 0).sum()),
+        "distinct_original": float(values.sum()),
     }

@@ -60,7 +60,7 @@ def list_levels(attribute: Attribute, records: Int64Array, objective: str) -> tu
 def _list_tree_levels(attribute: Attribute, objective: str) -> list[Level]:
     tree = attribute.taxonomy
     assert tree is not None  # noqa: S101
-    node, loss = tree.leaf.copy(), rate_nodes(tree, objective)
+    node, loss = tree.leaf.copy(), rate_nodes(attribute, objective)
     levels = []
     for steps in range(int(tree.level.max(initial=0)), -1, -1):
         node = np.where(tree.level[node] > steps, tree.parent[node], node)

@@ -262,9 +262,8 @@ class SpecializationTrees:
     @cached_property
     def _node_loss(self) -> dict[str, list[FloatArray | None]]:
         """The loss of every taxonomy node, by objective and attribute."""
-        trees = [a.taxonomy for a in self.attributes]
         names = dict.fromkeys(("ncp", self.objective))
-        return {name: [None if tree is None else rate_nodes(tree, name) for tree in trees] for name in names}
+        return {name: [None if a.taxonomy is None else rate_nodes(a, name) for a in self.attributes] for name in names}
 
     def _loss(self, j: int, lo: int, hi: int, node: int, objective: str) -> float:
         attribute, nodes = self.attributes[j], self._node_loss[objective][j]

@@ -303,7 +303,16 @@ def test_a_table_measured_against_itself_lost_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("label", "values"),
-    [("20-40", 3), ("20-30", 2), ("[20,30)", 2), (">=20", 4), ("[20, 35)", 2), ("[20, 40)", 3), ("35", 0), ("22-24", 0)],
+    [
+        ("20-40", 3),
+        ("20-30", 2),
+        ("[20,30)", 2),
+        (">=20", 4),
+        ("[20, 35)", 2),
+        ("[20, 40)", 3),
+        ("35", 0),
+        ("22-24", 0),
+    ],
 )
 def test_ranges_are_read_over_a_tree_of_numbers(label: str, values: int) -> None:
     """The source values in the range count, also if the leaves are intervals; a single value loses nothing."""

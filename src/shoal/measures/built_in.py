@@ -245,9 +245,8 @@ LOSSES = (
         "ncp",
         SHARE,
         "normalized certainty penalty, from 0 to 1",
-        "A number: the width of its range, divided by the whole width. A value of a taxonomy: the number of leaves under its "
-        "node (or of values in its set), divided by the number of all leaves; 0 for a single value. Then the mean over "
-        "records and attributes",
+        "A number: the width of its range, divided by the whole width. A label of a taxonomy: the number of different source "
+        "values that it covers, divided by the number of all; 0 for a single value. Then the mean over records and attributes",
         _mean_of("ncp"),
     ),
     _describe_loss(
@@ -269,7 +268,8 @@ LOSSES = (
         "loss_mean",
         SHARE,
         "like `ncp`, scaled for taxonomies",
-        "the share of leaves, scaled so that the raw table has 0 and the root 1; the mean over records, then over attributes",
+        "the share of source values, scaled so that the raw table has 0 and the root 1; the mean over records, then over "
+        "attributes",
         _mean_of("loss"),
     ),
     _describe_loss(

@@ -130,6 +130,10 @@ class _CategoryReader:
         leaves = [None if is_text or leaf is None else leaf for leaf in self.tree.leaves]
         ends = [none if leaf is None else read_range(leaf, dates=self.dates) or none for leaf in leaves]
         self.low, self.high = np.array(ends, np.float64).reshape(-1, 2).T
+        if self.number is not None:  # a leaf such as 1980s is no range: its least and its largest value are its ends
+            unread = np.isnan(self.low)
+            self.low[unread] = self.number[self.begin[:-1]][unread]
+            self.high[unread] = self.number[self.begin[1:] - 1][unread]
         self.open = np.array([leaf is not None and is_half_open(leaf) for leaf in leaves], bool)
 
     def read(self, label: str | None) -> Extent | None:

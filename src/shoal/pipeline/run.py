@@ -25,6 +25,7 @@ from shoal.kernels.interface import LossArrays
 from shoal.measures import Measures, PublishedColumn, compute_measures, merge_columns
 from shoal.measures.comparison import count_labels
 from shoal.measures.downcoding import count_downcoded
+from shoal.pipeline.alphabetical_order import note_alphabetical_order
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.local_search import LossChange, improve_groups
 from shoal.pipeline.people import PersonColumn, SuppressedPeople, Votes, find_person_column, merge_groups, split_groups
@@ -114,6 +115,7 @@ def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress:
             *engine.detected.notes,
             *method.notes(),
             *unique,
+            *note_alphabetical_order(method.policy, result.labels),
             *steps.note_people(result.recoded.counted_table),
         ),
         remake=partial(run, method, engine) if seed is None else None,

@@ -88,7 +88,7 @@ def test_a_later_value_gets_a_label_that_holds_it_or_none(
 
 
 def test_new_numbers_in_known_intervals() -> None:
-    recoding = learn([20, 24, 31, 39, 62, 62, None, None], {"widths": [5, 10]})
+    recoding = learn([20, 24, 31, 39, 62, 62, 62, None, None], {"widths": [5, 10]})
     found = recoding.apply(pd.DataFrame({"x": [22.5, 35, 62, None]}))["x"]
     assert list(found.fillna("missing")) == ["[20, 25)", "[30, 40)", "[60, 65)", "missing"]
     for outside in (26, 41, 66, -1):  # [20, 30) and [60, 70) were not published

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from shoal.arrays import BoolArray, Int64Array
+from shoal.arrays import BoolArray, FloatArray, Int64Array
 from shoal.encoding.attributes import Attribute, rate_values
 from shoal.errors import DataError, list_some
 from shoal.formats.labels import (
@@ -116,9 +116,12 @@ class _CategoryReader:
     def __init__(self, attribute: Attribute, count: Int64Array) -> None:
         assert attribute.taxonomy is not None  # noqa: S101
         self.tree, self.begin, self.size = attribute.taxonomy, attribute.values_before, attribute.source_size
-        source, missing = attribute.source, attribute.missing
-        self.records = count if source is None else np.append(source.records, count[missing:][: missing + 1])
-        self.number = None if source is None else np.append(source.number, [np.nan] * (missing >= 0))
+        self.records = count
+        self.number: FloatArray | None = None
+        if attribute.source is not None:
+            missing = slice(attribute.missing, None) if attribute.missing >= 0 else slice(0)
+            self.records = np.append(attribute.source.records, count[missing])
+            self.number = np.append(attribute.source.number, np.full(len(count[missing]), np.nan))
         self.total_entropy = _compute_entropy(self.records)
         self.leaf = {label: code for code, label in enumerate(self.tree.leaves)}
         self.node = {label: n for n, label in reversed(list(enumerate(self.tree.label)))}
@@ -140,34 +143,36 @@ class _CategoryReader:
         tree = self.tree
         if label is None:  # a missing value is a value of its own
             return SINGLE
-        values: list[int] | None = None
+        inside: list[int] | None = None
         if label in self.leaf:
-            codes, node = [self.leaf[label]], int(tree.leaf[self.leaf[label]])
+            codes, node = np.array([self.leaf[label]]), int(tree.leaf[self.leaf[label]])
         elif label in self.node:
             node = self.node[label]
-            codes = list(range(tree.lo[node], tree.hi[node] + 1))
+            codes = np.arange(tree.lo[node], tree.hi[node] + 1)
         else:
             members = read_set(label, tree.leaves)
-            codes = match_mask(label, tree.leaves) if members is None else [self.leaf[v] for v in members]
-            codes = codes or self._read_branch(label) or self._read_run(label)
-            if not codes:
-                codes, values = self._read_ranges(label)
-            codes = sorted({*(codes or self._read_list(label))})
-            if not codes:
+            leaves = match_mask(label, tree.leaves) if members is None else [self.leaf[v] for v in members]
+            leaves = leaves or self._read_branch(label) or self._read_run(label)
+            if not leaves:
+                leaves, inside = self._read_ranges(label)
+            if not leaves:
+                leaves, inside = self._read_list(label), None
+            if not leaves:
                 return None
-            node = int(tree.leaf[codes[0]] if len(codes) == 1 else tree.cover(codes[0], codes[-1]))
-        values = self._list_values(codes) if values is None else sorted({*values})
+            codes = np.unique(leaves)
+            node = tree.cover(int(codes[0]), int(codes[-1]))
+        values = self._list_values(codes) if inside is None else np.unique(np.array(inside, np.int64))
         if tree.height[node] == 0 and len(values) < 2:
             return SINGLE
         ncp, loss = (max(float(rate_values(len(values), self.size, o)), 0.0) for o in ("ncp", "loss_mean"))
         height = float(tree.height[node] / tree.height[0])
         return Extent(ncp, height, loss, _compute_entropy_share(self.records[values], self.total_entropy))
 
-    def _list_values(self, codes: Sequence[int]) -> list[int]:
+    def _list_values(self, codes: Int64Array) -> Int64Array:
         """The source values of these codes."""
         if self.number is None:
-            return list(codes)
-        return [value for code in codes for value in range(self.begin[code], self.begin[code + 1])]
+            return codes
+        return np.concatenate([np.arange(self.begin[code], self.begin[code + 1]) for code in codes])
 
     def _read_list(self, label: str) -> list[int]:
         """The leaves of values that commas separate, as anonypy writes a set; ``nan`` is a missing value."""
@@ -207,7 +212,7 @@ class _CategoryReader:
             if not leaves:
                 return [], None
             found += leaves
-            values += self._list_values(leaves) if inside is None else inside
+            values += self._list_values(np.array(leaves)).tolist() if inside is None else inside
         return found, values
 
     def _read_range(self, label: str) -> tuple[list[int], list[int] | None]:

@@ -61,9 +61,9 @@ class Mondrian(GroupingMethod):
         cut for its own sake, but still published as tightly as its group allows. On a command line: ``age=2,zip=0.5``
     common : ``write``, ``objective``, ``improve`` and others, as for every method; see `GroupingMethod`
 
-    The loss of an interval is its width over the attribute's whole width for numbers, the leaves under the lowest node that
-    covers it for taxonomies, and the number of values in it for categories without a taxonomy. Ties: the earlier attribute in
-    the policy, then the smaller code; the information gains of two cuts are equal up to 1e-9 bits per record.
+    The loss of an interval is its width over the attribute's whole width for numbers, the source values under the lowest node
+    that covers it for taxonomies, and the number of values in it for categories without a taxonomy. Ties: the earlier
+    attribute in the policy, then the smaller code; the information gains of two cuts are equal up to 1e-9 bits per record.
 
     The boxes are a local recoding: one value may be published in different ways in different groups. With weights, ``gain``
     lowers the weighted certainty penalty of Xu et al.

@@ -43,4 +43,4 @@ docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 
 clean:
-	rm -rf .venv .bench-venv build dist site shoal-demo shoal-demo.owner
+	rm -rf .venv .bench-venv .bench-data build dist site shoal-demo shoal-demo.owner

@@ -45,7 +45,7 @@ def test_a_release_that_does_not_finish_is_a_timeout() -> None:
 
 def test_an_error_of_shoal_is_refused_with_its_message() -> None:
     found = real.release_once(make_rows(), make_policy(k=61), "mondrian")
-    assert found["result"] == "refused" and found["note"].startswith("RequirementNotMet: "), found
+    assert found["result"] == "refused" and found["note"].startswith("PolicyError: k-anonymity requires groups"), found
 
 
 def test_a_process_that_fails_otherwise_is_a_defect() -> None:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import shoal
@@ -74,3 +75,24 @@ def test_the_note_is_for_the_owner_only(tmp_path: Path) -> None:
     (note,) = (n for n in release.summary().notes if MARK in n)
     assert note in html.unescape((tmp_path / "out.owner" / "report.html").read_text(encoding="utf-8"))
     assert MARK.encode() not in b"".join(file.read_bytes() for file in (tmp_path / "out").iterdir())
+
+
+CITIES = pd.DataFrame({"city": [f"city {i % 60}" for i in range(1200)], "age": [20 + i * 7 % 61 for i in range(1200)]})
+
+
+def category_notes(frame: pd.DataFrame, city: Any = "categorical", **given: Any) -> tuple[str, ...]:
+    policy = shoal.Policy(quasi={"city": city, "age": "numeric"}, require=[shoal.KAnonymity(5)])
+    return tuple(n for n in shoal.anonymize(frame, policy, seed=2**64, **given).notes if "categories without" in n)
+
+
+def test_mondrian_names_categories_of_which_little_is_kept() -> None:
+    (note,) = category_notes(CITIES)
+    assert "of the information of column 'city'" in note and "agglomerative" in note and "balanced: 4" in note
+
+
+def test_categories_that_every_method_loses_or_that_are_kept_have_no_note() -> None:
+    rare = CITIES.assign(city=[f"city {i // 2}" for i in range(1200)])
+    assert category_notes(rare) == ()
+    assert category_notes(CITIES, {"balanced": 4}) == ()
+    assert category_notes(CITIES, method="agglomerative") == ()
+    assert category_notes(CITIES.assign(age=30)) == ()

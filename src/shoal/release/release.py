@@ -17,7 +17,7 @@ from shoal.recoding import Recoding
 from shoal.release.artifact import Artifact, SaveOptions, TableArtifact
 from shoal.release.ledger import Ledger
 from shoal.release.store import HAS_MODES, NO_MODES, save_release
-from shoal.report import PathPlot, Summary, explain, note_alternative, render_release
+from shoal.report import PathPlot, Summary, explain, note_alternative, note_categories, render_release
 from shoal.requirements import Certificate
 from shoal.secret import GUESSABLE, ONE_RELEASE, is_guessable
 
@@ -117,9 +117,9 @@ class Release:
         """A note on a method that keeps more information; empty for engines of tables larger than memory."""
         if not isinstance(self.artifact, TableArtifact) or self.artifact.engine.takes_limits:
             return ()
-        return note_alternative(
-            self.method, self.parameters, self.policy, self.certificate, self.measures.get("ncp", 0.0)
-        )
+        ncp, columns = self.measures.get("ncp", 0.0), self.measures.columns
+        given = (self.method, self.parameters, self.policy, self.certificate)
+        return note_categories(*given, columns) or note_alternative(*given, ncp)
 
     def summary(self) -> Summary:
         """A short overview of certificate and measures; it contains no values of single records."""

@@ -45,7 +45,9 @@ def table() -> pd.DataFrame:
 
 def policy_of(*require: Any) -> shoal.Policy:
     quasi = {"age": {"kind": "numeric", "balanced": 3}, "sex": "categorical"}
-    return shoal.Policy(quasi=quasi, sensitive=["illness"], keep=["note"], require=require, suppress=0.3)
+    return shoal.Policy(
+        quasi=quasi, sensitive=["illness"], keep=["note"], allow_unique=["note"], require=require, suppress=0.3
+    )
 
 
 def test_every_method_is_in_the_ways() -> None:

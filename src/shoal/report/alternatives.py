@@ -27,8 +27,8 @@ CATEGORIES_KEPT = 0.25  # of the information of a column
 MANY_CATEGORIES = 20
 CATEGORIES_NOTE = (
     "{} of {}: mondrian gains from a cut of categories without a taxonomy only if one side has a single value, so it cuts "
-    "other columns first. On five of six measured tables, {} kept 70% to 93% of such columns (docs/choose-method.md). A "
-    "taxonomy or 'balanced: 4' also helps."
+    "other columns first. Method '{}' often keeps much more of such columns (docs/choose-method.md). A taxonomy or "
+    "'balanced: 4' also helps."
 )
 
 

@@ -283,7 +283,7 @@ def test_more_people_than_there_are() -> None:
 def test_the_unit_has_no_other_role(role: str) -> None:
     given = {"quasi": {"person": "categorical", **QUASI}} if role == "quasi" else {role: "person"}
     if role in ("sensitive", "keep"):
-        given = {role: ["person"]}
+        given = {role: ["person"], "allow_unique": []}
     with pytest.raises(PolicyError, match="is both the unit and"):
         policy_of([shoal.KAnonymity(3)], **given)
     assert policy_of([shoal.KAnonymity(3)], identifiers=["person"]).hidden_columns == ("person",)
@@ -357,7 +357,7 @@ def test_the_people_of_untested_columns_are_those_of_the_ledger(tmp_path: Path) 
 def test_later_figures_are_those_of_pandas(seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
     policy = shoal.Policy(
-        quasi={"age": "numeric"}, sensitive=["ill"], keep=["id"], unit="who", require=[shoal.KAnonymity(2)]
+        quasi={"age": "numeric"}, sensitive=["ill"], keep=["id"], allow_unique=["id"], unit="who", require=[shoal.KAnonymity(2)]
     )
 
     def month(number: int, rows: int) -> pd.DataFrame:

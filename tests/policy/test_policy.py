@@ -291,6 +291,7 @@ def test_the_schema_accepts_what_the_loader_accepts() -> None:
             "sensitive",
             "target",
             "keep",
+            "allow_unique",
             "key",
             "unit",
             "truly_sensitive",

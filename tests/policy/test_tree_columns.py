@@ -161,7 +161,7 @@ def labels(column: str, body: Any, k: int = 2, **more: Any) -> set[Any]:
 
 def test_numbers_are_released_by_their_intervals() -> None:
     nodes = {"widths": [5, 20], "ranges": False}
-    assert labels("age", nodes) == {"[20, 25)", "[25, 30)", "*", "missing"}
+    assert labels("age", nodes) == {"[20, 25)", "[20, 40)", "[40, 60)", "missing"}
     assert labels("age", {**nodes, "origin": 1}) == {"*", "[21, 41)", "[41, 61)", "missing"}
     assert labels("age", {"widths": [5, 20]}) == {"[20, 25)", "[25, 30)", "[30, 50)", "missing"}
     assert labels("age", {"widths": [5, 20], "origin": 1}) == {"[16, 26)", "[26, 31)", "[31, 51)", "missing"}

@@ -137,6 +137,7 @@ def policies(draw: st.DrawFn) -> shoal.Policy:
     quasi, others = columns[:2], columns[2:]
     roles = [draw(st.sampled_from(["identifiers", "sensitive", "keep"])) for _ in others]
     given: dict[str, Any] = {role: [c for c, r in zip(others, roles, strict=True) if r == role] for role in roles}
+    kept = given.get("keep", [])
     released = [c for c in columns if c not in given.get("identifiers", ())]
     target = draw(st.one_of(st.none(), st.sampled_from(released), st.just("another column")))
     sensitive = [*given.get("sensitive", ()), *([target] if target and target not in quasi else [])]
@@ -147,6 +148,7 @@ def policies(draw: st.DrawFn) -> shoal.Policy:
         normalize=draw(st.lists(st.sampled_from(sensitive), unique=True)) if sensitive else (),
         require=draw(st.lists(requirements(quasi, sensitive), max_size=4)),
         suppress=draw(st.sampled_from([0.0, 0.02, 0.5, 1.0])),
+        allow_unique=draw(st.lists(st.sampled_from(kept), unique=True)) if kept else (),
         **given,
     )
 

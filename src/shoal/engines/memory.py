@@ -108,9 +108,9 @@ class MemoryEngine(Engine):
 
     def count_once(self, column: str) -> int:
         """Return the number of raw values of a column that occur once, without their order."""
-        array = frames.to_arrow(self.data.get_column(column)).drop_null()
+        array = frames.to_arrow(self.data.get_column(column))
         try:
-            counts = pc.value_counts(array).field("counts")
+            counts = pc.value_counts(array.drop_null()).field("counts")
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
             return super().count_once(column)
         return int(pc.sum(pc.equal(counts, 1)).as_py() or 0)

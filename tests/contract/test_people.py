@@ -357,7 +357,12 @@ def test_the_people_of_untested_columns_are_those_of_the_ledger(tmp_path: Path) 
 def test_later_figures_are_those_of_pandas(seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
     policy = shoal.Policy(
-        quasi={"age": "numeric"}, sensitive=["ill"], keep=["id"], allow_unique=["id"], unit="who", require=[shoal.KAnonymity(2)]
+        quasi={"age": "numeric"},
+        sensitive=["ill"],
+        keep=["id"],
+        allow_unique=["id"],
+        unit="who",
+        require=[shoal.KAnonymity(2)],
     )
 
     def month(number: int, rows: int) -> pd.DataFrame:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
-from shoal.cli import console, main
+from shoal.cli import console
 from shoal.errors import escape_invisible
 from shoal.tables import METHODS
 from tests.support.paths import refusals, walk
@@ -43,22 +43,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "policy.yaml").write_text(POLICY)
     monkeypatch.chdir(folder)
     return folder
-
-
-@pytest.fixture
-def run(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`shoal` with arguments, in this process."""
-
-    def call(*arguments: object) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["shoal", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            main()
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err + said.out
-        return Ran(int(caught.value.code or 0), said.out, said.err)
-
-    return call
 
 
 ANONYMIZE = ("anonymize", "table.csv", "-p", "policy.yaml", "-o", "out")

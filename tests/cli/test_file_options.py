@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import openpyxl
 import pytest
 
 import shoal
-from shoal.cli import main
 from tests.engines.test_file_formats import GERMAN
-from tests.support.programs import Ran, Run
+from tests.support.programs import Run
 
 KINDS = """\
 identifiers: [Name]
@@ -34,20 +32,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "export.csv").write_bytes(GERMAN.encode("cp1252"))
     (tmp_path / "policy.yaml").write_text(KINDS, encoding="utf-8")
     return tmp_path
-
-
-@pytest.fixture
-def run(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["shoal", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            main()
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err + said.out
-        return Ran(int(caught.value.code or 0), said.out, said.err)
-
-    return call
 
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])

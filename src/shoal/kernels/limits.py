@@ -49,14 +49,21 @@ def recursive_excess(histogram, first, last, a, b):
 
 
 @njit(cache=True, nogil=True)
+def accumulate_excess(total, histogram, first, last, order, first_order, table_shares):
+    """The share in the group minus the share in the table, summed over the values in their order; 0 before the first."""
+    excess = np.zeros(last - first + 1, np.float64)
+    for i in range(last - first):
+        c = first + order[first_order + i]
+        excess[i + 1] = excess[i] + histogram[c] / total - table_shares[c]
+    return excess
+
+
+@njit(cache=True, nogil=True)
 def compute_distance(total, histogram, r, limits):
     """The distance of rule ``r`` from the whole table: the weighted sum of |share difference| over sets of values."""
     _, first, last, first_part, end_part, first_order = limits.term[r]
     left, right, set_weight, order = limits.left, limits.right, limits.figure, limits.value_order
-    excess = np.zeros(last - first + 1, np.float64)  # cumulative share in the group minus share in the table
-    for i in range(last - first):
-        c = first + order[first_order + i]
-        excess[i + 1] = excess[i] + histogram[c] / total - limits.table_shares[c]
+    excess = accumulate_excess(total, histogram, first, last, order, first_order, limits.table_shares)
     distance = 0.0
     for i in range(first_part, end_part):
         distance += set_weight[i] * abs(excess[right[i] + 1] - excess[left[i]])
@@ -165,10 +172,7 @@ def add_distances(total, histogram, r, limits, after):
     """The distance rule: a joining value changes only the sets of values that contain it, each by one record."""
     _, first, last, first_part, end_part, first_order = limits.term[r]
     left, right, set_weight, order = limits.left, limits.right, limits.figure, limits.value_order
-    excess = np.zeros(last - first + 1, np.float64)  # cumulative share in the group minus share in the table
-    for i in range(last - first):
-        c = first + order[first_order + i]
-        excess[i + 1] = excess[i] + histogram[c] / total - limits.table_shares[c]
+    excess = accumulate_excess(total, histogram, first, last, order, first_order, limits.table_shares)
     change = np.zeros(
         last - first + 1, np.float64
     )  # the change of the distance, as steps along the order of the values

@@ -345,3 +345,14 @@ def test_later_rows_get_the_same_ranges(method: str, tmp_path: Any) -> None:
     folder = release.save(tmp_path / "release")
     later = shoal.anonymize(frame[:300], recoding=folder.with_name("release.owner") / "recoding.json")
     assert set(map(tuple, later.frame.astype(str).values)) <= set(map(tuple, release.frame.astype(str).values))
+
+
+def test_labels_of_a_tree_with_very_many_nodes() -> None:
+    """The square of the number of nodes does not fit into 32 bits."""
+    days = pd.date_range("1850-01-01", periods=60_000, freq="D").strftime("%Y-%m-%d")
+    frame = pd.DataFrame({"birth": days})
+    policy = shoal.Policy(quasi={"birth": {"date": ["day", "month", "year", "decade"]}}, require=[shoal.KAnonymity(50)])
+    labels = shoal.anonymize(frame, policy, seed=1).frame["birth"]
+    ends = labels.str.partition(" – ")
+    first, last = ends[0], ends[2].where(ends[2] != "", ends[0])
+    assert (first.str[:7] <= days.str[:7]).all() and (last.str[:7] >= days.str[:7]).all()

@@ -24,18 +24,6 @@ class Combinations(NamedTuple):
     start: Longs
 
 
-def compact_codes(codes: NDArray[np.integer], size: int) -> tuple[Ints, Ints]:
-    """The distinct codes below ``size``, ascending, and the index of every code among them: `numpy.unique` without a sort.
-
-    >>> [found.tolist() for found in compact_codes(np.array([7, 2, 7]), 9)]
-    [[2, 7], [1, 0, 1]]
-    """
-    occurs = np.zeros(size, bool)
-    occurs[codes] = True
-    place = np.cumsum(occurs, dtype=np.int32) - 1
-    return np.flatnonzero(occurs).astype(np.int32), place[codes]
-
-
 def number_combinations(columns: Sequence[NDArray[np.integer]], rows: int) -> Ints:
     """The number of every row's combination."""
     return sort_combinations(columns, rows).number

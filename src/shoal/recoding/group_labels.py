@@ -25,7 +25,6 @@ from shoal.formats.labels import (
     join_intervals,
 )
 from shoal.formats.numbers import EXACT, format_number
-from shoal.kernels.combinations import compact_codes
 
 Style = Literal["label", "lo-hi", "midpoint", "set", "mean", "median"]
 STYLES: tuple[str, ...] = get_args(Style)
@@ -163,8 +162,8 @@ def _label_column(attribute: Attribute, lo: Int32Array, hi: Int32Array) -> Group
     if attribute.taxonomy is not None:
         first, last = attribute.publish_nodes(lo, hi)
         nodes = len(attribute.taxonomy.label)
-        pairs, index = compact_codes(first.astype(np.int64) * nodes + last, nodes**2)
-        labels = [label_nodes(attribute, int(pair) // nodes, int(pair) % nodes) for pair in pairs]
+        pairs, index = np.unique(first.astype(np.int64) * nodes + last, return_inverse=True)
+        labels = [label_nodes(attribute, pair // nodes, pair % nodes) for pair in pairs.tolist()]
         return _text_column(attribute.name, labels, index)
     ranges = RangeEnds(attribute.position[lo], attribute.position[hi], np.ones(len(lo), bool))
     return _range_columns(attribute, lo, hi, ranges.round(attribute), "label")[0]

@@ -47,7 +47,7 @@ except KeyboardInterrupt:
     print("caught", flush=True)
 """
 )
-SOON = 20.0  # seconds, on a busy machine; about 0.1 on an idle one
+SOON = 2.0  # seconds until a program must have ended; about 0.1 on an idle machine
 KERNELS = {
     "agglomerative": "agglomerative.merge_groups",
     "kmember": "kmember.grow_clusters",

@@ -21,7 +21,7 @@ Wrong = type[PolicyError] | type[DataError]
 DEEPEST = 250  # nesting of mappings and lists; a taxonomy of 100 levels needs 200
 LONGEST = 100_000  # characters of one text
 LARGEST = 64_000_000  # characters of a file
-EXPANDED = 256_000_000  # characters of the content with all aliases expanded; every entry counts NODE more
+EXPANDED = 64_000_000  # characters of the content with all aliases expanded; every entry counts NODE more
 NODE = 100
 PLACE_DEPTH, MOST_PLACES = 4, 100_000  # limits of the places whose lines are recorded
 

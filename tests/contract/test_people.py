@@ -326,6 +326,18 @@ def test_a_small_table_of_repeated_people_is_noted() -> None:
     assert any("some group has only 1 different value of 'name'" in n for n in shoal.anonymize(frame, policy).notes)
 
 
+@pytest.mark.parametrize("method", ["mondrian", "kmember"])
+def test_names_that_repeat_by_chance_are_not_noted(method: str) -> None:
+    frame, policy = shoal.datasets.hospital(3_000, seed=3, kind="pandas"), shoal.datasets.hospital_policy(5)
+    assert frame["name"].duplicated().any()
+    assert not any("seems to name people" in note for note in shoal.anonymize(frame, policy, method=method).notes)
+    surnames = frame.assign(name=frame["name"].str.split().str[-1])
+    assert surnames["name"].nunique() * 5 < len(frame)
+    assert not any("seems to name people" in note for note in shoal.anonymize(surnames, policy, method=method).notes)
+    twice = pd.concat([frame, frame.assign(diagnosis=frame["diagnosis"].to_numpy()[::-1])])
+    assert any("seems to name people" in note for note in shoal.anonymize(twice, policy, method=method).notes)
+
+
 def test_the_certificate_and_the_files(tmp_path: Path) -> None:
     frame = visits(60)
     release = shoal.anonymize(frame, policy_of([shoal.KAnonymity(4)], identifiers=["person"], suppress=0.1))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal import kernels, threads
 from shoal.arrays import BoolArray, Int32Array, Int64Array
@@ -26,12 +27,19 @@ from shoal.policy import Policy, Unit
 from shoal.recoding import Placement
 from shoal.recoding.grouping import Grouping, build_raw_groups
 from shoal.requirements import Requirement
+from shoal.requirements.groups import Groups
 
 MOST_SEARCHED = 2_000_000  # records of a table in which columns that seem to name people are searched
 LEAST_RECORDS = 1.01  # mean records per value of a column that seems to name people
 MOST_RECORDS = 50
 MOST_RECORDS_UNNAMED = 5  # for columns without a role
 LEAST_PEOPLE = {True: 2, False: 10}  # different values of a column with a role, and of one without
+CHANCE_TOLD_APART = (
+    0.05  # the largest share of all pairs of records in one group at which repeated names are recognized
+)
+MORE_THAN_CHANCE = (
+    5.0  # pairs of records with the same value are so many times as often in one group, if they are one person
+)
 PARALLEL_MINIMUM = 1_000  # groups; fewer are split by one thread
 NUMBER_OR_DATE = re.compile(r"[-+]?\d+([.,]\d*)?$|\d{4}[-/.]\d|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}:\d\d")
 
@@ -257,15 +265,38 @@ class PersonColumn:
     records: int
     people: int
 
-    def describe(self, counted: Engine, policy: Policy) -> str:
-        """A note for the owner; ``counted`` is the released table with this column."""
+    def note(self, counted: Engine, policy: Policy) -> tuple[str, ...]:
+        """A note for the owner, unless values seem to repeat by chance; ``counted`` is the released table with this column."""
         by_person = policy.model_copy(update={"unit": Unit(column=self.name), "require": ()})
-        smallest = int(read_published_table(counted, by_person).groups(()).size.min())
+        groups = read_published_table(counted, by_person).groups(())
+        if _repeats_by_chance(groups):
+            return ()
+        smallest = int(groups.size.min())
         return (
             f"Column {self.name!r} seems to name people who have several records: {self.records:,} records have "
             f"{self.people:,} different values. The requirements count records, and some group has only {smallest:,} different "
-            f"value{'' if smallest == 1 else 's'} of {self.name!r}. To count people, add 'unit: {self.name}' to the policy."
+            f"value{'' if smallest == 1 else 's'} of {self.name!r}. To count people, add 'unit: {self.name}' to the policy.",
         )
+
+
+def _repeats_by_chance(groups: Groups) -> bool:
+    """Whether two records with the same value are in the same group hardly more often than any two records.
+
+    The records of a person have much in common, so most of them are in the same groups. People who share a name differ. Where
+    any two records are often in the same group, nothing can be said.
+    """
+    assert groups.person is not None  # noqa: S101
+    known = groups.person >= 0
+    records = groups.cell_size[known]
+    same_value = _count_pairs(np.bincount(groups.person[known], records))
+    chance = _count_pairs(groups.records_of_groups) / max(_count_pairs(np.array([groups.records])), 1.0)
+    both = _count_pairs(records)
+    return chance < CHANCE_TOLD_APART and both < MORE_THAN_CHANCE * chance * same_value
+
+
+def _count_pairs(sizes: NDArray[Any]) -> float:
+    """The number of pairs of records within groups of these sizes."""
+    return float((sizes * (sizes - 1.0)).sum() / 2)
 
 
 def find_person_column(engine: Engine, policy: Policy) -> PersonColumn | None:

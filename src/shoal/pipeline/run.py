@@ -144,7 +144,7 @@ class Run:
 
     def note_people(self, counted: Engine) -> tuple[str, ...]:
         """A note for the owner if a column seems to name people with several records, and the policy has no unit."""
-        return () if self.person_column is None else (self.person_column.describe(counted, self.policy),)
+        return () if self.person_column is None else self.person_column.note(counted, self.policy)
 
     def encode(self, engine: Engine) -> EncodedTable:
         """Replace the values of the table by codes."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from shoal import datasets, tables
 from shoal.api import anonymize, check, measure
 from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet, ShoalError
@@ -20,6 +23,9 @@ from shoal.requirements import (
     TCloseness,
 )
 from shoal.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from shoal import attacks, models
 
 __version__ = "0.1.0"
 
@@ -43,9 +49,18 @@ __all__ = [
     "Taxonomy",
     "Unit",
     "anonymize",
+    "attacks",
     "check",
     "datasets",
     "load_recoding",
     "measure",
+    "models",
     "tables",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the packages on models and attacks at their first use: they load scikit-learn."""
+    if name in ("attacks", "models"):
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

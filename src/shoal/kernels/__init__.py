@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from shoal.kernels import randomize as randomize
     from shoal.kernels import regrouping as regrouping
     from shoal.kernels import specialize as specialize
+    from shoal.kernels import tree_induction as tree_induction
 
 _MODULES = frozenset(
     {
@@ -55,6 +56,7 @@ _MODULES = frozenset(
         "randomize",
         "regrouping",
         "specialize",
+        "tree_induction",
     }
 )
 

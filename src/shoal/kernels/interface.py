@@ -29,6 +29,10 @@ KIND, SIZE, MISSING, LEAVES, NODES, FLOATS, HEAD = range(7)
 MEDIAN, GAIN, RELAXED, TARGET = range(4)
 STEP_BYTES = 16  # codes are compared this many bytes at a time, so rows are padded to a multiple
 
+# How `tree_induction` rates a split: information gain, gain ratio, Gini index. A split of a number has the level CUT.
+ENTROPY_GAIN, GAIN_RATIO, GINI = range(3)
+CUT = np.int64(-1)
+
 # The next seed of `kmember.grow_clusters`: furthest from the last record, furthest from the last seed, or a random record.
 LAST, SEED, RANDOM = range(3)
 # Indices in the state of its search.
@@ -302,3 +306,83 @@ class PublishedBoxes(NamedTuple):
     node: NDArray[Any]
     start: NDArray[Any]
     row: NDArray[Any]
+
+
+class InductionRows(NamedTuple):
+    """The rows for `tree_induction`: by row its codes, class, sensitive codes, records, and votes.
+
+    Votes are the records or people that requirements count. Sensitive attribute s begins at ``offset[s]`` in a histogram.
+    """
+
+    codes: NDArray[Any]
+    classes: NDArray[Any]
+    sensitive: NDArray[Any]
+    records: NDArray[Any]
+    votes: NDArray[Any]
+    offset: NDArray[Any]
+    class_count: int
+    criterion: int
+    unit: float
+
+
+class SplitChoices(NamedTuple):
+    """The splits that `tree_induction` may choose: by attribute its number of codes and of levels (0: cuts of numbers).
+
+    The block of a code at level l is at ``first_block[a] + l * size[a] + code``: ``block`` has its first code, ``last`` its
+    last code. ``position`` has the values of the codes of numbers, from ``first_position[a]`` on.
+    """
+
+    size: NDArray[Any]
+    levels: NDArray[Any]
+    first_block: NDArray[Any]
+    block: NDArray[Any]
+    last: NDArray[Any]
+    first_position: NDArray[Any]
+    position: NDArray[Any]
+
+
+class Attackers(NamedTuple):
+    """The attackers of `tree_induction`: by attacker the attributes that are public, and whether the class is known.
+
+    The terms of attacker b are ``first_term[b]`` to ``first_term[b + 1]`` of the rules. ``least`` is the least size of a span.
+    ``size_only``: the rules depend on the size alone, and every record is a vote. ``spare_single``: spans of a single cell need
+    not meet the requirements.
+    """
+
+    public: NDArray[Any]
+    knows_class: NDArray[Any]
+    first_term: NDArray[Any]
+    rules: RuleArrays
+    least: NDArray[Any]
+    size_only: bool
+    spare_single: bool
+
+
+class InductionNodes(NamedTuple):
+    """The nodes of a tree of `tree_induction`.
+
+    By node: the split (attribute -1: a leaf), the first child and the number of children, whether the last child has the blocks
+    without records, the depth, the rows in the order of leaves, the region of codes, and the records of every class.
+    """
+
+    attribute: NDArray[Any]
+    level: NDArray[Any]
+    at: NDArray[Any]
+    first_child: NDArray[Any]
+    children: NDArray[Any]
+    has_other: NDArray[Any]
+    depth: NDArray[Any]
+    begin: NDArray[Any]
+    end: NDArray[Any]
+    lo: NDArray[Any]
+    hi: NDArray[Any]
+    classes: NDArray[Any]
+
+
+class InductionScratch(NamedTuple):
+    """Work arrays of `tree_induction`: a histogram (empty if only sizes count), child by block, rows, a table of counts."""
+
+    histogram: NDArray[Any]
+    child_of_block: NDArray[Any]
+    order: NDArray[Any]
+    table: NDArray[Any]

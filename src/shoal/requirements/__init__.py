@@ -13,6 +13,7 @@ from shoal.requirements.certificate import (
     Finding,
     certify,
     judge_operator,
+    judge_spans,
     select_passing_groups,
 )
 from shoal.requirements.k_anonymity import KAnonymity
@@ -76,6 +77,7 @@ __all__ = [
     "compute_distribution",
     "describe",
     "judge_operator",
+    "judge_spans",
     "list_parameters",
     "refuse_unreachable",
     "select_passing_groups",

@@ -17,7 +17,14 @@ from shoal.formats.numbers import format_count
 from shoal.requirements.groups import Groups
 from shoal.requirements.histories import group_by_history
 from shoal.requirements.operator import Distributions, Operator, OperatorRequirement
-from shoal.requirements.requirement import Requirement, collect_parameters, describe, format_reached, format_worst
+from shoal.requirements.requirement import (
+    Requirement,
+    Verdict,
+    collect_parameters,
+    describe,
+    format_reached,
+    format_worst,
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class Finding:
         return f"{self.worst_text}; {groups} with {records} fail{'s' * (self.failing_groups == 1)}"
 
 
-Evidence = Literal["table", "people", "groups", "union", "operator"]
+Evidence = Literal["table", "people", "groups", "union", "operator", "model"]
 EVIDENCE_NOTES: dict[Evidence, str] = {
     "people": "the requirements count different people; without a pseudonym, the table does not show which records belong to "
     "the same person",
@@ -66,6 +73,8 @@ EVIDENCE_NOTES: dict[Evidence, str] = {
     "show these groups",
     "operator": "the records were changed at random; the requirements hold for the probabilities of the changes, which the "
     "table does not show",
+    "model": "a group is a span of the model: the people who may fall in the same cells of the model, given what is "
+    "public about them",
     "union": "the table was counted together with the earlier releases; the table alone may hold smaller groups",
 }
 UNCOUNTED = "people cannot be counted: column {} is not in the table; records were counted instead"
@@ -271,6 +280,25 @@ def _test_requirement(groups: Groups, requirement: Requirement, label: Callable[
     return _describe_verdict(groups.project(requirement.on)[0], requirement, label, describe(requirement))
 
 
+def judge_spans(groups: Groups, tested: BoolArray, requirement: Requirement) -> tuple[Finding, BoolArray]:
+    """Test a requirement on the spans of a model, as groups; ``tested`` marks the spans that must meet the requirement.
+
+    Also return for every span whether it fails.
+
+    All spans are needed for the distribution of the whole table, with which some requirements compare.
+    """
+    chosen = groups.keep(tested)
+    verdict = requirement.test(groups if requirement.relative else chosen)
+    if requirement.relative and not tested.all():
+        value = verdict.value[tested]
+        is_largest = verdict.value[verdict.worst] == verdict.value.max(initial=-np.inf)
+        worst = int(value.argmax() if is_largest else value.argmin()) if len(value) else 0
+        verdict = Verdict(verdict.ok[tested], value, worst)
+    fails = np.zeros(len(tested), bool)
+    fails[tested] = ~verdict.ok
+    return _describe_verdict(chosen, requirement, lambda *_: None, describe(requirement), verdict), fails
+
+
 def _test_histories(groups: Groups, requirement: Requirement) -> Finding:
     """Test a requirement on the groups of people with equal histories."""
     by_history, _ = group_by_history(groups, requirement.on)
@@ -278,9 +306,13 @@ def _test_histories(groups: Groups, requirement: Requirement) -> Finding:
 
 
 def _describe_verdict(
-    merged: Groups, requirement: Requirement, label: Callable[[str, int], str | None], text: str
+    merged: Groups,
+    requirement: Requirement,
+    label: Callable[[str, int], str | None],
+    text: str,
+    verdict: Verdict | None = None,
 ) -> Finding:
-    verdict = requirement.test(merged)
+    verdict = requirement.test(merged) if verdict is None else verdict
     size = merged.size
     worst = {n: label(n, int(merged.quasi[verdict.worst, j])) for j, n in enumerate(merged.names)} if len(size) else {}
     return Finding(

@@ -1,0 +1,1 @@
+"""Decision trees: their induction under requirements, their published form, and readers for models of other libraries."""

@@ -1,0 +1,94 @@
+"""Read a model of any supported kind as cells over the values of a table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from shoal.arrays import Int32Array
+from shoal.encoding.codes import encode_column
+from shoal.engines import Dictionary, Engine
+from shoal.engines.raw_columns import RawColumns
+from shoal.errors import DataError, list_some
+from shoal.mining.scikit_learn import SUPPORTED, ReadModel, is_scikit_learn, read_scikit_learn
+from shoal.mining.tree_model import TreeModel, row_codes
+from shoal.policy import Policy
+from shoal.spans import CellTree
+
+
+def find_tree_model(model: Any) -> TreeModel | None:
+    """The published tree of a model of Shoal; None for other models."""
+    found = model if isinstance(model, TreeModel) else getattr(model, "tree_model_", None)
+    return found if isinstance(found, TreeModel) else None
+
+
+def read_model(model: Any, engine: Engine, policy: Policy, target: str) -> ReadModel:
+    """Read a fitted model and the records that it was fitted on; `DataError` for an unsupported model."""
+    own = find_tree_model(model)
+    if own is not None:
+        return read_tree_model(own, engine, policy, target)
+    if is_scikit_learn(model):
+        return read_scikit_learn(
+            model, RawColumns.of(engine), target, from_file=bool(getattr(engine, "from_file", False))
+        )
+    if hasattr(model, "policy") and hasattr(model, "fit"):
+        raise DataError(f"the model {type(model).__name__} is not fitted. Call its method fit first.")
+    raise DataError(f"a model of the type {type(model).__name__} is not supported. {SUPPORTED}.")
+
+
+def read_tree_model(model: TreeModel, engine: Engine, policy: Policy, target: str) -> ReadModel:
+    """Read a tree of Shoal over the values of a table."""
+    if target not in engine.schema().names:
+        raise DataError(
+            f"the table lacks the target {target!r}, whose values the leaves of the model count. Add this column."
+        )
+    values, codes = model.locate(engine)
+    tree = model.cell_tree(values)
+    columns = tuple(codes[name] for name in tree.columns)
+    _refuse_unknown_values(model, tree, codes, engine)
+    dictionaries: dict[str, Dictionary] = {}
+    column = encode_column(engine, target, policy.published_reading(target), dictionaries)
+    absent = [label for label in column.labels if label not in model.classes]
+    if absent:
+        raise DataError(
+            f"column {target!r} has classes that the model does not know: {list_some(absent)}. The model knows "
+            f"{list_some(model.classes)}. Pass the table that the model was fitted on."
+        )
+    number = np.array([model.classes.index(label) for label in column.labels], np.int32)
+    return ReadModel(tree, columns, number[row_codes(engine.encode(dictionaries), target)])
+
+
+def _refuse_unknown_values(model: TreeModel, tree: CellTree, codes: Mapping[str, Int32Array], engine: Engine) -> None:
+    """Raise `DataError` if a record has a value for which the tree has no child."""
+    split = np.flatnonzero(tree.column >= 0).tolist()
+    if not any(
+        (tree.child[n][codes[tree.columns[tree.column[n]]]] < 0).any() for n in split if (tree.child[n] < 0).any()
+    ):
+        return
+    stopped = [n for n in np.unique(model.find_nodes(engine)).tolist() if model.nodes[n].column is not None]
+    if stopped:
+        names = list(dict.fromkeys(str(model.nodes[n].column) for n in stopped))
+        raise DataError(
+            f"the table has values that the model does not know, in {list_some(names)}. Pass the table that the model was "
+            "fitted on."
+        )
+
+
+def fingerprint_model(model: Any) -> str:
+    """A digest of a fitted model: its splits and its statistics."""
+    own = find_tree_model(model)
+    if own is not None:
+        text = json.dumps(own.to_dict(), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    final = model
+    while hasattr(final, "steps"):
+        final = final.steps[-1][1]
+    digest = hashlib.sha256()
+    state = final.tree_.__getstate__()
+    for name in ("nodes", "values"):
+        digest.update(np.ascontiguousarray(state[name]).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,479 @@
+"""A decision tree as it is published: tests on values in words and numbers, and the populations of its leaves.
+
+A published tree holds no codes: the codes of a column list all its values. A cut of numbers is published as the roundest number
+between the values on both sides, a level of a taxonomy as the labels of its nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from shoal.arrays import FloatArray, Int32Array, Int64Array
+from shoal.encoding.attributes import Attribute
+from shoal.engines import Dictionary, Distinct, Engine, Reading
+from shoal.errors import DataError, PolicyError, list_choices, list_some
+from shoal.formats.checked_json import member, refuse_unknown, require
+from shoal.formats.dates import format_date, parse_date
+from shoal.formats.numbers import format_number, parse_number
+from shoal.kernels.interface import CUT
+from shoal.mining.grow import InducedTree
+from shoal.policy import Policy, QuasiIdentifier
+from shoal.policy.policy import READ_AS
+from shoal.spans import CellTree, Condition
+
+Populations = Literal["bins", "frequencies", "majority", "nothing"]
+POPULATIONS = get_args(Populations)
+FORMAT, VERSION = "shoal-tree", 1
+OTHER = "any other value"
+MISSING = "missing"
+UNITS = ("Y", "M", "D", "h", "m", "s")  # of dates, from coarse to fine
+
+
+@dataclass(frozen=True)
+class ModelColumn:
+    """A column that a tree tests: its kind and taxonomy, whether attackers know it, and how its texts are read."""
+
+    name: str
+    quasi: QuasiIdentifier
+    public: bool
+    reading: Reading
+
+    def locate(self, distinct: Distinct) -> list[Any]:
+        """The distinct values as a tree tests them: numbers, or the labels above each value; the last entry is missing."""
+        if self.quasi.kind != "categorical" and self.quasi.tree_builder is None:
+            if self.reading.kind == "text":  # a private column of numbers
+                found = [parse_number(str(v)) for v in distinct.values]
+                wrong = [str(v) for v, number in zip(distinct.values, found, strict=True) if number is None]
+                if wrong:
+                    raise DataError(
+                        f"column {self.name!r} must contain numbers, because the model compares its values with numbers, but "
+                        f"it contains {list_some(wrong)}. Correct these values."
+                    )
+                return [*found, math.inf]
+            return [*np.asarray(distinct.values, np.float64).tolist(), math.inf]
+        builder, tree = self.quasi.tree_builder, self.quasi.taxonomy
+        if builder is not None:
+            return [*(frozenset(builder.path(v)) for v in distinct.values), None]
+        if tree is None:
+            return [*(frozenset((str(v),)) for v in distinct.values), None]
+        return [*(self._labels_above(str(v)) for v in distinct.values), None]
+
+    def _labels_above(self, value: str) -> frozenset[str]:
+        """The labels of all nodes above a value of a given taxonomy; only the value itself if the taxonomy lacks it."""
+        tree = self.quasi.taxonomy
+        assert tree is not None  # noqa: S101
+        code = tree.code.get(value)
+        if code is None:
+            return frozenset((value,))
+        found, node = [], int(tree.leaf[code])
+        while node > 0:
+            found.append(str(tree.label[node]))
+            node = int(tree.parent[node])
+        return frozenset(found)
+
+
+@dataclass(frozen=True)
+class ModelNode:
+    """A node of a published tree: a leaf, a cut of numbers (``cut``), or children by label.
+
+    A number up to ``cut`` goes to the first child, every other number and a missing value to the second. ``labels`` has the
+    label of each child, None for missing values. With ``other`` one more child has all other values.
+    """
+
+    column: str | None = None
+    cut: float | None = None
+    labels: tuple[str | None, ...] = ()
+    other: bool = False
+    children: tuple[int, ...] = ()
+    statistics: tuple[float, ...] = ()
+
+    def choose(self, value: Any) -> int:
+        """The child of a located value; -1 if no child has the value."""
+        if self.cut is not None:
+            return self.children[0 if value <= self.cut else 1]
+        if value is None:
+            if None in self.labels:
+                return self.children[self.labels.index(None)]
+            return self.children[-1] if self.other else -1
+        for label, child in zip(self.labels, self.children, strict=False):
+            if label is not None and label in value:
+                return child
+        return self.children[-1] if self.other else -1
+
+
+@dataclass(frozen=True)
+class TreeModel:
+    """A decision tree as it is published; ``target`` is its class, with the values ``classes``.
+
+    ``populations`` is the kind of statistics of the leaves: the records of every class (``bins``), their shares
+    (``frequencies``), the most frequent class (``majority``), or ``nothing``.
+    """
+
+    target: str
+    classes: tuple[str | None, ...]
+    columns: Mapping[str, ModelColumn]
+    nodes: tuple[ModelNode, ...]
+    populations: Populations = "bins"
+    missing: tuple[str, ...] = field(default=("",))
+
+    @classmethod
+    def of(cls, tree: InducedTree, policy: Policy, target: str, private: Sequence[str]) -> TreeModel:
+        """The published form of a tree that was learned with a policy."""
+        columns = {
+            f.name: describe_column(f, policy, public=f.name not in private)
+            for f in tree.features
+            if (tree.nodes.attribute == tree.features.index(f)).any()
+        }
+        nodes = [_describe_node(tree, n) for n in range(len(tree.nodes.attribute))]
+        return cls(target, tree.class_labels, columns, tuple(nodes), missing=policy.missing_texts)
+
+    @cached_property
+    def parent(self) -> Int32Array:
+        """The parent of every node; the root is its own parent."""
+        parent = np.zeros(len(self.nodes), np.int32)
+        for n, node in enumerate(self.nodes):
+            parent[list(node.children)] = n
+        return parent
+
+    @property
+    def leaves(self) -> list[int]:
+        """The numbers of the leaves."""
+        return [n for n, node in enumerate(self.nodes) if node.column is None]
+
+    @cached_property
+    def probabilities(self) -> FloatArray:
+        """The share of every class in every node [node, class]; an empty leaf has the shares of the node above it."""
+        shares = np.zeros((len(self.nodes), len(self.classes)))
+        for n in range(len(self.nodes) - 1, -1, -1):  # children have larger numbers than their parents
+            node = self.nodes[n]
+            if node.column is not None:
+                shares[n] = shares[list(node.children)].sum(axis=0)
+            elif self.populations == "majority":
+                if node.statistics:
+                    shares[n, int(node.statistics[0])] = 1.0
+            elif self.populations != "nothing":
+                shares[n] = node.statistics
+        for n in range(len(self.nodes)):
+            total = shares[n].sum()
+            above = shares[self.parent[n]] if n else np.full(len(self.classes), 1 / max(len(self.classes), 1))
+            shares[n] = shares[n] / total if total else above
+        return shares
+
+    def condition(self, n: int) -> Condition | None:
+        """The test by which a node is reached from its parent; None for the root."""
+        if n == 0:
+            return None
+        parent = self.nodes[self.parent[n]]
+        assert parent.column is not None  # noqa: S101
+        place = parent.children.index(n)
+        if parent.cut is not None:
+            return Condition(parent.column, self._describe_cut(parent, is_first=place == 0))
+        if place >= len(parent.labels):
+            return Condition(parent.column, f"is {OTHER}")
+        label = parent.labels[place]
+        return Condition(parent.column, f"is {MISSING}" if label is None else f"is {label}")
+
+    def _describe_cut(self, node: ModelNode, *, is_first: bool) -> str:
+        assert node.cut is not None and node.column is not None  # noqa: S101
+        if math.isinf(node.cut):
+            return "is not missing" if is_first else f"is {MISSING}"
+        if self.columns[node.column].quasi.kind == "date":
+            day = format_date(math.ceil(node.cut))
+            return f"is before {day}" if is_first else f"is {day} or later"
+        number = format_number(node.cut)
+        return f"is at most {number}" if is_first else f"is above {number}"
+
+    def locate(self, engine: Engine) -> tuple[dict[str, list[Any]], dict[str, Int32Array]]:
+        """Read the tested columns of a table: the located values by code, and the code of every record."""
+        names = engine.schema().names
+        absent = [name for name in self.columns if name not in names]
+        if absent:
+            raise DataError(
+                f"the table lacks columns that the model uses: {list_some(absent)}. Add these columns to the table."
+            )
+        engine.prepare({name: column.reading for name, column in self.columns.items()})
+        dictionaries, values = {}, {}
+        for name, column in self.columns.items():
+            distinct = engine.distinct(name, column.reading)
+            codes = np.arange(len(distinct.values), dtype=np.int32)
+            dictionaries[name] = Dictionary(column.reading, distinct, codes, len(codes))
+            values[name] = column.locate(distinct)
+        coded = engine.encode(dictionaries)
+        return values, {name: row_codes(coded, name) for name in self.columns}
+
+    def cell_tree(self, values: Mapping[str, Sequence[Any]]) -> CellTree:
+        """The tree over the located values of a table; ``child`` is -1 where no child has the value."""
+        names = tuple(self.columns)
+        child = []
+        for node in self.nodes:
+            if node.column is None:
+                child.append(np.zeros(0, np.int32))
+            else:
+                child.append(np.array([node.choose(v) for v in values[node.column]], np.int32))
+        return CellTree(
+            names,
+            np.array([-1 if n.column is None else names.index(n.column) for n in self.nodes], np.int32),
+            tuple(child),
+            self.parent,
+            tuple(self.condition(n) for n in range(len(self.nodes))),
+            self.classes,
+        )
+
+    def find_nodes(self, engine: Engine) -> Int64Array:
+        """The node of every record of a table: its leaf, or the node in which no child has its value."""
+        values, codes = self.locate(engine)
+        tree = self.cell_tree(values)
+        rows = engine.schema().rows
+        found = np.zeros(rows, np.int64)
+        waiting = [(0, np.arange(rows))]
+        while waiting:
+            n, here = waiting.pop()
+            found[here] = n
+            j = int(tree.column[n])
+            if j < 0 or not len(here):
+                continue
+            reached = tree.child[n][codes[tree.columns[j]][here]]
+            waiting += [(c, here[reached == c]) for c in np.unique(reached).tolist() if c >= 0]
+        return found
+
+    def with_populations(self, kind: str) -> TreeModel:
+        """The tree with fewer statistics in its leaves."""
+        if kind not in POPULATIONS:
+            raise PolicyError(f"unknown value {kind!r} for 'populations'; {list_choices(str(kind), POPULATIONS)}")
+        if kind == self.populations:
+            return self
+        if self.populations != "bins":
+            raise PolicyError(f"the tree holds no records of classes, only {self.populations!r}.")
+        nodes = tuple(node if node.column is not None else _reduce_statistics(node, kind) for node in self.nodes)
+        return TreeModel(self.target, self.classes, self.columns, nodes, kind, self.missing)  # type: ignore[arg-type]
+
+    def export_text(self) -> str:
+        """The tree as indented text, with the statistics of every leaf."""
+        return "\n".join(self._list_lines(0, 0)) + "\n"
+
+    def _list_lines(self, n: int, depth: int) -> Iterator[str]:
+        node = self.nodes[n]
+        condition = self.condition(n)
+        indent = "|   " * max(depth - 1, 0) + ("|-- " if depth else "")
+        head = str(condition) if condition is not None else "all records"
+        yield indent + head + (f": {self.describe_leaf(n)}" if node.column is None else "")
+        for child in node.children:
+            yield from self._list_lines(child, depth + 1)
+
+    def describe_leaf(self, n: int) -> str:
+        """The statistics of a leaf in words."""
+        node = self.nodes[n]
+        if self.populations == "nothing":
+            return f"leaf {n}"
+        if self.populations == "majority":
+            return self._name_class(int(node.statistics[0])) if node.statistics else "no records"
+        if not any(node.statistics):
+            return "no records"
+        texts = [f"{s:,.0f}" if self.populations == "bins" else f"{100 * s:.1f} %" for s in node.statistics]
+        return ", ".join(
+            f"{self._name_class(c)} {text}" for c, (text, s) in enumerate(zip(texts, node.statistics, strict=True)) if s
+        )
+
+    def _name_class(self, c: int) -> str:
+        label = self.classes[c]
+        return MISSING if label is None else label
+
+    def to_dict(self) -> dict[str, Any]:
+        """The tree as plain values, for JSON."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "target": self.target,
+            "classes": list(self.classes),
+            "populations": self.populations,
+            "missing": list(self.missing),
+            "columns": {
+                name: {
+                    "values": c.quasi.to_plain(public=True),
+                    "public": c.public,
+                }
+                for name, c in self.columns.items()
+            },
+            "nodes": [self._node_to_dict(node) for node in self.nodes],
+        }
+
+    def _node_to_dict(self, node: ModelNode) -> dict[str, Any]:
+        if node.column is None:
+            return {"leaf": [int(s) if self.populations != "frequencies" else s for s in node.statistics]}
+        if node.cut is None:
+            test = {"labels": list(node.labels)} | ({"other": True} if node.other else {})
+            return {"column": node.column, **test, "children": list(node.children)}
+        if math.isinf(node.cut):
+            return {"column": node.column, "not_missing": True, "children": list(node.children)}
+        if self.columns[node.column].quasi.kind == "date":
+            return {"column": node.column, "before": format_date(math.ceil(node.cut)), "children": list(node.children)}
+        return {"column": node.column, "at_most": _plain(node.cut), "children": list(node.children)}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> TreeModel:
+        """Read a tree from the content of its JSON file."""
+        refuse_unknown(found, ("format", "version", "target", "classes", "populations", "missing", "columns", "nodes"))
+        require(found.get("format") == FORMAT, f"'format' must be {FORMAT!r}")
+        require(found.get("version") == VERSION, f"'version' must be {VERSION}")
+        classes = member(found, "classes", list)
+        require(
+            bool(classes) and all(isinstance(c, str) or c is None for c in classes), "'classes' must be a list of texts"
+        )
+        populations = member(found, "populations", str)
+        require(populations in POPULATIONS, f"'populations' must be one of {', '.join(POPULATIONS)}")
+        missing = tuple(member(found, "missing", list))
+        require(all(isinstance(m, str) for m in missing), "'missing' must be a list of texts")
+        columns = {name: _read_column(name, body, missing) for name, body in member(found, "columns", dict).items()}
+        bodies = member(found, "nodes", list)
+        require(bool(bodies), "'nodes' must not be empty")
+        nodes = [_read_node(n, body, columns, len(bodies), len(classes), populations) for n, body in enumerate(bodies)]
+        below = [c for node in nodes for c in node.children]
+        require(sorted(below) == list(range(1, len(nodes))), "every node but the first must be the child of one node")
+        return cls(member(found, "target", str), tuple(classes), columns, tuple(nodes), populations, missing)
+
+
+def row_codes(engine: Engine, column: str) -> Int32Array:
+    """The code of every record of an encoded table in memory."""
+    codes: Mapping[str, Int32Array] = engine.codes  # type: ignore[attr-defined]
+    return codes[column]
+
+
+def describe_column(attribute: Attribute, policy: Policy, *, public: bool) -> ModelColumn:
+    """A feature as a column of a published tree."""
+    if attribute.name in policy.quasi:
+        return ModelColumn(attribute.name, policy.quasi[attribute.name], public, policy.raw_reading(attribute.name))
+    quasi = QuasiIdentifier(kind="numeric" if attribute.taxonomy is None else "categorical")
+    return ModelColumn(attribute.name, quasi, public, policy.published_reading(attribute.name))
+
+
+def _describe_node(tree: InducedTree, n: int) -> ModelNode:
+    nodes = tree.nodes
+    a, first = int(nodes.attribute[n]), int(nodes.first_child[n])
+    if a < 0:
+        return ModelNode(statistics=tuple(nodes.classes[n].tolist()))
+    feature, children = tree.features[a], tuple(range(first, first + int(nodes.children[n])))
+    if nodes.level[n] == CUT:
+        at = int(nodes.at[n])
+        return ModelNode(feature.name, find_round_number(feature, at), children=children)
+    taxonomy, other = feature.taxonomy, bool(nodes.has_other[n])
+    assert taxonomy is not None  # noqa: S101
+    named = np.array(children[: len(children) - other])
+    labels = [taxonomy.label[v] for v in taxonomy.covers(nodes.lo[named, a], nodes.hi[named, a]).tolist()]
+    return ModelNode(feature.name, None, tuple(labels), other, children)
+
+
+def find_round_number(feature: Attribute, at: int) -> float:
+    """The published cut between the values of code ``at`` and the next: the roundest number, near the middle.
+
+    It is not below the first value and below the second. Infinity separates numbers from missing values.
+    """
+    low, high = float(feature.position[at]), float(feature.position[at + 1])
+    if math.isinf(high):
+        return math.inf
+    return _find_round_date(low, high) if feature.kind == "date" else _find_round_decimal(low, high)
+
+
+def _find_round_decimal(low: float, high: float) -> float:
+    middle = Decimal(low) + (Decimal(high) - Decimal(low)) / 2
+    exponent = max(abs(low), abs(high), high - low)
+    digit = math.ceil(math.log10(exponent)) if exponent > 0 else 0
+    for place in range(digit, digit - 18, -1):
+        step = Decimal(1).scaleb(place)
+        number = float((middle / step).to_integral_value() * step)
+        if low <= number < high:
+            return number
+    return low
+
+
+def _find_round_date(low: float, high: float) -> float:
+    """Half a second before the first day, hour or other unit between two dates."""
+    for unit in UNITS:
+        second = np.datetime64(math.floor(high), "s").astype(f"datetime64[{unit}]").astype("datetime64[s]")
+        start = float(second.astype(np.int64))
+        if low < start <= high:
+            return start - 0.5
+    return low
+
+
+def _reduce_statistics(node: ModelNode, kind: str) -> ModelNode:
+    total = sum(node.statistics)
+    if kind == "nothing" or not total:
+        kept: tuple[float, ...] = () if kind != "frequencies" else node.statistics
+    elif kind == "majority":
+        kept = (float(np.argmax(node.statistics)),)
+    else:
+        kept = tuple(round(s / total, 6) for s in node.statistics)
+    return ModelNode(statistics=kept)
+
+
+def _plain(number: float) -> int | float:
+    return int(number) if float(number).is_integer() and abs(number) < 2**53 else number
+
+
+def _read_column(name: str, body: Any, missing: tuple[str, ...]) -> ModelColumn:
+    require(isinstance(body, Mapping), f"column {name!r} must be a mapping")
+    refuse_unknown(body, ("values", "public"))
+    public = member(body, "public", bool)
+    try:
+        quasi = QuasiIdentifier.model_validate(body["values"])
+    except (ValueError, PolicyError, KeyError) as error:
+        raise DataError(f"column {name!r} of the model is not valid: {error}") from error
+    if not public:
+        return ModelColumn(name, quasi, public, Policy.model_construct().published_reading(name))
+    return ModelColumn(name, quasi, public, Reading(READ_AS[quasi.kind], missing))  # type: ignore[arg-type]
+
+
+def _read_node(
+    n: int, body: Any, columns: Mapping[str, ModelColumn], nodes: int, classes: int, populations: str
+) -> ModelNode:
+    where = f"node {n}"
+    require(isinstance(body, Mapping), f"{where} must be a mapping")
+    if "leaf" in body:
+        refuse_unknown(body, ("leaf",))
+        numbers = member(body, "leaf", list)
+        require(
+            all(isinstance(s, (int, float)) and not isinstance(s, bool) and s >= 0 for s in numbers),
+            f"the statistics of {where} must be numbers of at least 0",
+        )
+        if populations in ("bins", "frequencies"):
+            require(len(numbers) == classes, f"{where} must have one number for every class")
+        elif populations == "majority":
+            require(len(numbers) <= 1 and all(s in range(classes) for s in numbers), f"{where} must name one class")
+        else:
+            require(not numbers, f"{where} must have no statistics")
+        return ModelNode(statistics=tuple(numbers))
+    refuse_unknown(body, ("column", "labels", "other", "not_missing", "before", "at_most", "children"))
+    name = member(body, "column", str)
+    require(name in columns, f"{where} tests the column {name!r}, which is not among 'columns'")
+    children = member(body, "children", list)
+    require(
+        all(isinstance(c, int) and n < c < nodes for c in children),
+        f"the children of {where} must be nodes with larger numbers",
+    )
+    tests = [key for key in ("labels", "not_missing", "before", "at_most") if key in body]
+    require(len(tests) == 1, f"{where} must have one of 'labels', 'at_most', 'before' and 'not_missing'")
+    if tests[0] == "labels":
+        labels, other = member(body, "labels", list), bool(body.get("other", False))
+        require(all(isinstance(v, str) or v is None for v in labels), f"the labels of {where} must be texts")
+        require(len(children) == len(labels) + other, f"{where} must have one child for every label")
+        return ModelNode(name, None, tuple(labels), other, tuple(children))
+    require(len(children) == 2, f"{where} must have two children")
+    if tests[0] == "not_missing":
+        return ModelNode(name, math.inf, children=tuple(children))
+    if tests[0] == "before":
+        day = parse_date(member(body, "before", str))
+        require(day is not None, f"'before' of {where} is no date")
+        return ModelNode(name, float(day) - 0.5, children=tuple(children))  # type: ignore[arg-type]
+    cut = body["at_most"]
+    require(
+        isinstance(cut, (int, float)) and not isinstance(cut, bool) and math.isfinite(cut),
+        f"'at_most' of {where} is no number",
+    )
+    return ModelNode(name, float(cut), children=tuple(children))

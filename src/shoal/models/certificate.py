@@ -1,0 +1,159 @@
+"""The certificate of a model: its requirements as tested on the spans of the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from shoal.errors import escape_invisible
+from shoal.formats.html_text import escape_markup, render_list, render_table, render_view
+from shoal.formats.numbers import format_count
+from shoal.requirements import Certificate
+
+MOST_SHOWN = 10  # spans in the text of a certificate
+RULE_NOTES = {
+    "claim3": "a span of a single cell shows nothing private, so it need not meet the requirements",
+    "all": "spans of a single cell must meet the requirements, too",
+}
+POPULATIONS_NOTES = {
+    "bins": "the number of records of every class in every leaf is published",
+    "frequencies": "the share of every class in every leaf is published; with the number of people of a span, which attackers "
+    "know, it tells as much as the number of records",
+    "majority": "the most frequent class of every leaf is published, and no numbers",
+    "nothing": "no statistics of the leaves are published",
+}
+
+
+@dataclass(frozen=True)
+class SpanCell:
+    """A cell of a span: a leaf in words, one of its classes, and the number of all records in this cell."""
+
+    leaf: str
+    label: str | None
+    population: int
+
+
+@dataclass(frozen=True)
+class SpanReport:
+    """A span in words: the public values of its people, its size, its cells, and whether it meets every requirement.
+
+    ``people`` is the number of records, or of different people if the policy has a unit. ``single`` spans have one cell.
+    """
+
+    text: str
+    size: int
+    single: bool
+    holds: bool
+    cells: tuple[SpanCell, ...]
+
+    def __str__(self) -> str:
+        cells = "; ".join(f"{c.leaf}: {'' if c.label is None else c.label + ' '}{c.population:,}" for c in self.cells)
+        return f"{self.text} ({format_count(self.size, 'person', 'people')}): {cells}"
+
+
+@dataclass(frozen=True, repr=False)
+class ModelCertificate(Certificate):
+    """The requirements as tested on the spans of a model (Friedman, Wolff, Schuster: Claim 3).
+
+    ``smallest`` is the k that the model reaches: the size of its smallest span of several cells; all records if every span is a
+    single cell, because such spans show nothing private. ``groups`` is the number of spans that must meet the requirements,
+    ``single_spans`` and ``single_records`` count the others. ``rule`` and ``populations`` are the parameters of the audit.
+
+    ``certain`` is the number of records whose class, or another private value that the model tests, is the same in the whole
+    span, so that everybody knows it. ``confident`` counts the records of spans in which one value has a larger share than
+    ``confidence``. ``distinct`` and ``entropy`` are the least diversity of the classes in a span: the number of classes, and
+    the l of entropy l-diversity.
+
+    ``spans`` and ``failing`` are for the owner only: they show numbers that the model does not publish. `to_dict` and the
+    published files do not contain them.
+    """
+
+    rule: str = "claim3"
+    populations: str = "bins"
+    single_spans: int = 0
+    single_records: int = 0
+    certain: int = 0
+    confident: int = 0
+    confidence: float = 0.9
+    distinct: int = 0
+    entropy: float = 0.0
+    spans: tuple[SpanReport, ...] = field(default=(), repr=False)
+
+    @property
+    def failing(self) -> tuple[SpanReport, ...]:
+        """The spans that fail a requirement."""
+        return tuple(span for span in self.spans if not span.holds)
+
+    @property
+    def counts(self) -> str:
+        """The number of records, and of spans, as text."""
+        people = "" if self.people is None else f" of {format_count(self.people, 'person', 'people')}"
+        return (
+            f"{format_count(self.records, 'record')}{people} in {format_count(self.groups + self.single_spans, 'span')}"
+        )
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Notes on the rule and the published statistics, then the warnings of every certificate."""
+        rule = f"{RULE_NOTES[self.rule]}" + (
+            f" ({format_count(self.single_spans, 'span')} with {format_count(self.single_records, 'record')})"
+            if self.single_spans and self.rule == "claim3"
+            else ""
+        )
+        return (rule, POPULATIONS_NOTES[self.populations], *super().remarks)
+
+    def public(self) -> ModelCertificate:
+        """The certificate without the spans, which are for the owner only."""
+        return replace(self, spans=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public certificate as plain values, for JSON."""
+        found = super().to_dict()
+        private = ("spans", "certain", "confident", "distinct", "entropy")
+        return {name: value for name, value in found.items() if name not in private}
+
+    def to_private_dict(self) -> dict[str, Any]:
+        """The certificate with all figures and spans, for the owner."""
+        spans = [
+            {
+                "people": span.size,
+                "single": span.single,
+                "holds": span.holds,
+                "text": span.text,
+                "cells": [{"leaf": c.leaf, "class": c.label, "population": c.population} for c in span.cells],
+            }
+            for span in self.spans
+        ]
+        figures = {name: getattr(self, name) for name in ("certain", "confident", "confidence", "distinct", "entropy")}
+        return {**self.to_dict(), **figures, "spans": spans}
+
+    def __str__(self) -> str:
+        lines = [super().__str__()]
+        failing = self.failing
+        lines += [f"  fails {escape_invisible(str(span))}" for span in failing[:MOST_SHOWN]]
+        if len(failing) > MOST_SHOWN:
+            lines.append(f"  and {len(failing) - MOST_SHOWN} more spans that fail")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("records", f"{self.records:,}"),
+            ("spans that are tested", f"{self.groups:,}"),
+            ("smallest of them (k)", f"{self.smallest:,}"),
+            ("spans of a single cell", f"{self.single_spans:,}"),
+            ("records with a certain private value", f"{self.certain:,}"),
+        ]
+        shown = [(span.text, f"{span.size:,}", "holds" if span.holds else "fails") for span in self.spans[:MOST_SHOWN]]
+        return render_view(
+            f"Certificate of a model: {self.verdict}",
+            render_table("size", ("count", "value"), rows),
+            self.requirements_html(),
+            render_table("spans (for the owner only)", ("span", "people", "result"), shown) if shown else "",
+            render_list(self.all_notes),
+            f'<p style="margin:0">fingerprint <code>{escape_markup(self.fingerprint)}</code></p>',
+        )
+
+    @classmethod
+    def of(cls, certificate: Certificate, **own: Any) -> ModelCertificate:
+        """A certificate with the figures of a model."""
+        return cls(**{f.name: getattr(certificate, f.name) for f in fields(Certificate)}, **own)

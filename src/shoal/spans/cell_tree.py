@@ -1,0 +1,102 @@
+"""A decision tree as a partition of the domain into cells: every pair of a leaf and a class is a cell.
+
+Friedman, Wolff and Schuster, "Providing k-anonymity in data mining", Definition 2: a model is a function of the domain, and two
+records are equivalent if the model cannot distinguish them. The cells of a decision tree are the bins of its leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from shoal.arrays import BoolArray, Int32Array, Int64Array
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A test on the way to a leaf, in words: the column, and which of its values pass."""
+
+    column: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.text}"
+
+
+@dataclass(frozen=True)
+class CellTree:
+    """A decision tree over the values of a table; a value is a code of its column.
+
+    Node n is a leaf if ``column[n]`` is -1. Otherwise ``child[n]`` has the child of every code of ``columns[column[n]]``.
+    ``conditions[n]`` describes the test by which node n was reached; the root has none. ``classes`` are the values of the
+    target that divide a leaf into bins; a model whose leaves are not divided has one class.
+    """
+
+    columns: tuple[str, ...]
+    column: Int32Array
+    child: tuple[Int32Array, ...]
+    parent: Int32Array
+    conditions: tuple[Condition | None, ...]
+    classes: tuple[str | None, ...]
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The number of codes of every column."""
+        return [len(self.child[int(np.argmax(self.column == j))]) for j in range(len(self.columns))]
+
+    @cached_property
+    def leaves(self) -> Int32Array:
+        """The nodes that are leaves."""
+        return np.flatnonzero(self.column < 0).astype(np.int32)
+
+    def walk(
+        self, codes: Sequence[Int32Array], domains: Sequence[BoolArray], known: Collection[str]
+    ) -> Iterator[tuple[int, Int64Array]]:
+        """Yield every leaf, in a fixed order, with the rows that may fall in it if only the columns ``known`` are known.
+
+        ``codes`` has the codes of every column by row, ``domains`` the codes that are possible. At a split by a column that is
+        not known, every child is possible to which some value of the column leads, of the values that lead to the node.
+        """
+        private = {j: domains[j] for j, name in enumerate(self.columns) if name not in known}
+        waiting: list[tuple[int, Int64Array, dict[int, BoolArray]]] = [
+            (0, np.arange(len(codes[0]) if codes else 1), private)
+        ]
+        while waiting:
+            node, rows, possible = waiting.pop()
+            j = int(self.column[node])
+            if j < 0:
+                yield node, rows
+                continue
+            child = self.child[node]
+            if j in possible:
+                ways = [
+                    (c, rows, possible | {j: possible[j] & (child == c)})
+                    for c in np.unique(child[possible[j]]).tolist()
+                    if c >= 0
+                ]
+            else:
+                reached = child[codes[j][rows]]
+                ways = [(c, rows[reached == c], possible) for c in np.unique(reached).tolist()]
+            waiting += reversed(ways)
+
+    def route(self, codes: Sequence[Int32Array], rows: int) -> Int32Array:
+        """The leaf of every row; ``codes`` has the codes of every column."""
+        leaf = np.zeros(rows, np.int32)
+        if codes:
+            for node, here in self.walk(codes, [], self.columns):
+                leaf[here] = node
+        return leaf
+
+    def path(self, leaf: int) -> tuple[Condition, ...]:
+        """The tests from the root to a leaf."""
+        found = []
+        node = leaf
+        while node > 0:
+            condition = self.conditions[node]
+            if condition is not None:
+                found.append(condition)
+            node = int(self.parent[node])
+        return tuple(reversed(found))

@@ -341,7 +341,7 @@ class SplitChoices(NamedTuple):
     position: NDArray[Any]
 
 
-class Attackers(NamedTuple):
+class AttackerArrays(NamedTuple):
     """The attackers of `tree_induction`: by attacker the attributes that are public, and whether the class is known.
 
     The terms of attacker b are ``first_term[b]`` to ``first_term[b + 1]`` of the rules. ``least`` is the least size of a span.

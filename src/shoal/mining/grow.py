@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from shoal import kernels
-from shoal.arrays import BoolArray, Int32Array, Int64Array
+from shoal.arrays import Int32Array, Int64Array
 from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes, EncodedColumn
 from shoal.errors import PolicyError, list_choices
@@ -23,7 +23,7 @@ from shoal.kernels.interface import (
     ENTROPY_GAIN,
     GAIN_RATIO,
     GINI,
-    Attackers,
+    AttackerArrays,
     InductionNodes,
     InductionRows,
     InductionScratch,
@@ -58,12 +58,14 @@ class LearningTable:
     counts_people: bool = False
 
     @classmethod
-    def of(cls, codes: Codes, target: str, private: Sequence[str] = ()) -> LearningTable:
+    def of(
+        cls, codes: Codes, target: str, private: Sequence[str] = (), *, split_by_target: bool = False
+    ) -> LearningTable:
         """The cells of a table; ``private`` names the sensitive columns that may split the data."""
         names = [a.name for a in codes.attributes]
         extra = {s.name: s for s in codes.sensitive}
         order = [s.name for s in codes.sensitive]
-        public = [j for j, name in enumerate(names) if name != target]
+        public = [j for j, name in enumerate(names) if name != target or split_by_target]
         chosen = [name for name in private if name != target]
         combination = codes.combination
         columns = [codes.quasi[combination, j] for j in public]
@@ -129,28 +131,48 @@ class InducedTree:
         return np.flatnonzero(self.nodes.attribute < 0)
 
 
+@dataclass(frozen=True)
+class Attacker:
+    """An attacker who knows the values of some columns, and perhaps the class, and the requirements against this attacker."""
+
+    columns: frozenset[str]
+    knows_class: bool
+    requirements: tuple[Requirement, ...]
+
+
+def list_attackers(policy: Policy) -> list[Attacker]:
+    """One attacker for every set of columns that a requirement of a policy is about; the target is the class."""
+    sets: dict[tuple[str, ...], list[Requirement]] = {}
+    for requirement in policy.require:
+        known = tuple(policy.quasi) if requirement.on is None else tuple(requirement.on)
+        sets.setdefault(known, []).append(requirement)
+    return [Attacker(frozenset(known), policy.target in known, tuple(required)) for known, required in sets.items()]
+
+
 def induce_tree(
     table: LearningTable,
-    policy: Policy,
+    attackers: Sequence[Attacker],
     *,
     criterion: str = "gain",
     rule: str = "claim3",
     max_leaves: int | None = None,
     max_depth: int | None = None,
+    check_root: bool = True,
 ) -> InducedTree | None:
     """Grow a tree; None if the requirements fail for the whole table, so that not even its root may be released.
 
     Parameters
     ----------
     table : the rows to learn from
-    policy : the policy with the requirements; its quasi-identifiers are public, its target is the class
+    attackers : what attackers know, and the requirements against each of them
     criterion : ``gain``, ``gain-ratio`` or ``gini``
     rule : ``claim3`` spares spans of a single cell, which show nothing private; ``all`` does not
     max_leaves, max_depth : limits of the size of the tree (default: none)
+    check_root : whether the requirements are tested on the whole table
     """
     check_choice("criterion", criterion, CRITERIA)
     check_choice("rule", rule, RULES)
-    attackers, limits = _list_attackers(table, policy, rule)
+    arrays, limits = _lower_attackers(table, attackers, rule)
     width = len(table.distribution.shares) if len(limits.term) else 0
     n = len(table.codes)
     total = float(table.records.sum())
@@ -175,15 +197,15 @@ def induce_tree(
         np.zeros(min(most, kernels.tree_induction.TABLE * n + 64) * len(table.class_labels), np.int64),
     )
     root = _make_root(table)
-    spans = _make_spans(table, attackers)
-    if not kernels.tree_induction.root_holds(rows, spans, attackers, scratch):
+    spans = _make_spans(table, arrays)
+    if check_root and not kernels.tree_induction.root_holds(rows, spans, arrays, scratch):
         return None
     nodes, used, order, _ = kernels.tree_induction.grow(
         rows,
         root,
         spans,
         table.choices,
-        attackers,
+        arrays,
         scratch,
         np.int64(NO_LIMIT if max_leaves is None else max_leaves),
         np.int64(NO_LIMIT if max_depth is None else max_depth),
@@ -245,28 +267,25 @@ def list_levels(tree: Taxonomy) -> tuple[Int32Array, Int32Array]:
     return np.stack([first[i] for i in kept]).astype(np.int32), np.stack([last[i] for i in kept]).astype(np.int32)
 
 
-def _list_attackers(table: LearningTable, policy: Policy, rule: str) -> tuple[Attackers, Limits]:
-    """One attacker for every set of columns that a requirement is about."""
-    sets: dict[tuple[str, ...], list[Requirement]] = {}
-    for requirement in policy.require:
-        known = tuple(policy.quasi) if requirement.on is None else tuple(requirement.on)
-        sets.setdefault(known, []).append(requirement)
-    terms = [[t for r in required for t in r.limits(table.distribution)] for required in sets.values()]
+def _lower_attackers(
+    table: LearningTable, attackers: Sequence[Attacker], rule: str
+) -> tuple[AttackerArrays, Limits]:
+    """The attackers as arrays, and the limits of all their requirements."""
+    terms = [[t for r in attacker.requirements for t in r.limits(table.distribution)] for attacker in attackers]
     limits = Limits.of([t for own in terms for t in own], table.distribution, 1)
     names = [f.name for f in table.features]
-    known_class: BoolArray = np.array([policy.target in known for known in sets], np.bool_)
-    return (
-        Attackers(
-            np.array([[name in known for name in names] for known in sets], np.bool_).reshape(len(sets), len(names)),
-            known_class | (len(table.class_labels) == 1),
-            np.append(_starts(np.array([len(own) for own in terms])), sum(map(len, terms))).astype(np.int64),
-            limits.arrays(),
-            np.array([max(r.least for r in required) for required in sets.values()], np.int64),
-            not len(limits.term) and not table.counts_people,
-            rule == "claim3",
-        ),
-        limits,
+    public = [[name in attacker.columns for name in names] for attacker in attackers]
+    knows_class = [attacker.knows_class or len(table.class_labels) == 1 for attacker in attackers]
+    arrays = AttackerArrays(
+        np.array(public, np.bool_).reshape(len(attackers), len(names)),
+        np.array(knows_class, np.bool_),
+        np.append(_starts(np.array([len(own) for own in terms])), sum(map(len, terms))).astype(np.int64),
+        limits.arrays(),
+        np.array([max(r.least for r in attacker.requirements) for attacker in attackers], np.int64),
+        not len(limits.term) and not table.counts_people,
+        rule == "claim3",
     )
+    return arrays, limits
 
 
 def _make_root(table: LearningTable) -> InductionNodes:
@@ -287,7 +306,7 @@ def _make_root(table: LearningTable) -> InductionNodes:
     )
 
 
-def _make_spans(table: LearningTable, attackers: Attackers) -> kernels.tree_induction.SpanTable:
+def _make_spans(table: LearningTable, attackers: AttackerArrays) -> kernels.tree_induction.SpanTable:
     """The spans of the root: one for an attacker, or one for every class if the attacker knows the class."""
     n = len(table.codes)
     row, owner, sizes = [], [], []

@@ -17,7 +17,7 @@ from shoal.engines import Column, Engine, build_frame, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.engines.raw_columns import RawColumns, with_texts
 from shoal.errors import DataError, PolicyError, RequirementNotMet, list_some
-from shoal.mining.grow import LearningTable, induce_tree
+from shoal.mining.grow import LearningTable, induce_tree, list_attackers
 from shoal.mining.learning_policy import name_target, set_target, simplify_policy
 from shoal.mining.tree_model import TreeModel
 from shoal.models.audit import audit_table
@@ -119,7 +119,7 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
         )
         grown = induce_tree(
             table,
-            policy,
+            list_attackers(policy),
             criterion=self.criterion,
             rule=self.rule,
             max_leaves=self._parse_limit("max_leaves"),

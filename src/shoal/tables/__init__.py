@@ -13,6 +13,7 @@ from shoal.tables.mdav import MDAV
 from shoal.tables.mondrian import Mondrian
 from shoal.tables.peel import Peel
 from shoal.tables.top_down import TopDownSpecialization
+from shoal.tables.tree import ClassificationTree
 
 BUILT_IN = (
     Mondrian,
@@ -24,6 +25,7 @@ BUILT_IN = (
     KNearest,
     Condensation,
     MDAV,
+    ClassificationTree,
 )
 METHODS: Registry[type[Method]] = Registry(
     "shoal.methods", "method", {method.name: method for method in BUILT_IN}, base=Method
@@ -35,6 +37,7 @@ __all__ = [
     "METHODS",
     "Agglomerative",
     "BottomUpGeneralization",
+    "ClassificationTree",
     "Condensation",
     "KMember",
     "KNearest",

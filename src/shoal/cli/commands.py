@@ -23,12 +23,32 @@ from shoal.cli.console import (
     print_table,
     show_progress,
 )
-from shoal.engines import ENGINES, Conventions, open_data, parse_resources
+from shoal.cli.options import (
+    DatesOption,
+    DecimalOption,
+    DelimiterOption,
+    EncodingOption,
+    EndsOption,
+    EngineOption,
+    FormulasOption,
+    JsonOption,
+    MemoryOption,
+    PolicyFile,
+    SecretOption,
+    SeedOption,
+    SheetOption,
+    TableFile,
+    TempOption,
+    name_conventions,
+    override_read,
+    refuse_overwriting,
+    write_file,
+)
+from shoal.engines import open_data, parse_resources
 from shoal.errors import list_choices
 from shoal.pipeline.method import list_constructor_parameters
 from shoal.policy import Policy, policy_schema
 from shoal.recoding import STYLES
-from shoal.recoding.group_labels import ENDS
 from shoal.release import read_earlier_seed
 from shoal.release.artifact import SaveOptions
 from shoal.report.summary import INFORMATION_KEPT, MEASURE_HEADINGS, format_measures
@@ -51,97 +71,6 @@ OPTIONS = {  # parameters of `shoal.anonymize` that are not parameters of the me
     "recoding": "--recoding",
     "nearest": "--nearest",
 }
-
-PolicyFile = Annotated[Path, typer.Option("--policy", "-p", help="Policy file (YAML).")]
-TableFile = Annotated[
-    Path,
-    typer.Argument(
-        help="CSV, Parquet, Excel, SPSS, Stata or SAS file, folder of CSV or Parquet files, or .duckdb file with one table."
-    ),
-]
-DelimiterOption = Annotated[
-    str | None,
-    typer.Option(
-        "--delimiter",
-        help="Delimiter of the CSV file, such as ';', '|' or tab (default: detected from the header).",
-    ),
-]
-DecimalOption = Annotated[
-    str | None,
-    typer.Option("--decimal", help="Decimal separator of numbers: . or , (default: detected in each column)."),
-]
-EncodingOption = Annotated[
-    str | None,
-    typer.Option("--encoding", help="Encoding of the CSV file, such as cp1252, latin-1 or utf-16 (default: detected)."),
-]
-DatesOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dates", metavar="FORMAT", help="Format of dates, such as %d.%m.%Y (default: detected in each column)."
-    ),
-]
-SheetOption = Annotated[
-    str | None, typer.Option("--sheet", help="Name of the sheet of an Excel file (default: the first sheet).")
-]
-EngineOption = Annotated[
-    str | None,
-    typer.Option(
-        "--engine",
-        help="Engine: memory, duckdb or an engine of another package (default: memory for single files that fit into memory, "
-        "otherwise duckdb).",
-        autocompletion=ENGINES.names,
-    ),
-]
-MemoryOption = Annotated[
-    str | None,
-    typer.Option(
-        "--memory",
-        help="Memory limit, such as 4GB. The engine duckdb writes data that exceed the limit to temporary files.",
-    ),
-]
-EndsOption = Annotated[
-    str | None,
-    typer.Option(
-        help=f"Ends of published ranges of numbers: {', '.join(ENDS)} (default: depends on the method).",
-        autocompletion=lambda: list(ENDS),
-    ),
-]
-
-
-def _parse_seed(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"The seed is a whole number of at least 0, such as 42, not {text!r}.") from None
-
-
-SeedOption = Annotated[
-    int | None,
-    typer.Option(
-        parser=_parse_seed,
-        metavar="NUMBER",
-        help="Secret seed of the release, a whole number; only for tests (default: from the operating system).",
-    ),
-]
-SecretOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Owner folder of an earlier release whose secret seed is used again."),
-]
-FormulasOption = Annotated[
-    bool,
-    typer.Option(
-        help="In CSV, write an apostrophe before texts that a spreadsheet program would run as formulas. Shoal removes "
-        "the apostrophe when it reads the file.",
-    ),
-]
-TempOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--temp",
-        metavar="FOLDER",
-        help="Folder for temporary files. They contain raw data and are removed at the end of the command.",
-    ),
-]
 
 
 def anonymize(
@@ -274,7 +203,7 @@ def anonymize(
                 "with improve=True there is no search path to explain: the local search changes the groups of the path. "
                 "Remove --explain or improve=True."
             )
-        named = _name_conventions(delimiter, decimal, encoding, dates, sheet)
+        named = name_conventions(delimiter, decimal, encoding, dates, sheet)
         loaded = _load_policy(policy, recoding, named)
         if force and loaded is not None and seed is None and secret is None and recoding is None:
             parameters["seed"] = read_earlier_seed(out_folder, loaded)
@@ -292,9 +221,7 @@ def anonymize(
 def check(
     table: Annotated[Path, typer.Argument(help="CSV or Parquet file, or folder of such files, from any tool.")],
     policy: PolicyFile,
-    json_: Annotated[
-        Path | None, typer.Option("--json", help="Write the certificate as JSON to this file (-: standard output).")
-    ] = None,
+    json_: JsonOption = None,
     records: Annotated[
         bool,
         typer.Option("--records", help="Accept a count of records if the table does not have the unit of the policy."),
@@ -312,15 +239,15 @@ def check(
 
     Exit status 1 if a requirement does not hold, identifiers are present, or people cannot be counted.
     """
-    _refuse_overwriting(json_, table, policy)
-    named = _name_conventions(delimiter, decimal, encoding, dates, sheet)
-    loaded = _override_read(Policy.load(policy), named)
+    refuse_overwriting(json_, table, policy)
+    named = name_conventions(delimiter, decimal, encoding, dates, sheet)
+    loaded = override_read(Policy.load(policy), named)
     certificate = shoal.check(table, loaded, records=records, engine=engine, memory=memory, temp=temp)
     if json_ is not None and str(json_) == "-":
         print_json(certificate.to_json())
     else:
         if json_ is not None:
-            _write_file(json_, certificate.to_json() + "\n")
+            write_file(json_, certificate.to_json() + "\n")
         print_certificate(certificate)
     raise typer.Exit(0 if certificate.publishable else 1)
 
@@ -353,8 +280,8 @@ def measure(
 
     The options on delimiter, decimals, encoding, dates and sheet are for ORIGINAL.
     """
-    _refuse_overwriting(json_, original, released, policy)
-    loaded = _override_read(Policy.load(policy), _name_conventions(delimiter, decimal, encoding, dates, sheet))
+    refuse_overwriting(json_, original, released, policy)
+    loaded = override_read(Policy.load(policy), name_conventions(delimiter, decimal, encoding, dates, sheet))
     risk = parse_share(threshold, "threshold")
     table = open_data(original, loaded.with_conventions(parse_resources(engine, memory, temp=temp)))
     measures = shoal.measure(table, released, loaded, threshold=risk, engine=engine, memory=memory, temp=temp)
@@ -363,7 +290,7 @@ def measure(
         print_json(text)
         return
     if json_ is not None:
-        _write_file(json_, text + "\n")
+        write_file(json_, text + "\n")
     print_figures(MEASURE_HEADINGS, format_measures(measures, risk))
     print_figures(INFORMATION_KEPT, [(name, f"{1 - c['ncp']:.1%}") for name, c in measures.columns.items()])
     for note in table.detected.notes:
@@ -407,7 +334,7 @@ def schema(
         raise shoal.PolicyError(
             f"the file {str(out)!r} already exists. Choose another file, or overwrite it with --force."
         )
-    _write_file(out, text + "\n")
+    write_file(out, text + "\n")
 
 
 def compile_kernels() -> None:
@@ -470,19 +397,6 @@ def _refuse_folder(folder: Path) -> None:
         )
 
 
-def _refuse_overwriting(file: Path | None, *inputs: Path) -> None:
-    if file is not None and file.resolve() in [path.resolve() for path in inputs]:
-        raise shoal.PolicyError(f"--json would overwrite the input {str(file)!r}. Choose another file.")
-
-
-def _write_file(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise shoal.EngineError(f"cannot write {str(path)!r}: {reason}. Choose another file.") from None
-
-
 def _parse_parameters(settings: list[str]) -> dict[str, Any]:
     """The parameters in the arguments of --set; values are JSON or plain text."""
     parameters: dict[str, Any] = {}
@@ -505,21 +419,8 @@ def _read_statement(folder: Path) -> dict[str, Any]:
     return {"notes": tuple(content["notes"]), "fingerprint": content["fingerprint"]}
 
 
-def _name_conventions(*values: str | None) -> dict[str, str]:
-    """The conventions that the options name, by their keys under ``read:``."""
-    keys = ("delimiter", "decimal", "encoding", "dates", "sheet")
-    return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
-
-
-def _override_read(policy: Policy, named: dict[str, str]) -> Policy:
-    """The policy with the conventions that the options name instead of those under ``read:``."""
-    if not named:
-        return policy
-    return policy.model_copy(update={"read": (policy.read or Conventions()).override(named)})
-
-
 def _load_policy(policy: Path | None, recoding: Path | None, named: dict[str, str]) -> Policy | None:
     """The policy with the named conventions; None for the policy in the folder of the recoding, without a change."""
     if policy is None and recoding is not None and named:
         policy = (recoding if recoding.is_dir() else recoding.parent) / "policy.yaml"
-    return None if policy is None else _override_read(Policy.load(policy), named)
+    return None if policy is None else override_read(Policy.load(policy), named)

@@ -267,9 +267,7 @@ def list_levels(tree: Taxonomy) -> tuple[Int32Array, Int32Array]:
     return np.stack([first[i] for i in kept]).astype(np.int32), np.stack([last[i] for i in kept]).astype(np.int32)
 
 
-def _lower_attackers(
-    table: LearningTable, attackers: Sequence[Attacker], rule: str
-) -> tuple[AttackerArrays, Limits]:
+def _lower_attackers(table: LearningTable, attackers: Sequence[Attacker], rule: str) -> tuple[AttackerArrays, Limits]:
     """The attackers as arrays, and the limits of all their requirements."""
     terms = [[t for r in attacker.requirements for t in r.limits(table.distribution)] for attacker in attackers]
     limits = Limits.of([t for own in terms for t in own], table.distribution, 1)

@@ -1,29 +1,32 @@
 """Models: their audit by spans, and models that meet the requirements of a policy by construction.
 
-`AnonymousTree` needs scikit-learn (``pip install "shoal[models]"``).
+`AnonymousTree` and `PublishedTree` need scikit-learn (``pip install "shoal[models]"``).
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import EngineError
 from shoal.models.audit import audit
 from shoal.models.certificate import ModelCertificate, SpanCell, SpanReport
+from shoal.models.model_files import load_model
 
 if TYPE_CHECKING:
+    from shoal.models.published_tree import PublishedTree
     from shoal.models.tree import AnonymousTree
 
-__all__ = ["AnonymousTree", "ModelCertificate", "SpanCell", "SpanReport", "audit"]
+__all__ = ["AnonymousTree", "ModelCertificate", "PublishedTree", "SpanCell", "SpanReport", "audit", "load_model"]
+_ESTIMATORS = {"AnonymousTree": "tree", "PublishedTree": "published_tree"}
 
 
 def __getattr__(name: str) -> Any:
-    if name != "AnonymousTree":
+    if name not in _ESTIMATORS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from shoal.models.tree import AnonymousTree
+        return getattr(import_module(f"{__name__}.{_ESTIMATORS[name]}"), name)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "sklearn":
             raise
-        raise EngineError('AnonymousTree needs scikit-learn. Install it with: pip install "shoal[models]"') from error
-    return AnonymousTree
+        raise EngineError(f'{name} needs scikit-learn. Install it with: pip install "shoal[models]"') from error

@@ -92,7 +92,7 @@ def audit_table(
         knowledge = known[None if requirement.on is None else tuple(requirement.on)]
         own = spans[knowledge]
         groups, tested = private.lower(own, rule)
-        finding, fails = judge_spans(groups, tested, requirement)
+        finding, fails = judge_spans(groups, tested, requirement, requirement.on or tuple(policy.quasi))
         findings.append(finding)
         failing[knowledge] = failing.get(knowledge, np.zeros(len(own.leaves), bool)) | fails
     return _certify(model, read, spans, known[None], failing, tuple(findings), private, rule, populations, confidence)

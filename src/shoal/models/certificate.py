@@ -10,6 +10,7 @@ from shoal.formats.html_text import escape_markup, render_list, render_table, re
 from shoal.formats.numbers import format_count
 from shoal.requirements import Certificate
 
+PRIVATE = ("spans", "single_records", "certain", "confident", "confidence", "distinct", "entropy")
 MOST_SHOWN = 10  # spans in the text of a certificate
 RULE_NOTES = {
     "claim3": "a span of a single cell shows nothing private, so it need not meet the requirements",
@@ -95,12 +96,7 @@ class ModelCertificate(Certificate):
     @property
     def remarks(self) -> tuple[str, ...]:
         """Notes on the rule and the published statistics, then the warnings of every certificate."""
-        rule = f"{RULE_NOTES[self.rule]}" + (
-            f" ({format_count(self.single_spans, 'span')} with {format_count(self.single_records, 'record')})"
-            if self.single_spans and self.rule == "claim3"
-            else ""
-        )
-        return (rule, POPULATIONS_NOTES[self.populations], *super().remarks)
+        return (RULE_NOTES[self.rule], POPULATIONS_NOTES[self.populations], *super().remarks)
 
     def public(self) -> ModelCertificate:
         """The certificate without the spans, which are for the owner only."""
@@ -109,8 +105,9 @@ class ModelCertificate(Certificate):
     def to_dict(self) -> dict[str, Any]:
         """The public certificate as plain values, for JSON."""
         found = super().to_dict()
-        private = ("spans", "certain", "confident", "distinct", "entropy")
-        return {name: value for name, value in found.items() if name not in private}
+        for finding in found["findings"]:
+            del finding["worst"], finding["worst_size"]  # of a span, which the model does not show
+        return {name: value for name, value in found.items() if name not in PRIVATE}
 
     def to_private_dict(self) -> dict[str, Any]:
         """The certificate with all figures and spans, for the owner."""
@@ -124,7 +121,7 @@ class ModelCertificate(Certificate):
             }
             for span in self.spans
         ]
-        figures = {name: getattr(self, name) for name in ("certain", "confident", "confidence", "distinct", "entropy")}
+        figures = {name: getattr(self, name) for name in PRIVATE if name != "spans"}
         return {**self.to_dict(), **figures, "spans": spans}
 
     def __str__(self) -> str:

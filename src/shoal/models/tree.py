@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,15 @@ from shoal.engines import Column, Engine, build_frame, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.engines.raw_columns import RawColumns, with_texts
 from shoal.errors import DataError, PolicyError, RequirementNotMet, list_some
+from shoal.measures import Measures
 from shoal.mining.grow import LearningTable, induce_tree, list_attackers
 from shoal.mining.learning_policy import name_target, set_target, simplify_policy
 from shoal.mining.tree_model import TreeModel
+from shoal.models.artifact import ModelArtifact
 from shoal.models.audit import audit_table
 from shoal.models.tree_picture import TreePicture
 from shoal.policy import Policy
+from shoal.release import Release
 from shoal.requirements import KAnonymity, describe
 from shoal.requirements.requirement import parse_whole_number
 from shoal.secret import new_seed
@@ -32,6 +36,7 @@ DEFAULT_NOTE = (
     f"No policy was given: all columns are public numbers, the class is private, and k is {DEFAULT_K} by default."
 )
 CONFIDENCE = 0.9
+ONE_MODEL = "Publish only one model of these records: an attacker who has two different models can combine them."
 
 
 class AnonymousTree(ClassifierMixin, BaseEstimator):
@@ -141,6 +146,7 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
             ).with_certificate(certificate)
         default = (DEFAULT_NOTE,) if self.policy is None and self.k is None else ()
         self.certificate_ = replace(certificate, notes=(*certificate.notes, *default))
+        self._training = engine
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -177,6 +183,42 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
         """A picture of the tree, which notebooks show; ``.save("tree.svg")`` writes it."""
         check_is_fitted(self)
         return TreePicture(self.tree_model_)
+
+    def release(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the tree to a public folder, and private figures to the owner folder ``path.owner``; return the public folder.
+
+        The *public folder* has ``model.json``, ``model.skops``, ``certificate.json``, ``policy.yaml`` and ``report.html``. The
+        *owner folder* (mode 700) has the spans, the full policy and a report with the spans. Never publish the owner folder.
+        The written model is read back and audited with the training records before the folders appear.
+
+        Raises `DataError` if the tree was loaded from a file: it then has no training records. Fit it again.
+        """
+        check_is_fitted(self)
+        training = getattr(self, "_training", None)
+        if training is None:
+            raise DataError(
+                "the tree has no training records, because it was copied or loaded. Fit it again to release it."
+            )
+        found = self.certificate_
+        certain = (
+            (f"{found.certain:,} records have a private value that is certain. To prevent this, require l-diversity.",)
+            if found.certain
+            else ()
+        )
+        classes = [self.classes_.tolist()[self._class_order.index(c)] for c in range(len(self.tree_model_.classes))]
+        release = Release(
+            self.policy_,
+            found,
+            Measures({"records": found.records, "classes": found.groups, "smallest": found.smallest}, {}),
+            None,
+            "AnonymousTree",
+            {name: value for name, value in self.get_params().items() if name != "policy"},
+            (),
+            ModelArtifact(self.tree_model_, training, tuple(classes)),
+            seed=new_seed(),
+            method_notes=(*certain, ONE_MODEL),
+        )
+        return release.save(path, overwrite=overwrite)
 
     @property
     def _class_order(self) -> list[int]:
@@ -241,8 +283,9 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
         return None if given is None else parse_whole_number(given, name, 1)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for copies and files, without the spans of the certificate, which are for the owner only."""
+        """The state for copies and files, without the training records and the spans, which are for the owner only."""
         state = dict(super().__getstate__())
+        state.pop("_training", None)
         if "certificate_" in state:
             state["certificate_"] = state["certificate_"].public()
         return state

@@ -73,6 +73,14 @@ class Artifact(Protocol):
         """
         ...
 
+    def owner_files(self, certificate: Certificate) -> dict[str, str]:
+        """Further files for the owner folder, by name."""
+        ...
+
+    def sections(self, certificate: Certificate, *, owner: bool) -> str:
+        """Further sections of the report, as HTML."""
+        ...
+
 
 @dataclass(frozen=True)
 class TableArtifact:
@@ -139,6 +147,14 @@ class TableArtifact:
         )
         ledger = audited.ledger(policy, certificate.fingerprint)
         return certificate, ledger.select_sensitive(policy.tested_columns)
+
+    def owner_files(self, certificate: Certificate) -> dict[str, str]:
+        """No further files."""
+        return {}
+
+    def sections(self, certificate: Certificate, *, owner: bool) -> str:
+        """No further sections."""
+        return ""
 
 
 def _note_escaped(cells: int) -> str:

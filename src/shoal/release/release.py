@@ -83,7 +83,8 @@ class Release:
     def notes(self) -> tuple[str, ...]:
         """Notes for the owner; they are not published."""
         guessable = (GUESSABLE,) if is_guessable(self.seed) else ()
-        first = (*self._note_alternative(), ONE_RELEASE) if self.prior is None else ()
+        once = (ONE_RELEASE,) if isinstance(self.artifact, TableArtifact) else ()
+        first = (*self._note_alternative(), *once) if self.prior is None else ()
         return (
             *self.method_notes,
             *self._note_certain(),

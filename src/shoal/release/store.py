@@ -97,7 +97,11 @@ def _write_public(release: Release, folder: Path, options: SaveOptions) -> Ledge
     (folder / "policy.yaml").write_text(public.to_yaml(public=True), encoding="utf-8", newline="\n")
     summary = replace(release.summary(), certificate=certificate)
     (folder / "report.html").write_text(
-        render_report(summary, release.policy, owner=False), encoding="utf-8", newline="\n"
+        render_report(
+            summary, release.policy, owner=False, sections=release.artifact.sections(certificate, owner=False)
+        ),
+        encoding="utf-8",
+        newline="\n",
     )
     return ledger if ledger is None or release.prior is None else release.prior.union(ledger)
 
@@ -114,7 +118,12 @@ def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
     folder.chmod(0o700)  # independent of the umask
     files = {
         "policy.yaml": release.policy.to_yaml(),
-        "report.html": render_report(release.summary(), release.policy, owner=True),
+        "report.html": render_report(
+            release.summary(),
+            release.policy,
+            owner=True,
+            sections=release.artifact.sections(release.certificate, owner=True),
+        ),
         LEDGER: _json(
             {
                 "method": release.method,
@@ -133,6 +142,7 @@ def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
         files["recoding.json"] = release.recoding.to_json()
     if ledger is not None:
         files[FILE] = replace(ledger, recoding=digest(files.get("recoding.json", ""))).to_json()
+    files |= release.artifact.owner_files(release.certificate)
     if release.path is not None:
         files["path.html"] = release.plot_path().html
     for name, text in files.items():

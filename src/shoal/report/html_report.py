@@ -35,12 +35,31 @@ PEOPLE = (
     "different people. Without a pseudonym the table does not show which records belong to the same person, so recipients can "
     "repeat the count of records, but not of people."
 )
-EVIDENCE = {"table": TABLE, "people": PEOPLE, "groups": GROUPS, "union": UNION, "operator": OPERATOR}
+MODEL = (
+    "The model was read back from its files, and the spans of all training records were counted. A span is the set of cells "
+    "of the model that a person may fall in, given what is public about the person; a group below is a span. Recipients cannot "
+    "repeat the count, because they do not have the training records."
+)
+LIMITS = {
+    "table": "columns that the policy leaves unchanged may identify a person.",
+    "model": "a second model of the same people may reveal more, together with this model.",
+}
+EVIDENCE = {
+    "table": TABLE,
+    "people": PEOPLE,
+    "groups": GROUPS,
+    "union": UNION,
+    "operator": OPERATOR,
+    "model": MODEL,
+}
 
 
-def render_report(summary: Summary, policy: Policy, *, owner: bool) -> str:
-    """The HTML page; without ``owner`` it contains nothing that the released table does not show."""
-    certificate = summary.certificate
+def render_report(summary: Summary, policy: Policy, *, owner: bool, sections: str = "") -> str:
+    """The HTML page; without ``owner`` it contains nothing that the published files do not show.
+
+    ``sections`` are further sections as HTML.
+    """
+    certificate, is_model = summary.certificate, summary.certificate.evidence == "model"
     verdict = "Every requirement holds" if certificate.holds else "A requirement does not hold"
     verdict += ", but identifiers are present" if certificate.holds and certificate.identifiers else ""
     colour = "holds" if certificate.publishable else "fails"
@@ -56,18 +75,18 @@ def render_report(summary: Summary, policy: Policy, *, owner: bool) -> str:
 <h2>Size and re-identification risk</h2>
 {_render_table(RISKS, summary.risks(owner=owner), figures=True)}
 <p>The re-identification risk of a record is the probability that an attacker picks the right record of a person. The attacker
-knows that the person is in the table and knows the person's quasi-identifiers. The risk is 1 / number of
-{"records" if certificate.people is None else "different people"} of the
+knows that the person is in the {"training records" if is_model else "table"} and knows the person's quasi-identifiers.
+The risk is 1 / number of {"records" if certificate.people is None else "different people"} of the
 group{" from which the record was generated" if summary.treatment == "synthetic" else ""}.</p>
 {_render_information(summary) if owner and summary.information_kept else ""}
-<h2>Columns</h2>
+{sections}<h2>Columns</h2>
 {_render_table(("role", "columns"), _list_roles(policy, summary.treatment))}
 <h2>All measures</h2>
 {_render_table(EXPLANATION_HEADINGS, summary.explanations(owner=owner), figures=True)}
 <footer><p>Method: {escape_markup(summary.method)} ({escape_markup(parameters)}). Counting rules: a missing value is a value of
-its own; suppressed records are removed completely. Limits: columns that the policy leaves unchanged may identify a
-person. The sensitive values of a group may be equal, unless a requirement demands that they differ.</p>
-<p>Fingerprint of the rows: <code>{escape_markup(certificate.fingerprint)}</code></p></footer>
+its own; suppressed records are removed completely. Limits: {LIMITS["model" if is_model else "table"]} The sensitive
+values of a group may be equal, unless a requirement demands that they differ.</p>
+<p>Fingerprint of the {"model" if is_model else "rows"}: <code>{escape_markup(certificate.fingerprint)}</code></p></footer>
 </body></html>
 """
 
@@ -122,6 +141,13 @@ def _render_bars(summary: Summary) -> str:
 
 
 def _list_roles(policy: Policy, treatment: str) -> list[tuple[str, str]]:
+    if treatment == "public":
+        private = [c for c in (*policy.sensitive, policy.target) if c is not None and c not in policy.quasi]
+        return [
+            ("public: attackers may know them", ", ".join(policy.quasi)),
+            ("private", ", ".join(private)),
+            ("target: the class that the model predicts", policy.target or ""),
+        ]
     rows = [
         (f"quasi-identifiers, {treatment}", ", ".join(policy.quasi)),
         ("sensitive attributes, unchanged", ", ".join(policy.sensitive)),

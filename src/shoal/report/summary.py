@@ -66,8 +66,9 @@ class Summary:
 
     @property
     def treatment(self) -> str:
-        """What was done to the quasi-identifiers: ``generalized``, ``synthetic`` or ``randomized``."""
-        return {"groups": "synthetic", "operator": "randomized"}.get(self.certificate.evidence, "generalized")
+        """What was done to the quasi-identifiers: ``generalized``, ``synthetic`` or ``randomized``; ``public`` for a model."""
+        by_evidence = {"groups": "synthetic", "operator": "randomized", "model": "public"}
+        return by_evidence.get(self.certificate.evidence, "generalized")
 
     @property
     def information_kept(self) -> dict[str, float]:

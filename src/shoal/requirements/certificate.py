@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any, Literal, cast
@@ -280,10 +280,12 @@ def _test_requirement(groups: Groups, requirement: Requirement, label: Callable[
     return _describe_verdict(groups.project(requirement.on)[0], requirement, label, describe(requirement))
 
 
-def judge_spans(groups: Groups, tested: BoolArray, requirement: Requirement) -> tuple[Finding, BoolArray]:
+def judge_spans(
+    groups: Groups, tested: BoolArray, requirement: Requirement, known: Sequence[str]
+) -> tuple[Finding, BoolArray]:
     """Test a requirement on the spans of a model, as groups; ``tested`` marks the spans that must meet the requirement.
 
-    Also return for every span whether it fails.
+    ``known`` are the columns that the attacker knows. Also return for every span whether it fails.
 
     All spans are needed for the distribution of the whole table, with which some requirements compare.
     """
@@ -296,7 +298,8 @@ def judge_spans(groups: Groups, tested: BoolArray, requirement: Requirement) -> 
         verdict = Verdict(verdict.ok[tested], value, worst)
     fails = np.zeros(len(tested), bool)
     fails[tested] = ~verdict.ok
-    return _describe_verdict(chosen, requirement, lambda *_: None, describe(requirement), verdict), fails
+    finding = _describe_verdict(chosen, requirement, lambda *_: None, describe(requirement), verdict)
+    return replace(finding, on=list(known), worst={}), fails
 
 
 def _test_histories(groups: Groups, requirement: Requirement) -> Finding:

@@ -76,8 +76,8 @@ class ClassificationTree(GroupingMethod):
         self.refuse_non_monotone()
         if self._class_column is None:
             raise PolicyError(
-                "tree needs a target, whose values the tree predicts. Name a column as 'target' or 'sensitive' in the policy, or "
-                "use the method 'mondrian'."
+                "tree needs a target, whose values the tree predicts. Name a column as 'target' or 'sensitive' in the policy, "
+                "or use the method 'mondrian'."
             )
         table = LearningTable.of(codes, self._class_column, split_by_target=True)
         attacker = Attacker(frozenset(a.name for a in codes.attributes), False, tuple(self.policy.require))
@@ -116,7 +116,8 @@ def _make_split_tree(tree: InducedTree, group: Int32Array) -> SplitTree:
     A value that no record of the node has goes to the child of the values before it. Its records are outside the box of that
     child.
     """
-    nodes, made = tree.nodes, []
+    nodes = tree.nodes
+    made: list[list[int]] = []
     waiting = [(0, -1, False)]  # a node, and the cut of which it is the left or the right child
     while waiting:
         n, parent, is_right = waiting.pop()

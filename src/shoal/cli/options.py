@@ -1,0 +1,136 @@
+"""Options that several commands of the program share, and what they mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shoal.engines import ENGINES, Conventions
+from shoal.errors import EngineError, PolicyError
+from shoal.policy import Policy
+from shoal.recoding.group_labels import ENDS
+
+JsonOption = Annotated[
+    Path | None, typer.Option("--json", help="Write the certificate as JSON to this file (-: standard output).")
+]
+PolicyFile = Annotated[Path, typer.Option("--policy", "-p", help="Policy file (YAML).")]
+TableFile = Annotated[
+    Path,
+    typer.Argument(
+        help="CSV, Parquet, Excel, SPSS, Stata or SAS file, folder of CSV or Parquet files, or .duckdb file with one table."
+    ),
+]
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter",
+        help="Delimiter of the CSV file, such as ';', '|' or tab (default: detected from the header).",
+    ),
+]
+DecimalOption = Annotated[
+    str | None,
+    typer.Option("--decimal", help="Decimal separator of numbers: . or , (default: detected in each column)."),
+]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option("--encoding", help="Encoding of the CSV file, such as cp1252, latin-1 or utf-16 (default: detected)."),
+]
+DatesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dates", metavar="FORMAT", help="Format of dates, such as %d.%m.%Y (default: detected in each column)."
+    ),
+]
+SheetOption = Annotated[
+    str | None, typer.Option("--sheet", help="Name of the sheet of an Excel file (default: the first sheet).")
+]
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        help="Engine: memory, duckdb or an engine of another package (default: memory for single files that fit into memory, "
+        "otherwise duckdb).",
+        autocompletion=ENGINES.names,
+    ),
+]
+MemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        help="Memory limit, such as 4GB. The engine duckdb writes data that exceed the limit to temporary files.",
+    ),
+]
+EndsOption = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Ends of published ranges of numbers: {', '.join(ENDS)} (default: depends on the method).",
+        autocompletion=lambda: list(ENDS),
+    ),
+]
+
+
+def parse_seed(text: str) -> int:
+    """The seed of the option --seed."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"The seed is a whole number of at least 0, such as 42, not {text!r}.") from None
+
+
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        parser=parse_seed,
+        metavar="NUMBER",
+        help="Secret seed of the release, a whole number; only for tests (default: from the operating system).",
+    ),
+]
+SecretOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Owner folder of an earlier release whose secret seed is used again."),
+]
+FormulasOption = Annotated[
+    bool,
+    typer.Option(
+        help="In CSV, write an apostrophe before texts that a spreadsheet program would run as formulas. Shoal removes "
+        "the apostrophe when it reads the file.",
+    ),
+]
+TempOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--temp",
+        metavar="FOLDER",
+        help="Folder for temporary files. They contain raw data and are removed at the end of the command.",
+    ),
+]
+
+
+def refuse_overwriting(file: Path | None, *inputs: Path) -> None:
+    """Raise `PolicyError` if the file of --json is one of the inputs."""
+    if file is not None and file.resolve() in [path.resolve() for path in inputs]:
+        raise PolicyError(f"--json would overwrite the input {str(file)!r}. Choose another file.")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a text file; `EngineError` if that is not possible."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise EngineError(f"cannot write {str(path)!r}: {reason}. Choose another file.") from None
+
+
+def name_conventions(*values: str | None) -> dict[str, str]:
+    """The conventions that the options name, by their keys under ``read:``."""
+    keys = ("delimiter", "decimal", "encoding", "dates", "sheet")
+    return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+
+
+def override_read(policy: Policy, named: dict[str, str]) -> Policy:
+    """The policy with the conventions that the options name instead of those under ``read:``."""
+    if not named:
+        return policy
+    return policy.model_copy(update={"read": (policy.read or Conventions()).override(named)})

@@ -1,0 +1,103 @@
+"""Files of models: JSON and skops files of releases, skops files of scikit-learn models, and trusted pickle files."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+from shoal.errors import DataError, EngineError, list_some
+from shoal.formats.checked_json import read_object, read_text, report_damage
+from shoal.mining.tree_model import TreeModel
+
+PICKLES = (".joblib", ".pkl", ".pickle")
+TRUSTED = ("shoal.models.published_tree.PublishedTree",)
+CHOICES = "a .skops file, a model.json file, or the public folder of a model release"
+
+
+def write_json(model: TreeModel, path: Path) -> None:
+    """Write a tree as ``model.json``."""
+    path.write_text(json.dumps(model.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+
+
+def read_json(path: Path) -> TreeModel:
+    """Read a tree from ``model.json``; `DataError` for a damaged file."""
+    with report_damage(path, "model"):
+        return TreeModel.from_dict(read_object(read_text(path)))
+
+
+def write_skops(model: Any, path: Path) -> None:
+    """Write a model as a skops file."""
+    _import_skops().dump(model, path)
+
+
+def load_model(path: str | Path, *, trust: bool = False) -> Any:
+    """Load a model from a file.
+
+    Parameters
+    ----------
+    path : a ``.skops`` file, a ``model.json`` file, the public folder of a model release, or a joblib or pickle file
+    trust : load joblib and pickle files, and skops files with types that are not known to be safe. Such a file can run any code
+        of its author when it is loaded
+    """
+    file = Path(path)
+    if file.is_dir() and (file / "model.json").is_file():
+        file = file / "model.json"
+    if not file.is_file():
+        raise DataError(f"there is no file {str(path)!r}. Pass {CHOICES}.")
+    kind = file.suffix.lower()
+    if kind == ".json":
+        return read_json(file)
+    if kind == ".skops":
+        return _load_skops(file, trust=trust)
+    if kind not in PICKLES:
+        raise DataError(
+            f"cannot load a model from {file.name!r}: files of the type {kind!r} are not known. Pass {CHOICES}."
+        )
+    if not trust:
+        raise DataError(
+            f"{file.name!r} is a {kind[1:]} file, which can run any code of its author when it is loaded. It was not loaded. "
+            "Save the model with skops.io.dump, or, if you trust its author, use --trust (in Python: trust=True)."
+        )
+    return _load_pickle(file)
+
+
+def _load_skops(file: Path, *, trust: bool) -> Any:
+    skops = _import_skops()
+    try:
+        unknown = [name for name in skops.get_untrusted_types(file=file) if name not in TRUSTED]
+        if unknown and not trust:
+            raise DataError(
+                f"{file.name!r} holds types that are not known to be safe, so it was not loaded: {list_some(sorted(unknown))}. "
+                "If you trust its author, use --trust (in Python: trust=True)."
+            )
+        return skops.load(file, trusted=[*TRUSTED, *unknown])
+    except DataError:
+        raise
+    except Exception as error:  # a damaged or hostile file can fail anywhere
+        raise DataError(
+            f"{file.name!r} is no valid skops file ({type(error).__name__}). Save the model again."
+        ) from error
+
+
+def _load_pickle(file: Path) -> Any:
+    try:
+        if file.suffix.lower() == ".joblib":
+            import joblib
+
+            return joblib.load(file)
+        with file.open("rb") as content:
+            return pickle.load(content)  # noqa: S301  the user trusts the author
+    except Exception as error:
+        raise DataError(
+            f"{file.name!r} cannot be loaded ({type(error).__name__}: {error}). Save the model again."
+        ) from error
+
+
+def _import_skops() -> Any:
+    try:
+        import skops.io
+    except ModuleNotFoundError as error:
+        raise EngineError('skops files need the package skops. Install it with: pip install "shoal[models]"') from error
+    return skops.io

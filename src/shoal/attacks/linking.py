@@ -15,7 +15,7 @@ from shoal.formats.numbers import format_count
 from shoal.mining.learning_policy import name_target
 from shoal.mining.readers import read_model
 from shoal.policy import Policy
-from shoal.spans import Knowledge, find_spans
+from shoal.spans import Knowledge, describe_conditions, find_spans
 
 MOST_NAMED = 8  # people in the text of an attack
 
@@ -104,14 +104,14 @@ def linking(model: Any, frame: Any, policy: Policy) -> LinkingAttack:
         bins = [int(spans.known_class[s])] if spans.known_class[s] >= 0 else range(len(tree.classes))
         cells = tuple(
             (
-                ", ".join(str(c) for c in tree.path(leaf) if c.column not in policy.quasi),
+                describe_conditions((c for c in tree.path(leaf) if c.column not in policy.quasi), ""),
                 tree.classes[c],
                 int(population[leaf, c]),
             )
             for leaf in leaves
             for c in bins
         )
-        text = ", ".join(map(str, spans.describe(s))) or "all people"
+        text = describe_conditions(spans.describe(s), "all people")
         possible = tuple(dict.fromkeys(label for _, label, count in cells if count))
         links.append(LinkedPeople(tuple(members[s]), text, cells, possible))
     return LinkingAttack(target, tuple(sorted(links, key=lambda link: len(link.people))))

@@ -16,7 +16,6 @@ from shoal.arrays import Int32Array, Int64Array
 from shoal.engines import frames
 from shoal.engines.protocol import Engine
 from shoal.errors import DataError
-from shoal.formats.numbers import read_numbers
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,10 @@ class RawColumns:
                 f"a model needs a table in memory, but the engine {engine.name!r} holds it elsewhere. Pass a pandas or polars "
                 "frame, or the path of a file."
             )
-        if isinstance(data.to_native(), pa.Table):
-            data = nw.from_native(frames.to_native(data.to_native(), None), eager_only=True)
+        table = data.to_native()
+        if isinstance(table, pa.Table):
+            plain = pa.table([frames.decode_dictionary(c) for c in table.columns], names=table.column_names)
+            data = nw.from_native(frames.to_native(plain, None), eager_only=True)
         return cls(data)
 
     def with_numbers(self) -> RawColumns:
@@ -45,12 +46,9 @@ class RawColumns:
             column = self.data.get_column(name)
             if column.dtype != nw.String and column.dtype != nw.Object:
                 continue
-            texts = column.to_list()
-            read = read_numbers([str(t) for t in texts if t is not None and str(t).strip()])
-            if read is not None:
-                given = iter(read)
-                found = [next(given) if t is not None and str(t).strip() else None for t in texts]
-                whole = all(v is None or float(v).is_integer() for v in found) and None not in found
+            found = _read_floats(column.to_list())
+            if found is not None:
+                whole = all(v is not None and v.is_integer() for v in found)
                 kind = nw.Int64 if whole else nw.Float64
                 numbers[name] = nw.new_series(name, found, kind, backend=nw.get_native_namespace(self.data))
         return RawColumns(self.data.with_columns(*numbers.values())) if numbers else self
@@ -100,6 +98,14 @@ class RawColumns:
     def select(self, columns: Sequence[str]) -> Any:
         """Some columns as a frame of the library."""
         return self.data.select(*columns).to_native()
+
+
+def _read_floats(texts: Sequence[Any]) -> list[float | None] | None:
+    """Texts as numbers, None for an empty text; None if a text is no number."""
+    try:
+        return [None if t is None or not str(t).strip() else float(t) for t in texts]
+    except ValueError:
+        return None
 
 
 def with_texts(engine: Engine, column: str, texts: Sequence[str], number: NDArray[np.integer]) -> Engine:

@@ -59,7 +59,8 @@ def read_tree_model(model: TreeModel, engine: Engine, policy: Policy, target: st
             f"{list_some(model.classes)}. Pass the table that the model was fitted on."
         )
     number = np.array([model.classes.index(label) for label in column.labels], np.int32)
-    return ReadModel(tree, columns, number[row_codes(engine.encode(dictionaries), target)])
+    classes = number[row_codes(engine.encode(dictionaries), target)]
+    return ReadModel(tree, columns, classes, model.counts_records(tree.route(columns, len(classes)), classes))
 
 
 def _refuse_unknown_values(model: TreeModel, tree: CellTree, codes: Mapping[str, Int32Array], engine: Engine) -> None:
@@ -88,7 +89,6 @@ def fingerprint_model(model: Any) -> str:
     while hasattr(final, "steps"):
         final = final.steps[-1][1]
     digest = hashlib.sha256()
-    state = final.tree_.__getstate__()
-    for name in ("nodes", "values"):
-        digest.update(np.ascontiguousarray(state[name]).tobytes())
+    for name in ("children_left", "children_right", "feature", "threshold", "n_node_samples", "value"):
+        digest.update(np.ascontiguousarray(getattr(final.tree_, name)).tobytes())
     return digest.hexdigest()

@@ -54,12 +54,13 @@ MOST_LISTED = 4  # values in the words of a condition
 class ReadModel:
     """A model over the codes of the columns that it uses: ``codes`` has the codes of every record, by column of ``tree``.
 
-    ``classes`` has the class of every record.
+    ``classes`` has the class of every record. ``fits``: the model holds the same numbers of records in its leaves.
     """
 
     tree: CellTree
     codes: tuple[Int32Array, ...]
     classes: Int32Array
+    fits: bool = True
 
 
 def is_scikit_learn(model: Any) -> bool:
@@ -75,21 +76,26 @@ def read_scikit_learn(model: Any, raw: RawColumns, target: str, *, from_file: bo
     model : the fitted model
     raw : the records that the model was fitted on, with the columns that the model uses, and the target
     target : the column that the model predicts
-    from_file : whether texts that are numbers may have been numbers when the model was fitted
+    from_file : whether texts that are numbers may have been numbers when the model was fitted. Both ways are tried, and the
+        one that fits the numbers of records in the leaves of the model is chosen
     """
     steps, final = _unwrap(model)
     _check_fitted(model, final)
     names = _input_columns(steps[0] if steps else final, raw.data.columns, target)
-    try:
-        return _trace(model, steps, final, names, raw, target)
-    except _CannotTransform as error:
-        numbers = raw.with_numbers() if from_file else raw
-        if numbers is raw:
-            raise DataError(f"{error}") from error.__cause__
-    try:
-        return _trace(model, steps, final, names, numbers, target)
-    except _CannotTransform as error:
-        raise DataError(f"{error}") from error.__cause__
+    ways = [raw.with_numbers(), raw] if from_file else [raw]
+    found, failure = [], None
+    for way in ways:
+        try:
+            read = _trace(steps, final, names, way, target)
+        except _CannotTransform as error:
+            failure = error
+            continue
+        if read.fits:
+            return read
+        found.append(read)
+    if not found:
+        raise DataError(f"{failure}") from failure
+    return found[0]
 
 
 class _CannotTransform(Exception):
@@ -135,7 +141,7 @@ def _input_columns(first: Any, columns: Sequence[str], target: str) -> list[str]
     return rest
 
 
-def _trace(model: Any, steps: Sequence[Any], final: Any, names: list[str], raw: RawColumns, target: str) -> ReadModel:
+def _trace(steps: Sequence[Any], final: Any, names: list[str], raw: RawColumns, target: str) -> ReadModel:
     coded = {name: raw.factorize(name) for name in names}
     sample = raw.sample({name: first for name, (_, first) in coded.items()})
     has_names = hasattr(steps[0] if steps else final, "feature_names_in_")
@@ -147,13 +153,17 @@ def _trace(model: Any, steps: Sequence[Any], final: Any, names: list[str], raw: 
         raise DataError(
             f"the pipeline makes {features.shape[1]} features, but {len(source)} could be traced back to columns. {SUPPORTED}."
         )
+    _check_nodes(final.tree_, features.shape[1])
     tree = _build_tree(final, features, source, names, coded, raw)
     used = [names.index(name) for name in tree.columns]
     codes = tuple(coded[names[j]][0] for j in used)
-    _compare_leaves(tree, codes, steps, final, raw.select(names) if has_names else _to_array(raw.select(names)))
+    frame = raw.select(names) if has_names else _to_array(raw.select(names))
+    leaves = _compare_leaves(tree, codes, steps, final, frame)
+    records = np.bincount(leaves, minlength=len(tree.column))
+    fits = np.array_equal(records[tree.leaves], final.tree_.n_node_samples[tree.leaves])
     labels, classes = _read_classes(final, raw, target)
     return ReadModel(
-        CellTree(tree.columns, tree.column, tree.child, tree.parent, tree.conditions, labels), codes, classes
+        CellTree(tree.columns, tree.column, tree.child, tree.parent, tree.conditions, labels), codes, classes, fits
     )
 
 
@@ -174,9 +184,9 @@ def _transform(steps: Sequence[Any], frame: Any) -> NDArray[np.float32]:
                 found = found.toarray()
             return np.asarray(found, np.float32)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = "it does not know some categories" if "unknown categories" in str(error) else type(error).__name__
         raise _CannotTransform(
-            f"the model cannot read the values of the table ({text}). Pass the table that the model was fitted on, with the "
+            f"the model cannot read the values of the table ({reason}). Pass the table that the model was fitted on, with the "
             "same types and categories."
         ) from error
 
@@ -240,6 +250,24 @@ def _resolve_columns(columns: Any, names: list[str], width: int) -> list[int]:
     if given and all(isinstance(c, (bool, np.bool_)) for c in given):
         return [i for i, chosen in enumerate(given) if chosen]
     return [names.index(str(c)) if isinstance(c, str) else range(width)[int(c)] for c in given]
+
+
+def _check_nodes(tree: Any, features: int) -> None:
+    """Raise `DataError` for a tree from a damaged file, whose nodes would be read outside its arrays."""
+    node = np.arange(tree.node_count)
+    left, right, feature = np.asarray(tree.children_left), np.asarray(tree.children_right), np.asarray(tree.feature)
+    inner = left >= 0
+    below = np.sort(np.concatenate([left[inner], right[inner]]))
+    if (
+        (left[inner] <= node[inner]).any()
+        or (right[inner] <= node[inner]).any()
+        or not np.array_equal(below, node[1:])
+        or (feature[inner] < 0).any()
+        or (feature[inner] >= features).any()
+    ):
+        raise DataError(
+            "the nodes of the model do not form a tree. The file of the model is damaged; save the model again."
+        )
 
 
 def _build_tree(
@@ -319,13 +347,16 @@ def _are_numbers(values: Sequence[Any]) -> bool:
     return all(v is None or (isinstance(v, (int, float, np.number)) and not isinstance(v, bool)) for v in values)
 
 
-def _compare_leaves(tree: CellTree, codes: Sequence[Int32Array], steps: Sequence[Any], final: Any, frame: Any) -> None:
-    """Compare the leaves of all records with those of the model itself."""
-    leaves = final.tree_.apply(_transform(steps, frame)) if len(frame) else np.zeros(0)
+def _compare_leaves(
+    tree: CellTree, codes: Sequence[Int32Array], steps: Sequence[Any], final: Any, frame: Any
+) -> Int64Array:
+    """The leaf of every record, compared with the leaf by the model itself."""
+    leaves: Int64Array = final.tree_.apply(_transform(steps, frame)) if len(frame) else np.zeros(0, np.int64)
     if not np.array_equal(leaves, tree.route(codes, len(frame))):
         raise RuntimeError(
             "The traced tree sends records to other leaves than the model. This is a bug; nothing was certified."
         )
+    return leaves
 
 
 def _read_classes(final: Any, raw: RawColumns, target: str) -> tuple[tuple[str | None, ...], Int32Array]:

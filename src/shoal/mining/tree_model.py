@@ -243,6 +243,14 @@ class TreeModel:
             waiting += [(c, here[reached == c]) for c in np.unique(reached).tolist() if c >= 0]
         return found
 
+    def counts_records(self, node: Int32Array, classes: Int32Array) -> bool:
+        """Whether the tree holds the numbers of these records in its leaves; True if it holds no numbers."""
+        if self.populations != "bins":
+            return True
+        counts = np.zeros((len(self.nodes), len(self.classes)), np.int64)
+        np.add.at(counts, (node, classes), 1)
+        return all(tuple(counts[n].tolist()) == self.nodes[n].statistics for n in self.leaves)
+
     def with_populations(self, kind: str) -> TreeModel:
         """The tree with fewer statistics in its leaves."""
         if kind not in POPULATIONS:

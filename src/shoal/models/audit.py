@@ -22,7 +22,12 @@ from shoal.policy import Policy
 from shoal.requirements import Certificate, Finding, describe, judge_spans
 from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import parse_share
-from shoal.spans import Knowledge, Spans, find_spans
+from shoal.spans import Knowledge, Spans, describe_conditions, find_spans
+
+OTHER_RECORDS = (
+    "The numbers of records in the leaves of the model differ from those of the table. Pass the table that the model was "
+    "fitted on: for other records the certificate says nothing about the published numbers."
+)
 
 
 def audit(
@@ -192,6 +197,7 @@ def _certify(
         findings,
         fingerprint_model(model),
         evidence="model",
+        notes=() if read.fits else (OTHER_RECORDS,),
         people=groups.people,
         smallest_people=int(chosen.size.min()) if groups.people and len(chosen.size) else None,
     )
@@ -230,13 +236,13 @@ def _describe_spans(
     tree, found = spans.tree, []
     bins = range(len(tree.classes))
     for s, leaves in enumerate(spans.leaves):
-        words = ", ".join(map(str, spans.describe(s))) or "all people"
+        words = describe_conditions(spans.describe(s), "all people")
         known = int(spans.known_class[s])
         if known >= 0:
             words += f", class {tree.classes[known]}"
         cells = tuple(
             SpanCell(
-                ", ".join(map(str, tree.path(leaf))) or "all records",
+                describe_conditions(tree.path(leaf), "all records"),
                 tree.classes[c] if len(tree.classes) > 1 else None,
                 int(population[leaf, c]),
             )

@@ -12,7 +12,11 @@ from shoal.formats.checked_json import read_object, read_text, report_damage
 from shoal.mining.tree_model import TreeModel
 
 PICKLES = (".joblib", ".pkl", ".pickle")
-TRUSTED = ("shoal.models.published_tree.PublishedTree",)
+TRUSTED = (  # beside the types that skops itself trusts; the arrays of a tree are checked before their use
+    "numpy.dtype",
+    "shoal.models.published_tree.PublishedTree",
+    "sklearn.tree._tree.Tree",
+)
 CHOICES = "a .skops file, a model.json file, or the public folder of a model release"
 
 

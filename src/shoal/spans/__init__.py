@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.spans.cell_tree import CellTree, Condition
+from shoal.spans.cell_tree import CellTree, Condition, describe_conditions
 from shoal.spans.spans import Knowledge, Spans, find_spans
 
-__all__ = ["CellTree", "Condition", "Knowledge", "Spans", "find_spans"]
+__all__ = ["CellTree", "Condition", "Knowledge", "Spans", "describe_conditions", "find_spans"]

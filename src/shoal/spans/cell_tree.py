@@ -6,7 +6,7 @@ records are equivalent if the model cannot distinguish them. The cells of a deci
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,13 +17,42 @@ from shoal.arrays import BoolArray, Int32Array, Int64Array
 
 @dataclass(frozen=True)
 class Condition:
-    """A test on the way to a leaf, in words: the column, and which of its values pass."""
+    """A test on the way to a leaf, in words: the column, and which of its values pass.
+
+    A cut of numbers has the numbers ``above`` and ``at_most`` in order, and their texts.
+    """
 
     column: str
     text: str
+    above: tuple[float, str] | None = None
+    at_most: tuple[float, str] | None = None
 
     def __str__(self) -> str:
         return f"{self.column} {self.text}"
+
+
+def describe_conditions(conditions: Iterable[Condition], default: str) -> str:
+    """Tests in words; several cuts of a column become one range.
+
+    >>> cuts = [Condition("age", "is above 20", above=(20, "above 20")), Condition("age", "is above 30", above=(30, "above 30"))]
+    >>> describe_conditions([*cuts, Condition("age", "is at most 50", at_most=(50, "at most 50"))], "all")
+    'age is above 30 and at most 50'
+    """
+    texts: dict[Condition | str, str] = {}
+    above: dict[str, tuple[float, str]] = {}
+    at_most: dict[str, tuple[float, str]] = {}
+    for condition in conditions:
+        column = condition.column
+        if condition.above is not None:
+            above[column] = max(above.get(column, condition.above), condition.above)
+        elif condition.at_most is not None:
+            at_most[column] = min(at_most.get(column, condition.at_most), condition.at_most)
+        else:
+            texts[condition] = str(condition)
+            continue
+        ends = [end[column][1] for end in (above, at_most) if column in end]
+        texts[column] = f"{column} is {' and '.join(ends)}"
+    return ", ".join(texts.values()) or default
 
 
 @dataclass(frozen=True)

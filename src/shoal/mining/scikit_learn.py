@@ -184,7 +184,7 @@ def _transform(steps: Sequence[Any], frame: Any) -> NDArray[np.float32]:
 def _trace_step(step: Any, width: int) -> list[int]:
     """The input column of every feature that a fitted transformer makes of ``width`` columns."""
     kind = type(step).__name__
-    if step == "passthrough":
+    if step == "passthrough" or _is_identity(step):
         return list(range(width))
     if kind == "Pipeline":
         source = list(range(width))
@@ -211,6 +211,11 @@ def _trace_step(step: Any, width: int) -> list[int]:
             raise DataError(f"a feature of the step {kind} cannot be traced back to a column. {SUPPORTED}.")
         found.append(int(marks[0]))
     return found
+
+
+def _is_identity(step: Any) -> bool:
+    """Whether a step returns its input, as the fitted form of 'passthrough' in a ColumnTransformer does."""
+    return type(step).__name__ == "FunctionTransformer" and is_scikit_learn(step) and step.func is None
 
 
 def _trace_column_transformer(step: Any) -> list[int]:
@@ -269,9 +274,11 @@ def _build_tree(
         is_left = np.where(np.isnan(value), bool(goes_left[n]), value <= tree.threshold[n])
         column[n], parent[left], parent[right] = used.index(j), n, n
         child.append(np.where(is_left, left, right).astype(np.int32))
-        threshold = float(tree.threshold[n]) if _is_unchanged(value, values[j]) else None
-        conditions[left] = Condition(names[j], describe_values(values[j], is_left, threshold))
-        conditions[right] = Condition(names[j], describe_values(values[j], ~is_left, threshold))
+        shown, threshold = values[j], None
+        if _is_unchanged(value, shown):  # texts from a file may be numbers
+            shown, threshold = [v if v is None else float(v) for v in shown], float(tree.threshold[n])
+        conditions[left] = Condition(names[j], describe_values(shown, is_left, threshold))
+        conditions[right] = Condition(names[j], describe_values(shown, ~is_left, threshold))
     return CellTree(tuple(names[j] for j in used), column, tuple(child), parent, tuple(conditions), ())
 
 
@@ -308,11 +315,26 @@ def describe_values(values: Sequence[Any], chosen: NDArray[np.bool_], threshold:
 
 
 def _list_values(values: Sequence[Any]) -> str:
-    texts = ["missing" if v is None or v != v else str(v) for v in values]
+    texts = [_describe_value(v) for v in sorted(values, key=_value_order)]
     more = len(texts) - MOST_LISTED
     if more > 0:
         return f"one of {', '.join(texts[:MOST_LISTED])} and {more} more values"
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} or {texts[-1]}"
+
+
+def _value_order(value: Any) -> tuple[bool, bool, float, str]:
+    """Numbers, then texts, then missing values, so that words do not depend on the order of the records."""
+    if value is None or value != value:
+        return True, True, 0.0, ""
+    is_number = isinstance(value, (int, float, np.number))
+    return False, not is_number, float(value) if is_number else 0.0, str(value)
+
+
+def _describe_value(value: Any) -> str:
+    if value is None or value != value:
+        return "missing"
+    is_number = isinstance(value, (float, np.floating))
+    return format_number(float(value)) if is_number else str(value)
 
 
 def _are_numbers(values: Sequence[Any]) -> bool:

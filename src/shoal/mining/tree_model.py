@@ -46,7 +46,10 @@ class ModelColumn:
     reading: Reading
 
     def locate(self, distinct: Distinct) -> list[Any]:
-        """The distinct values as a tree tests them: numbers, or the labels above each value; the last entry is missing."""
+        """The distinct values as a tree tests them: numbers, or the labels above each value.
+
+        The last entry is the missing value: NaN, which no cut is above, or None.
+        """
         if self.quasi.kind != "categorical" and self.quasi.tree_builder is None:
             if self.reading.kind == "text":  # a private column of numbers
                 found = [parse_number(str(v)) for v in distinct.values]
@@ -56,8 +59,8 @@ class ModelColumn:
                         f"column {self.name!r} must contain numbers, because the model compares its values with numbers, but "
                         f"it contains {list_some(wrong)}. Correct these values."
                     )
-                return [*found, math.inf]
-            return [*np.asarray(distinct.values, np.float64).tolist(), math.inf]
+                return [*found, math.nan]
+            return [*np.asarray(distinct.values, np.float64).tolist(), math.nan]
         builder, tree = self.quasi.tree_builder, self.quasi.taxonomy
         if builder is not None:
             return [*(frozenset(builder.path(v)) for v in distinct.values), None]

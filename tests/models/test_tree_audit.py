@@ -320,7 +320,7 @@ def test_a_tree_is_the_same_after_json_and_pickle(case: Case, given: dict[str, A
     rule = given["rule"]
     one = shoal.models.audit(again, case.frame, case.policy, rule=rule, populations=given["populations"])
     assert one.to_private_dict() == tree.certificate_.to_private_dict()
-    copy = pickle.loads(pickle.dumps(tree))
+    copy = pickle.loads(pickle.dumps(tree))  # noqa: S301
     assert copy.predict(case.frame).tolist() == tree.predict(case.frame).tolist()
     assert copy.predict_proba(case.frame).tolist() == tree.predict_proba(case.frame).tolist()
     assert copy.certificate_.to_dict() == tree.certificate_.to_dict()

@@ -307,7 +307,9 @@ def describe_values(values: Sequence[Any], chosen: NDArray[np.bool_], threshold:
                 return "is not missing" if first == 0 else "is missing"
             cut = low + (float(high) - low) / 2 if threshold is None else threshold
             return f"is at most {format_number(cut)}" if first == 0 else f"is above {format_number(cut)}"
-    inside_values, outside = [v for v, c in zip(values, chosen, strict=True) if c], []
+    if chosen.all() or not chosen.any():
+        return f"is {'any' if chosen.any() else 'no'} value of the table"
+    inside_values = [v for v, c in zip(values, chosen, strict=True) if c]
     outside = [v for v, c in zip(values, chosen, strict=True) if not c]
     if len(outside) < len(inside_values) and len(outside) <= MOST_LISTED:
         return f"is not {_list_values(outside)}"

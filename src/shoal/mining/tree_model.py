@@ -301,6 +301,7 @@ class TreeModel:
                 name: {
                     "values": c.quasi.to_plain(public=True),
                     "public": c.public,
+                    **({"normalize": True} if c.reading.normalized else {}),
                 }
                 for name, c in self.columns.items()
             },
@@ -422,14 +423,16 @@ def _plain(number: float) -> int | float:
 
 def _read_column(name: str, body: Any, missing: tuple[str, ...]) -> ModelColumn:
     require(isinstance(body, Mapping), f"column {name!r} must be a mapping")
-    refuse_unknown(body, ("values", "public"))
+    refuse_unknown(body, ("values", "public", "normalize"))
     public = member(body, "public", bool)
+    normalized = "normalize" in body and member(body, "normalize", bool)
     try:
         quasi = QuasiIdentifier.model_validate(body["values"])
     except (ValueError, PolicyError, KeyError) as error:
         raise DataError(f"column {name!r} of the model is not valid: {error}") from error
     if not public:
-        return ModelColumn(name, quasi, public, Policy.model_construct().published_reading(name))
+        reading = Policy.model_construct(missing=missing, normalize=(name,) * normalized).published_reading(name)
+        return ModelColumn(name, quasi, public, reading)
     return ModelColumn(name, quasi, public, Reading(READ_AS[quasi.kind], missing))  # type: ignore[arg-type]
 
 

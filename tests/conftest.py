@@ -31,6 +31,7 @@ def secret() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("shoal.pipeline.run.new_seed", lambda: SECRET)
         patch.setattr("shoal.pipeline.randomized_run.new_seed", lambda: SECRET)
+        patch.setattr("shoal.models.tree.new_seed", lambda: SECRET)
         yield
 
 

@@ -14,7 +14,7 @@ from shoal.errors import PolicyError, explain_unknown_column
 from shoal.formats.numbers import format_count
 from shoal.mining.learning_policy import name_target
 from shoal.mining.readers import read_model
-from shoal.policy import Policy
+from shoal.policy import Policy, parse_policy
 from shoal.spans import Knowledge, describe_conditions, find_spans
 
 MOST_NAMED = 8  # people in the text of an attack
@@ -85,6 +85,7 @@ def linking(model: Any, frame: Any, policy: Policy) -> LinkingAttack:
     -------
     The people of every span with the classes that are possible for them. For the owner only.
     """
+    policy = parse_policy(policy)
     engine = open_data(frame, policy.with_conventions())
     policy = name_target(policy, engine.schema().names)
     target = str(policy.target)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from shoal.arrays import Int32Array, Int64Array
 from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes, EncodedColumn
 from shoal.errors import PolicyError, list_choices
-from shoal.formats.numbers import read_numbers
+from shoal.formats.numbers import parse_number
 from shoal.kernels.interface import (
     CUT,
     ENTROPY_GAIN,
@@ -72,7 +73,9 @@ class LearningTable:
         columns += [codes.counts.sensitive[:, order.index(name)] for name in chosen]
         if target in names:
             at = names.index(target)
-            classes, labels = codes.quasi[combination, at], list_labels(codes.attributes[at])
+            taxonomy = codes.attributes[at].taxonomy
+            assert taxonomy is not None  # noqa: S101 - classes are categories, see `simplify_policy`
+            classes, labels = codes.quasi[combination, at], taxonomy.leaves
         else:
             classes, labels = codes.counts.sensitive[:, order.index(target)], extra[target].labels
         votes = codes.counts.size
@@ -221,16 +224,20 @@ def induce_tree(
 
 def check_choice(name: str, given: str, allowed: Sequence[str] | dict[str, int]) -> None:
     """Raise `PolicyError` for a parameter with an unknown value."""
-    if given not in allowed:
-        raise PolicyError(f"unknown value {given!r} for {name!r}; {list_choices(str(given), list(allowed))}")
+    choices = list(allowed)
+    if given not in choices:
+        raise PolicyError(f"unknown value {given!r} for {name!r}; {list_choices(str(given), choices)}")
 
 
 def make_private_attribute(column: EncodedColumn) -> Attribute:
-    """A private column as an attribute: numbers in ascending order, or categories without a taxonomy."""
+    """A private column as an attribute: numbers in ascending order, or categories without a taxonomy.
+
+    Texts that are the same number, such as 1 and 1.0, are categories: no cut could separate their codes.
+    """
     has_missing = bool(column.labels) and column.labels[-1] is None
     present = [str(label) for label in (column.labels[:-1] if has_missing else column.labels)]
-    numbers = read_numbers(present)
-    if numbers is not None and present:
+    numbers = [number for text in present if (number := parse_number(text)) is not None and np.isfinite(number)]
+    if present and len(numbers) == len(present) and all(a < b for a, b in pairwise(numbers)):
         position = np.array([*numbers, *([np.inf] if has_missing else [])], np.float64)
         return Attribute(column.name, "numeric", position, None, 1.0)
     tree = Taxonomy.flat(present)
@@ -238,13 +245,6 @@ def make_private_attribute(column: EncodedColumn) -> Attribute:
     if has_missing:
         tree, position = tree.with_missing(), np.append(position, np.inf)
     return Attribute(column.name, "categorical", position, tree, 1.0, flat=True)
-
-
-def list_labels(attribute: Attribute) -> tuple[str | None, ...]:
-    """The value of every code of an attribute as text."""
-    if attribute.taxonomy is not None:
-        return attribute.taxonomy.leaves
-    return tuple(None if np.isinf(v) else f"{v:g}" for v in attribute.position)
 
 
 def list_levels(tree: Taxonomy) -> tuple[Int32Array, Int32Array]:

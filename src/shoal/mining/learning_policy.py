@@ -27,12 +27,14 @@ def set_target(policy: Policy, target: str) -> Policy:
 
 
 def simplify_policy(policy: Policy) -> Policy:
-    """The policy without taxonomies that were derived from the data.
+    """The policy without taxonomies that were derived from the data, with a target that is not generalized.
 
     Recipients of a model cannot build such a taxonomy again, and it shows values of the data. Balanced numbers become numbers,
-    other columns categories without a taxonomy.
+    other columns categories without a taxonomy. The classes of a model are categories, also if attackers know them.
     """
     quasi = {name: _simplify(column) for name, column in policy.quasi.items()}
+    if policy.target in quasi:
+        quasi[policy.target] = QuasiIdentifier(kind="categorical")
     return policy.model_copy(update={"quasi": quasi})
 
 

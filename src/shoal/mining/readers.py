@@ -19,6 +19,8 @@ from shoal.mining.tree_model import TreeModel, row_codes
 from shoal.policy import Policy
 from shoal.spans import CellTree
 
+EMPTY_TABLE = "the table is empty; pass a table with at least one record"
+
 
 def find_tree_model(model: Any) -> TreeModel | None:
     """The published tree of a model of Shoal; None for other models."""
@@ -27,16 +29,22 @@ def find_tree_model(model: Any) -> TreeModel | None:
 
 
 def read_model(model: Any, engine: Engine, policy: Policy, target: str) -> ReadModel:
-    """Read a fitted model and the records that it was fitted on; `DataError` for an unsupported model."""
+    """Read a fitted model and the records that it was fitted on; `DataError` for an unsupported model, or no records."""
+    if isinstance(model, type):
+        raise DataError(
+            f"{model.__name__} is a class, not a model. Make an object of it, and call its method fit first."
+        )
     own = find_tree_model(model)
+    if own is None and hasattr(model, "policy") and hasattr(model, "fit"):
+        raise DataError(f"the model {type(model).__name__} is not fitted. Call its method fit first.")
+    if not engine.schema().rows:
+        raise DataError(EMPTY_TABLE)
     if own is not None:
         return read_tree_model(own, engine, policy, target)
     if is_scikit_learn(model):
         return read_scikit_learn(
             model, RawColumns.of(engine), target, from_file=bool(getattr(engine, "from_file", False))
         )
-    if hasattr(model, "policy") and hasattr(model, "fit"):
-        raise DataError(f"the model {type(model).__name__} is not fitted. Call its method fit first.")
     raise DataError(f"a model of the type {type(model).__name__} is not supported. {SUPPORTED}.")
 
 

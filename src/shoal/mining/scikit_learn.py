@@ -47,6 +47,7 @@ SUPPORTED = (
     f"Pipeline with ColumnTransformer and {', '.join(PER_COLUMN)}"
 )
 MARK = re.compile("\x01(\\d+)\x02")
+DIGITS = 7  # of a cut in words; the models compare numbers of this precision
 MOST_LISTED = 4  # values in the words of a condition
 
 
@@ -194,7 +195,7 @@ def _transform(steps: Sequence[Any], frame: Any) -> NDArray[np.float32]:
 def _trace_step(step: Any, width: int) -> list[int]:
     """The input column of every feature that a fitted transformer makes of ``width`` columns."""
     kind = type(step).__name__
-    if step == "passthrough":
+    if step == "passthrough" or _is_identity(step):
         return list(range(width))
     if kind == "Pipeline":
         source = list(range(width))
@@ -221,6 +222,11 @@ def _trace_step(step: Any, width: int) -> list[int]:
             raise DataError(f"a feature of the step {kind} cannot be traced back to a column. {SUPPORTED}.")
         found.append(int(marks[0]))
     return found
+
+
+def _is_identity(step: Any) -> bool:
+    """Whether a step returns its input, as the fitted form of 'passthrough' in a ColumnTransformer does."""
+    return type(step).__name__ == "FunctionTransformer" and is_scikit_learn(step) and step.func is None
 
 
 def _trace_column_transformer(step: Any) -> list[int]:
@@ -297,9 +303,11 @@ def _build_tree(
         is_left = np.where(np.isnan(value), bool(goes_left[n]), value <= tree.threshold[n])
         column[n], parent[left], parent[right] = used.index(j), n, n
         child.append(np.where(is_left, left, right).astype(np.int32))
-        threshold = float(tree.threshold[n]) if _is_unchanged(value, values[j]) else None
-        conditions[left] = Condition(names[j], describe_values(values[j], is_left, threshold))
-        conditions[right] = Condition(names[j], describe_values(values[j], ~is_left, threshold))
+        shown, threshold = values[j], None
+        if _is_unchanged(value, shown):  # texts from a file may be numbers
+            shown, threshold = [v if v is None else float(v) for v in shown], float(tree.threshold[n])
+        conditions[left] = describe_values(names[j], shown, is_left, threshold)
+        conditions[right] = describe_values(names[j], shown, ~is_left, threshold)
     return CellTree(tuple(names[j] for j in used), column, tuple(child), parent, tuple(conditions), ())
 
 
@@ -311,8 +319,10 @@ def _is_unchanged(features: NDArray[np.float32], values: Sequence[Any]) -> bool:
         return False
 
 
-def describe_values(values: Sequence[Any], chosen: NDArray[np.bool_], threshold: float | None = None) -> str:
-    """The chosen values of a column in words, as the end of a sentence that begins with the column."""
+def describe_values(
+    column: str, values: Sequence[Any], chosen: NDArray[np.bool_], threshold: float | None = None
+) -> Condition:
+    """The chosen values of a column in words."""
     if _are_numbers(values):
         order = np.argsort(np.array([np.inf if v is None or v != v else float(v) for v in values]), kind="stable")
         inside = chosen[order]
@@ -325,22 +335,40 @@ def describe_values(values: Sequence[Any], chosen: NDArray[np.bool_], threshold:
             edge = first + count if first == 0 else first  # the first value after the cut
             low, high = (float(values[order[edge - 1]]), values[order[edge]])
             if high is None or high != high:
-                return "is not missing" if first == 0 else "is missing"
+                return Condition(column, "is not missing" if first == 0 else "is missing")
             cut = low + (float(high) - low) / 2 if threshold is None else threshold
-            return f"is at most {format_number(cut)}" if first == 0 else f"is above {format_number(cut)}"
-    inside_values, outside = [v for v, c in zip(values, chosen, strict=True) if c], []
+            text = f"{'at most' if first == 0 else 'above'} {format_number(float(f'{cut:.{DIGITS}g}'))}"
+            return Condition.of_cut(column, cut, text, below=first == 0)
+    if chosen.all() or not chosen.any():
+        return Condition(column, f"is {'any' if chosen.any() else 'no'} value of the table")
+    inside_values = [v for v, c in zip(values, chosen, strict=True) if c]
     outside = [v for v, c in zip(values, chosen, strict=True) if not c]
     if len(outside) < len(inside_values) and len(outside) <= MOST_LISTED:
-        return f"is not {_list_values(outside)}"
-    return f"is {_list_values(inside_values)}"
+        return Condition(column, f"is not {_list_values(outside)}")
+    return Condition(column, f"is {_list_values(inside_values)}")
 
 
 def _list_values(values: Sequence[Any]) -> str:
-    texts = ["missing" if v is None or v != v else str(v) for v in values]
+    texts = [_describe_value(v) for v in sorted(values, key=_value_order)]
     more = len(texts) - MOST_LISTED
     if more > 0:
         return f"one of {', '.join(texts[:MOST_LISTED])} and {more} more values"
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} or {texts[-1]}"
+
+
+def _value_order(value: Any) -> tuple[bool, bool, float, str]:
+    """Numbers, then texts, then missing values, so that words do not depend on the order of the records."""
+    if value is None or value != value:
+        return True, True, 0.0, ""
+    is_number = isinstance(value, (int, float, np.number))
+    return False, not is_number, float(value) if is_number else 0.0, str(value)
+
+
+def _describe_value(value: Any) -> str:
+    if value is None or value != value:
+        return "missing"
+    is_number = isinstance(value, (float, np.floating))
+    return format_number(float(value)) if is_number else str(value)
 
 
 def _are_numbers(values: Sequence[Any]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -46,7 +46,10 @@ class ModelColumn:
     reading: Reading
 
     def locate(self, distinct: Distinct) -> list[Any]:
-        """The distinct values as a tree tests them: numbers, or the labels above each value; the last entry is missing."""
+        """The distinct values as a tree tests them: numbers, or the labels above each value.
+
+        The last entry is the missing value: NaN, which no cut is above, or None.
+        """
         if self.quasi.kind != "categorical" and self.quasi.tree_builder is None:
             if self.reading.kind == "text":  # a private column of numbers
                 found = [parse_number(str(v)) for v in distinct.values]
@@ -56,8 +59,8 @@ class ModelColumn:
                         f"column {self.name!r} must contain numbers, because the model compares its values with numbers, but "
                         f"it contains {list_some(wrong)}. Correct these values."
                     )
-                return [*found, math.inf]
-            return [*np.asarray(distinct.values, np.float64).tolist(), math.inf]
+                return [*found, math.nan]
+            return [*np.asarray(distinct.values, np.float64).tolist(), math.nan]
         builder, tree = self.quasi.tree_builder, self.quasi.taxonomy
         if builder is not None:
             return [*(frozenset(builder.path(v)) for v in distinct.values), None]
@@ -174,21 +177,22 @@ class TreeModel:
         assert parent.column is not None  # noqa: S101
         place = parent.children.index(n)
         if parent.cut is not None:
-            return Condition(parent.column, self._describe_cut(parent, is_first=place == 0))
+            return self._describe_cut(parent, below=place == 0)
         if place >= len(parent.labels):
             return Condition(parent.column, f"is {OTHER}")
         label = parent.labels[place]
         return Condition(parent.column, f"is {MISSING}" if label is None else f"is {label}")
 
-    def _describe_cut(self, node: ModelNode, *, is_first: bool) -> str:
+    def _describe_cut(self, node: ModelNode, *, below: bool) -> Condition:
         assert node.cut is not None and node.column is not None  # noqa: S101
         if math.isinf(node.cut):
-            return "is not missing" if is_first else f"is {MISSING}"
+            return Condition(node.column, "is not missing" if below else f"is {MISSING}")
         if self.columns[node.column].quasi.kind == "date":
             day = format_date(math.ceil(node.cut))
-            return f"is before {day}" if is_first else f"is {day} or later"
-        number = format_number(node.cut)
-        return f"is at most {number}" if is_first else f"is above {number}"
+            text = f"before {day}" if below else f"{day} or later"
+        else:
+            text = f"{'at most' if below else 'above'} {format_number(node.cut)}"
+        return Condition.of_cut(node.column, node.cut, text, below=below)
 
     def locate(self, engine: Engine) -> tuple[dict[str, list[Any]], dict[str, Int32Array]]:
         """Read the tested columns of a table: the located values by code, and the code of every record."""
@@ -306,6 +310,7 @@ class TreeModel:
                 name: {
                     "values": c.quasi.to_plain(public=True),
                     "public": c.public,
+                    **({"normalize": True} if c.reading.normalized else {}),
                 }
                 for name, c in self.columns.items()
             },
@@ -394,9 +399,11 @@ def _find_round_decimal(low: float, high: float) -> float:
     digit = math.ceil(math.log10(exponent)) if exponent > 0 else 0
     for place in range(digit, digit - 18, -1):
         step = Decimal(1).scaleb(place)
-        number = float((middle / step).to_integral_value() * step)
-        if low <= number < high:
-            return number
+        below = (middle / step).to_integral_value(ROUND_FLOOR)
+        numbers = [float(below * step), float((below + 1) * step)]
+        fitting = [number for number in numbers if low <= number < high]
+        if fitting:
+            return min(fitting, key=lambda number: abs(Decimal(number) - middle))
     return low
 
 
@@ -427,14 +434,16 @@ def _plain(number: float) -> int | float:
 
 def _read_column(name: str, body: Any, missing: tuple[str, ...]) -> ModelColumn:
     require(isinstance(body, Mapping), f"column {name!r} must be a mapping")
-    refuse_unknown(body, ("values", "public"))
+    refuse_unknown(body, ("values", "public", "normalize"))
     public = member(body, "public", bool)
+    normalized = "normalize" in body and member(body, "normalize", bool)
     try:
         quasi = QuasiIdentifier.model_validate(body["values"])
     except (ValueError, PolicyError, KeyError) as error:
         raise DataError(f"column {name!r} of the model is not valid: {error}") from error
     if not public:
-        return ModelColumn(name, quasi, public, Policy.model_construct().published_reading(name))
+        reading = Policy.model_construct(missing=missing, normalize=(name,) * normalized).published_reading(name)
+        return ModelColumn(name, quasi, public, reading)
     return ModelColumn(name, quasi, public, Reading(READ_AS[quasi.kind], missing))  # type: ignore[arg-type]
 
 

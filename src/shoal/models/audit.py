@@ -18,7 +18,7 @@ from shoal.mining.readers import fingerprint_model, read_model
 from shoal.mining.scikit_learn import ReadModel
 from shoal.mining.tree_model import POPULATIONS, row_codes
 from shoal.models.certificate import ModelCertificate, SpanCell, SpanReport
-from shoal.policy import Policy
+from shoal.policy import Policy, parse_policy
 from shoal.requirements import Certificate, Finding, describe, judge_spans
 from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import parse_share
@@ -71,8 +71,11 @@ def audit(
     """
     check_choice("rule", rule, RULES)
     check_choice("populations", populations, POPULATIONS)
-    engine = open_data(frame, policy.with_conventions())
-    return audit_table(model, engine, policy, rule, populations, parse_share(confidence, "confidence"))
+    share = parse_share(confidence, "confidence")
+    if not 0 <= share <= 1:
+        raise PolicyError(f"confidence must be between 0 and 1, not {confidence!r}.")
+    policy = parse_policy(policy)
+    return audit_table(model, open_data(frame, policy.with_conventions()), policy, rule, populations, share)
 
 
 def audit_table(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,16 @@ from shoal.engines import Column, Engine, build_frame, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.engines.raw_columns import RawColumns, with_texts
 from shoal.errors import DataError, PolicyError, RequirementNotMet, list_some
+from shoal.formats.numbers import format_count, format_number
 from shoal.measures import Measures
 from shoal.mining.grow import LearningTable, induce_tree, list_attackers
 from shoal.mining.learning_policy import name_target, set_target, simplify_policy
+from shoal.mining.readers import EMPTY_TABLE
 from shoal.mining.tree_model import TreeModel
 from shoal.models.artifact import ModelArtifact
 from shoal.models.audit import audit_table
 from shoal.models.tree_picture import TreePicture
-from shoal.policy import Policy
+from shoal.policy import Policy, parse_policy
 from shoal.release import Release
 from shoal.requirements import KAnonymity, describe
 from shoal.requirements.requirement import parse_whole_number
@@ -228,25 +231,28 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
     def _read_training(self, X: Any, y: Any) -> tuple[Engine, Policy]:
         """The training records with their class as a table, and the policy with its target and all requirements."""
         if self.policy is None:
-            X, y = validate_data(self, X, y, dtype=np.float64)
+            with _as_data_error():
+                X, y = validate_data(self, X, y, dtype=np.float64)
             names = self._name_columns()
             target = _unused_name("class", names)
             k = parse_whole_number(DEFAULT_K if self.k is None else self.k, "k", 1)
             policy = Policy(quasi=dict.fromkeys(names, "numeric"), target=target, require=[KAnonymity(k)])
-            return self._add_classes(self._open_numbers(X), target, y), policy
-        engine = open_data(X, self.policy.with_conventions())
+            return self._add_classes(self._open_numbers(X), policy, y), policy
+        policy = parse_policy(self.policy)
+        engine = open_data(X, policy.with_conventions())
         columns = engine.schema().names
-        policy = self.policy
         if policy.target is None and y is not None:
             absent = [name for name in policy.sensitive if name not in columns]
             policy = set_target(policy, absent[0] if len(absent) == 1 else _unused_name("class", columns))
         policy = simplify_policy(name_target(policy, columns))
+        if not engine.schema().rows:
+            raise DataError(EMPTY_TABLE)
         if self.k is not None:
             policy = policy.model_copy(update={"require": (*policy.require, KAnonymity(self.k))})
         target = str(policy.target)
         if y is None:
             y = RawColumns.of(engine).list_all(target)
-        engine = self._add_classes(engine, target, column_or_1d(np.asarray(y), warn=True))
+        engine = self._add_classes(engine, policy, y)
         policy.check_schema(engine.schema())
         self.feature_names_in_ = np.array([c for c in columns if c != target], object)
         self.n_features_in_ = len(self.feature_names_in_)
@@ -255,7 +261,8 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
     def _read_later(self, X: Any) -> Engine:
         """Later records as a table."""
         if self.policy is None:
-            return self._open_numbers(validate_data(self, X, dtype=np.float64, reset=False))
+            with _as_data_error():
+                return self._open_numbers(validate_data(self, X, dtype=np.float64, reset=False))
         return open_data(X, self.policy_.with_conventions())
 
     def _name_columns(self) -> list[str]:
@@ -266,10 +273,10 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
     def _open_numbers(self, X: NDArray[np.float64]) -> Engine:
         return open_data(build_frame({n: Column(X[:, j]) for j, n in enumerate(self._name_columns())}, "pyarrow"))
 
-    def _add_classes(self, engine: Engine, target: str, y: NDArray[Any]) -> Engine:
+    def _add_classes(self, engine: Engine, policy: Policy, given: Any) -> Engine:
         """The table with the class of every record as text; `classes_` has the classes themselves."""
-        check_classification_targets(y)
-        rows = engine.schema().rows
+        y = _read_classes(given, policy)
+        rows, target = engine.schema().rows, str(policy.target)
         if len(y) != rows:
             raise DataError(f"there are {len(y):,} classes for {rows:,} records. Pass one class per record.")
         self.classes_, number = np.unique(y, return_inverse=True)
@@ -291,9 +298,45 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
         return state
 
 
+@contextmanager
+def _as_data_error() -> Iterator[None]:
+    """Turn an error of scikit-learn about the values of X or y into a `DataError` with the same text."""
+    try:
+        yield
+    except ValueError as error:
+        raise DataError(str(error)) from error
+
+
+def _read_classes(given: Any, policy: Policy) -> NDArray[Any]:
+    """The class of every record as an array, in normal spelling if the policy normalizes the target."""
+    plain = np.asarray(given, object) if isinstance(given, (list, tuple)) else np.asarray(given)
+    missing = sum(_is_missing(value) or value in policy.missing_texts for value in plain.ravel().tolist())
+    if missing:
+        raise DataError(
+            f"the class {policy.target!r} of {format_count(missing, 'record')} is missing. Remove these records, or write a "
+            "class of its own for them."
+        )
+    with _as_data_error():
+        y: NDArray[Any] = column_or_1d(np.asarray(given), warn=True)
+    if policy.target in policy.normalize:
+        y = np.array([policy.normalizer(_label(value)) for value in y.tolist()])
+    try:
+        with np.errstate(invalid="ignore"):
+            check_classification_targets(y)
+    except ValueError as error:
+        raise DataError(
+            f"the classes {policy.target!r} must be texts, whole numbers or true and false. Convert them to text. ({error})"
+        ) from error
+    return y
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)
+
+
 def _label(value: Any) -> str:
-    """The text of a class."""
-    return str(value)
+    """The text of a class, as it is read from a table: 1.0 is '1'."""
+    return format_number(value) if isinstance(value, float) else str(value)
 
 
 def _unused_name(name: str, taken: Sequence[str]) -> str:

@@ -330,8 +330,8 @@ def _describe_verdict(
         int(merged.records_of_groups[~verdict.ok].sum()),
         worst,
         int(merged.records_of_groups[verdict.worst]) if len(size) else 0,
-        format_reached(requirement, verdict.reached, merged),
-        format_worst(requirement, verdict.reached, merged),
+        format_reached(requirement, verdict.reached, merged) if len(size) else "no group",
+        format_worst(requirement, verdict.reached, merged) if len(size) else "no group needs to meet it",
     )
 
 

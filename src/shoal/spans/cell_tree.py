@@ -27,6 +27,11 @@ class Condition:
     above: tuple[float, str] | None = None
     at_most: tuple[float, str] | None = None
 
+    @classmethod
+    def of_cut(cls, column: str, cut: float, text: str, *, below: bool) -> Condition:
+        """The side of a cut of numbers, in words such as ``at most 20``."""
+        return cls(column, f"is {text}", None if below else (cut, text), (cut, text) if below else None)
+
     def __str__(self) -> str:
         return f"{self.column} {self.text}"
 
@@ -34,8 +39,8 @@ class Condition:
 def describe_conditions(conditions: Iterable[Condition], default: str) -> str:
     """Tests in words; several cuts of a column become one range.
 
-    >>> cuts = [Condition("age", "is above 20", above=(20, "above 20")), Condition("age", "is above 30", above=(30, "above 30"))]
-    >>> describe_conditions([*cuts, Condition("age", "is at most 50", at_most=(50, "at most 50"))], "all")
+    >>> above = [Condition.of_cut("age", cut, f"above {cut}", below=False) for cut in (20, 30)]
+    >>> describe_conditions([*above, Condition.of_cut("age", 50, "at most 50", below=True)], "all")
     'age is above 30 and at most 50'
     """
     texts: dict[Condition | str, str] = {}

@@ -137,7 +137,8 @@ def print_certificate(certificate: Certificate) -> None:
     for f in certificate.findings:
         if not f.holds:
             worst = ", ".join(f"{k}={'(missing)' if v is None else v}" for k, v in f.worst.items())
-            print_line(f"worst group of {f.text}: {escape_invisible(worst)} ({format_count(f.worst_size, 'record')})")
+            size = format_count(f.worst_size, "record")
+            print_line(f"worst group of {f.text}: {f'{escape_invisible(worst)} ({size})' if worst else size}")
     if certificate.parts > 1:
         print_line(PARTITIONS_NOTE.format(certificate.parts))
     if certificate.evidence in EVIDENCE_NOTES:

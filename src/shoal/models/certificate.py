@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from shoal.formats.numbers import format_count
 from shoal.requirements import Certificate
 
 PRIVATE = ("spans", "single_records", "certain", "confident", "confidence", "distinct", "entropy")
+MOST_CELLS = 3  # leaves, and classes of a leaf, in the text of a span
 MOST_SHOWN = 10  # spans in the text of a certificate
 RULE_NOTES = {
     "claim3": "a span of a single cell shows nothing private, so it need not meet the requirements",
@@ -48,8 +50,18 @@ class SpanReport:
     cells: tuple[SpanCell, ...]
 
     def __str__(self) -> str:
-        cells = "; ".join(f"{c.leaf}: {'' if c.label is None else c.label + ' '}{c.population:,}" for c in self.cells)
-        return f"{self.text} ({format_count(self.size, 'person', 'people')}): {cells}"
+        leaves: dict[str, list[str]] = {}
+        for cell in self.cells:
+            found = leaves.setdefault(cell.leaf, [])
+            if cell.population:
+                found.append(f"{'' if cell.label is None else cell.label + ' '}{cell.population:,}")
+        texts = [f"[{leaf}: {_shorten(found, 'classes') or 'nobody'}]" for leaf, found in leaves.items()]
+        return f"{self.text} ({format_count(self.size, 'person', 'people')}): {_shorten(texts, 'leaves')}"
+
+
+def _shorten(texts: Sequence[str], noun: str) -> str:
+    more = len(texts) - MOST_CELLS
+    return ", ".join(texts[:MOST_CELLS]) + (f" and {more} more {noun}" if more > 0 else "")
 
 
 @dataclass(frozen=True, repr=False)

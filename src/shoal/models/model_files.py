@@ -22,7 +22,23 @@ CHOICES = "a .skops file, a model.json file, or the public folder of a model rel
 
 def write_json(model: TreeModel, path: Path) -> None:
     """Write a tree as ``model.json``."""
-    path.write_text(json.dumps(model.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+    path.write_text(format_json(model.to_dict()), encoding="utf-8", newline="\n")
+
+
+def format_json(content: dict[str, Any]) -> str:
+    """A tree as JSON text, with a line for every column and every node."""
+    lines = []
+    for name, value in content.items():
+        text = json.dumps(value, ensure_ascii=False)
+        if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+            text = "[\n" + ",\n".join(f"  {json.dumps(item, ensure_ascii=False)}" for item in value) + "\n ]"
+        elif isinstance(value, dict) and value:
+            items = [
+                f"  {json.dumps(k, ensure_ascii=False)}: {json.dumps(v, ensure_ascii=False)}" for k, v in value.items()
+            ]
+            text = "{\n" + ",\n".join(items) + "\n }"
+        lines.append(f" {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def read_json(path: Path) -> TreeModel:

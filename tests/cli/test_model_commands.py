@@ -1,0 +1,73 @@
+"""The command `shoal audit-model`."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+import skops.io
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeClassifier
+
+from shoal.datasets import papers
+from tests.support.programs import Run
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A pipeline of scikit-learn as skops and pickle file, its table, and two policies."""
+    here = tmp_path
+    monkeypatch.chdir(here)
+    table = papers.borrowers(kind="pandas")
+    encoder = make_column_transformer((OneHotEncoder(drop="if_binary"), ["Marital Status", "Sports Car"]))
+    model = make_pipeline(encoder, DecisionTreeClassifier(random_state=0))
+    model.fit(table[["Marital Status", "Sports Car"]], table["Loan Risk"])
+    skops.io.dump(model, here / "tree.skops")
+    (here / "tree.pkl").write_bytes(pickle.dumps(model))
+    table.to_csv(here / "table.csv", index=False)
+    papers.borrowers_policy(3).save(here / "private.yaml")
+    papers.borrowers_policy(3, public_car=True).save(here / "public.yaml")
+    return here
+
+
+def test_the_exit_status_is_the_verdict(run: Run, here: Path) -> None:
+    found = run("audit-model", "tree.skops", "table.csv", "--policy", "private.yaml")
+    assert found.code == 0 and "holds: 6 records in 2 spans" in found.out
+    failing = run("audit-model", "tree.skops", "table.csv", "--policy", "public.yaml")
+    assert failing.code == 1
+    assert "fails: Sports Car is Yes, Marital Status is Married (1 person)" in failing.out
+
+
+def test_spans_go_to_their_own_file(run: Run, here: Path) -> None:
+    written = ("--spans", "spans.json", "--json", "certificate.json")
+    run("audit-model", "tree.skops", "table.csv", "--policy", "private.yaml", *written)
+    assert len(json.loads((here / "spans.json").read_text())["spans"]) == 2
+    assert "spans" not in json.loads((here / "certificate.json").read_text())
+    refused = run("audit-model", "tree.skops", "table.csv", "--policy", "private.yaml", "--spans", "table.csv")
+    assert refused.code == 2 and "overwrite" in refused.err
+
+
+def test_pickle_files_need_trust(run: Run) -> None:
+    refused = run("audit-model", "tree.pkl", "table.csv", "--policy", "private.yaml")
+    assert refused.code == 2 and "can run any code" in refused.err and "--trust" in refused.err
+    assert run("audit-model", "tree.pkl", "table.csv", "--policy", "private.yaml", "--trust").code == 0
+
+
+def test_an_unsupported_model_is_refused_by_name(run: Run, here: Path) -> None:
+    table = papers.borrowers(kind="pandas")
+    forest = RandomForestClassifier(3).fit(table[["Sports Car"]] == "Yes", table["Loan Risk"])
+    skops.io.dump(forest, here / "forest.skops")
+    found = run("audit-model", "forest.skops", "table.csv", "-p", "private.yaml")
+    assert found.code == 2
+    assert "RandomForestClassifier is not supported" in found.err and "DecisionTreeClassifier" in found.err
+
+
+@pytest.mark.parametrize("option", ["--rule", "--populations", "--confidence"])
+def test_wrong_options_are_named(run: Run, option: str) -> None:
+    found = run("audit-model", "tree.skops", "table.csv", "-p", "private.yaml", option, "surprise")
+    assert found.code == 2 and "surprise" in found.err

@@ -23,6 +23,7 @@ from shoal.kernels.interface import (
     LEAST_GAIN,
     LOW,
     NONE64,
+    ONE64,
     ZERO64,
     InductionNodes,
     RuleArrays,
@@ -576,7 +577,7 @@ def divide_span(rows, spans, s, leaf, first, split, children, choices, scratch, 
             own = new_leaf
             spans.begin[s], spans.end[s] = begin + start[c], begin + start[c + 1]
             continue
-        spans = extend_spans(spans, 1, leaves, leaves, 0)
+        spans = extend_spans(spans, ONE64, leaves, leaves, ZERO64)
         t = spans.used[0]
         spans.used[0] += 1
         spans.attacker[t], spans.first[t] = spans.attacker[s], -1
@@ -589,7 +590,7 @@ def divide_span(rows, spans, s, leaf, first, split, children, choices, scratch, 
             if other != leaf:
                 stale[other] = True
             e = spans.next[e]
-    spans = extend_spans(spans, 0, 0, 1, 0)
+    spans = extend_spans(spans, ZERO64, ZERO64, ONE64, ZERO64)
     replace_leaf(spans, s, leaf, own)
     return spans
 
@@ -597,7 +598,7 @@ def divide_span(rows, spans, s, leaf, first, split, children, choices, scratch, 
 @njit(cache=True, nogil=True)
 def update_spans(rows, spans, leaf, first, made, split, children, choices, attackers, scratch, stale):
     """Update the spans of a leaf that was split into ``made`` leaves, numbered from ``first`` on."""
-    spans = extend_spans(spans, 0, 0, 0, first + made)
+    spans = extend_spans(spans, ZERO64, ZERO64, ZERO64, first + made)
     for new in range(first, first + made):
         spans.of_first[new] = -1
     own = np.empty(count_links(spans.of_first[leaf], spans.of_next), np.int64)
@@ -610,7 +611,7 @@ def update_spans(rows, spans, leaf, first, made, split, children, choices, attac
         if attackers.public[spans.attacker[s], split.attribute]:
             spans = divide_span(rows, spans, s, leaf, first, split, children, choices, scratch, stale)
             continue
-        spans = extend_spans(spans, 0, made, made, 0)
+        spans = extend_spans(spans, ZERO64, made, made, ZERO64)
         replace_leaf(spans, s, leaf, first)
         for new in range(first + 1, first + made):
             link_leaf(spans, s, new)

@@ -181,7 +181,7 @@ def model_lines(unit: float, quick: bool) -> Iterator[Line]:
         found = child("models", case="adult", k=k)
         note = f"{found['leaves']:,} leaves, smallest span {found['smallest']:,}; CPU {found['cpu']:.2f} s"
         yield Line(f"Adult, AnonymousTree, k={k}: time", found["wall"] / unit, "yd", 0.6, note=note)
-    for table, k in (("bootstrap", 10), ("blow-up", 100)) + (() if quick else (("blow-up", 10),)):
+    for table, k in (("bootstrap", 10), ("blow-up", 100)) + (() if quick else (("blow-up", 10), ("blow-up", 2))):
         found = child("models", case=table, k=k)
         note = (
             f"{found['rows']:,} rows, {found['leaves']:,} leaves, {found['wall']:.1f} s, CPU {found['cpu']:.1f} s; "

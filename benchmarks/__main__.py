@@ -175,6 +175,22 @@ def clustering_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
         yield Line(f"3,000 rows, k=10, {name}: tight NCP", found[f"{name}_ncp"], "%", None, "anonypyx MDAV", loss, why)
 
 
+def model_lines(unit: float, quick: bool) -> Iterator[Line]:
+    """Measure fits of anonymous decision trees: encoding, growing and audit, of Adult and of one million rows."""
+    for k in (2, 10, 100, 1000):
+        found = child("models", case="adult", k=k)
+        note = f"{found['leaves']:,} leaves, smallest span {found['smallest']:,}; CPU {found['cpu']:.2f} s"
+        yield Line(f"Adult, AnonymousTree, k={k}: time", found["wall"] / unit, "yd", 0.6, note=note)
+    for table, k in (("bootstrap", 10), ("blow-up", 100)) + (() if quick else (("blow-up", 10), ("blow-up", 2))):
+        found = child("models", case=table, k=k)
+        note = (
+            f"{found['rows']:,} rows, {found['leaves']:,} leaves, {found['wall']:.1f} s, CPU {found['cpu']:.1f} s; "
+            f"scikit-learn on codes {found['peer_leaves']:,} leaves, {found['peer_wall']:.1f} s, CPU {found['peer_cpu']:.1f} s"
+        )
+        ratio = found["wall"] / found["peer_wall"]
+        yield Line(f"{table} 1M, AnonymousTree, k={k}: time", ratio, "x sklearn", 5.0, note=note)
+
+
 def hospital_lines(unit: float, rows: int) -> Iterator[Line]:
     """Measure Mondrian on ten million hospital rows from Parquet."""
     found = child("hospital", rows=rows)
@@ -241,6 +257,7 @@ def main() -> None:
             groups += [adult_lines(unit, folder, quick), million_lines(unit, folder, quick)]
             groups.append(specialization_lines(unit, folder))
             groups.append(clustering_lines(unit, folder, quick))
+            groups.append(model_lines(unit, quick))
         except shoal.ShoalError as error:
             print(f"The lines of UCI Adult are skipped: {error}")
         if not quick:

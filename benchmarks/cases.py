@@ -195,7 +195,9 @@ def check_million(out: Path) -> dict[str, float]:
 def main() -> None:
     """Run one case by name, and print its JSON object."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("name", choices=["adult", "million", "hospital", "check", "specialization", "clustering"])
+    parser.add_argument(
+        "name", choices=["adult", "million", "hospital", "check", "specialization", "clustering", "models"]
+    )
     parser.add_argument("--case", default="exact")
     parser.add_argument("--k", type=int, default=10)
     parser.add_argument("--cut", default="gain")
@@ -212,6 +214,8 @@ def main() -> None:
         found = import_module("benchmarks.specialization").specialization(options.out)
     elif options.name == "clustering":
         found = import_module("benchmarks.clustering").clustering(options.case, options.rows, options.out)
+    elif options.name == "models":
+        found = import_module("benchmarks.models").models(options.case, options.k)
     else:
         found = check_million(options.out)
     print(json.dumps(found))

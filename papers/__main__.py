@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import shoal
-from papers import kmember, tds
+from papers import anonymous_mining, kmember, tds
 
-PAPERS = {"tds": tds.make, "kmember": kmember.make}
+PAPERS = {"tds": tds.make, "kmember": kmember.make, "anonymous-mining": anonymous_mining.make}
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "papers"
 
 

@@ -13,12 +13,12 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import shoal
-from papers import adult, classify, kmember, lab, page, plots, tds
+from papers import adult, anonymous_mining, classify, kmember, lab, page, plots, tds
 
 PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "papers").glob("*.md"))
 
 
-@pytest.mark.parametrize("module", [classify, kmember, page], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [anonymous_mining, classify, kmember, page], ids=lambda m: m.__name__)
 def test_examples(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 
@@ -105,6 +105,41 @@ def test_the_quarters_of_clusters_sum_to_the_whole_loss(some: pd.DataFrame) -> N
     quarters = kmember.split_clusters(some, 5)
     assert sum(q.loss for q in quarters) == pytest.approx(100)
     assert all(90 <= q.elsewhere <= 100 for q in quarters)
+
+
+@pytest.fixture
+def split() -> anonymous_mining.Split:
+    rng = np.random.default_rng(11)
+    trees = {n: shoal.Taxonomy.from_nested(t) for n, t in shoal.datasets.adult_taxonomies().items()}
+    columns = {n: rng.choice(list(map(str, trees[n].leaves)), 600) for n in anonymous_mining.NAMES}
+    rich = np.isin(columns["relationship"], ["Husband", "Wife"]) ^ (rng.random(600) < 0.1)
+    return anonymous_mining.Split(pd.DataFrame(columns).assign(income=np.where(rich, ">50K", "<=50K")), 400)
+
+
+def test_anonymous_trees_learn_from_the_training_records_only(split: anonymous_mining.Split) -> None:
+    tree = split.grow(shoal.KAnonymity(20))
+    counts = pd.crosstab(tree.apply(split.train), split.train["income"].to_numpy())
+    assert tree.certificate_.smallest == counts.sum(axis=1).min() >= 20
+    assert tree.certificate_.certain == counts[(counts == 0).any(axis=1)].to_numpy().sum()
+    assert anonymous_mining.count_minority(tree, split.train) == counts.min(axis=1).sum()
+    assert split.measure_error(tree) < 20
+
+
+def test_id3_reads_raw_and_generalized_labels(split: anonymous_mining.Split) -> None:
+    raw, generalized = split.frame[["relationship"]], split.generalize(60)[["relationship"]]
+    assert len(generalized) == len(raw)
+    for table in (raw, generalized, raw.assign(relationship="*")):
+        rich = pd.Series(split.truth[: split.size]).groupby(table["relationship"][: split.size].to_numpy()).mean() > 0.5
+        wrong = rich[table["relationship"][split.size :]].to_numpy() != split.truth[split.size :]
+        assert anonymous_mining.id3_error(table, split.truth, split.size) == pytest.approx(100 * wrong.mean())
+
+
+def test_a_limit_of_the_confidence_holds_in_every_span(split: anonymous_mining.Split) -> None:
+    least = anonymous_mining.limit_confidence(0.92)
+    tree = split.grow(shoal.LDiversity(least, of="income", kind="entropy"))
+    counts = pd.crosstab(tree.apply(split.train), split.train["income"].to_numpy())
+    assert len(counts) > 1
+    assert (counts.max(axis=1) / counts.sum(axis=1)).max() <= 0.92
 
 
 def test_plots_are_valid_svg() -> None:

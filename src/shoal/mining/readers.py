@@ -15,7 +15,7 @@ from shoal.engines import Dictionary, Engine
 from shoal.engines.raw_columns import RawColumns
 from shoal.errors import DataError, list_some
 from shoal.mining.scikit_learn import SUPPORTED, ReadModel, is_scikit_learn, read_scikit_learn
-from shoal.mining.tree_model import TreeModel, row_codes
+from shoal.mining.tree_model import TreeModel, follow_branches, row_codes
 from shoal.policy import Policy
 from shoal.spans import CellTree
 
@@ -57,7 +57,7 @@ def read_tree_model(model: TreeModel, engine: Engine, policy: Policy, target: st
     values, codes = model.locate(engine)
     tree = model.cell_tree(values)
     columns = tuple(codes[name] for name in tree.columns)
-    _refuse_unknown_values(model, tree, codes, engine)
+    _refuse_unknown_values(model, tree, codes, engine.schema().rows)
     dictionaries: dict[str, Dictionary] = {}
     column = encode_column(engine, target, policy.published_reading(target), dictionaries)
     absent = [label for label in column.labels if label not in model.classes]
@@ -71,14 +71,10 @@ def read_tree_model(model: TreeModel, engine: Engine, policy: Policy, target: st
     return ReadModel(tree, columns, classes, model.counts_records(tree.route(columns, len(classes)), classes))
 
 
-def _refuse_unknown_values(model: TreeModel, tree: CellTree, codes: Mapping[str, Int32Array], engine: Engine) -> None:
+def _refuse_unknown_values(model: TreeModel, tree: CellTree, codes: Mapping[str, Int32Array], rows: int) -> None:
     """Raise `DataError` if a record has a value for which the tree has no child."""
-    split = np.flatnonzero(tree.column >= 0).tolist()
-    if not any(
-        (tree.child[n][codes[tree.columns[tree.column[n]]]] < 0).any() for n in split if (tree.child[n] < 0).any()
-    ):
-        return
-    stopped = [n for n in np.unique(model.find_nodes(engine)).tolist() if model.nodes[n].column is not None]
+    reached = np.unique(follow_branches(tree, codes, rows)).tolist()
+    stopped = [n for n in reached if model.nodes[n].column is not None]
     if stopped:
         names = list(dict.fromkeys(str(model.nodes[n].column) for n in stopped))
         raise DataError(

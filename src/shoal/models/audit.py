@@ -236,23 +236,20 @@ def _certify(
 def _describe_spans(
     spans: Spans, size: Int64Array, fails: BoolArray, population: Int64Array, prefix: str
 ) -> list[SpanReport]:
-    tree, found = spans.tree, []
+    tree, single, found = spans.tree, spans.single, []
     bins = range(len(tree.classes))
+    words_of = {leaf: describe_conditions(tree.path(leaf), "all records") for leaf in tree.leaves.tolist()}
     for s, leaves in enumerate(spans.leaves):
         words = describe_conditions(spans.describe(s), "all people")
         known = int(spans.known_class[s])
         if known >= 0:
             words += f", class {tree.classes[known]}"
         cells = tuple(
-            SpanCell(
-                describe_conditions(tree.path(leaf), "all records"),
-                tree.classes[c] if len(tree.classes) > 1 else None,
-                int(population[leaf, c]),
-            )
+            SpanCell(words_of[leaf], tree.classes[c] if len(tree.classes) > 1 else None, int(population[leaf, c]))
             for leaf in leaves
             for c in ([known] if known >= 0 else bins)
         )
-        found.append(SpanReport(prefix + words, int(size[s]), bool(spans.single[s]), not fails[s], cells))
+        found.append(SpanReport(prefix + words, int(size[s]), bool(single[s]), not fails[s], cells))
     return found
 
 

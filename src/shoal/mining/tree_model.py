@@ -7,7 +7,7 @@ between the values on both sides, a level of a taxonomy as the labels of its nod
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -19,7 +19,7 @@ from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.attributes import Attribute
 from shoal.engines import Dictionary, Distinct, Engine, Reading
 from shoal.errors import DataError, PolicyError, list_choices, list_some
-from shoal.formats.checked_json import member, refuse_unknown, require
+from shoal.formats.checked_json import DAMAGE, member, refuse_unknown, require
 from shoal.formats.dates import format_date, parse_date
 from shoal.formats.numbers import format_number, parse_number
 from shoal.kernels.interface import CUT
@@ -33,6 +33,8 @@ POPULATIONS = get_args(Populations)
 FORMAT, VERSION = "shoal-tree", 1
 OTHER = "any other value"
 MISSING = "missing"
+MOST_RECORDS = 2**53  # larger counts are not exact as numbers
+LARGEST_CUT = float(np.finfo(np.float64).max)
 UNITS = ("Y", "M", "D", "h", "m", "s")  # of dates, from coarse to fine
 
 
@@ -45,12 +47,17 @@ class ModelColumn:
     public: bool
     reading: Reading
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether a tree tests the values with cuts, and not with labels."""
+        return self.quasi.kind != "categorical" and self.quasi.tree_builder is None
+
     def locate(self, distinct: Distinct) -> list[Any]:
         """The distinct values as a tree tests them: numbers, or the labels above each value.
 
         The last entry is the missing value: NaN, which no cut is above, or None.
         """
-        if self.quasi.kind != "categorical" and self.quasi.tree_builder is None:
+        if self.has_numbers:
             if self.reading.kind == "text":  # a private column of numbers
                 found = [parse_number(str(v)) for v in distinct.values]
                 wrong = [str(v) for v, number in zip(distinct.values, found, strict=True) if number is None]
@@ -259,16 +266,15 @@ class TreeModel:
 
     def export_text(self) -> str:
         """The tree as indented text, with the statistics of every leaf."""
-        return "\n".join(self._list_lines(0, 0)) + "\n"
-
-    def _list_lines(self, n: int, depth: int) -> Iterator[str]:
-        node = self.nodes[n]
-        condition = self.condition(n)
-        indent = "|   " * max(depth - 1, 0) + ("|-- " if depth else "")
-        head = str(condition) if condition is not None else "all records"
-        yield indent + head + (f": {self.describe_leaf(n)}" if node.column is None else "")
-        for child in node.children:
-            yield from self._list_lines(child, depth + 1)
+        lines, waiting = [], [(0, 0)]
+        while waiting:
+            n, depth = waiting.pop()
+            node, condition = self.nodes[n], self.condition(n)
+            indent = "|   " * max(depth - 1, 0) + ("|-- " if depth else "")
+            head = str(condition) if condition is not None else "all records"
+            lines.append(indent + head + (f": {self.describe_leaf(n)}" if node.column is None else ""))
+            waiting += [(child, depth + 1) for child in reversed(node.children)]
+        return "\n".join(lines) + "\n"
 
     def describe_leaf(self, n: int) -> str:
         """The statistics of a leaf in words."""
@@ -323,6 +329,7 @@ class TreeModel:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> TreeModel:
         """Read a tree from the content of its JSON file."""
+        require(isinstance(found, Mapping), "a tree must be an object")
         refuse_unknown(found, ("format", "version", "target", "classes", "populations", "missing", "columns", "nodes"))
         require(found.get("format") == FORMAT, f"'format' must be {FORMAT!r}")
         require(found.get("version") == VERSION, f"'version' must be {VERSION}")
@@ -330,6 +337,7 @@ class TreeModel:
         require(
             bool(classes) and all(isinstance(c, str) or c is None for c in classes), "'classes' must be a list of texts"
         )
+        require(len(set(classes)) == len(classes), "'classes' must differ")
         populations = member(found, "populations", str)
         require(populations in POPULATIONS, f"'populations' must be one of {', '.join(POPULATIONS)}")
         missing = tuple(member(found, "missing", list))
@@ -426,9 +434,12 @@ def _read_column(name: str, body: Any, missing: tuple[str, ...]) -> ModelColumn:
     refuse_unknown(body, ("values", "public", "normalize"))
     public = member(body, "public", bool)
     normalized = "normalize" in body and member(body, "normalize", bool)
+    values = body.get("values")
+    tree = values.get("taxonomy") if isinstance(values, Mapping) else None
+    require(not isinstance(tree, str), f"the taxonomy of column {name!r} must not be the path of a file")
     try:
-        quasi = QuasiIdentifier.model_validate(body["values"])
-    except (ValueError, PolicyError, KeyError) as error:
+        quasi = QuasiIdentifier.model_validate(values)
+    except DAMAGE as error:
         raise DataError(f"column {name!r} of the model is not valid: {error}") from error
     if not public:
         reading = Policy.model_construct(missing=missing, normalize=(name,) * normalized).published_reading(name)
@@ -445,8 +456,8 @@ def _read_node(
         refuse_unknown(body, ("leaf",))
         numbers = member(body, "leaf", list)
         require(
-            all(isinstance(s, (int, float)) and not isinstance(s, bool) and s >= 0 for s in numbers),
-            f"the statistics of {where} must be numbers of at least 0",
+            all(type(s) in (int, float) and 0 <= s < MOST_RECORDS for s in numbers),
+            f"the statistics of {where} must be numbers of at least 0, below {MOST_RECORDS:,}",
         )
         if populations in ("bins", "frequencies"):
             require(len(numbers) == classes, f"{where} must have one number for every class")
@@ -460,26 +471,30 @@ def _read_node(
     require(name in columns, f"{where} tests the column {name!r}, which is not among 'columns'")
     children = member(body, "children", list)
     require(
-        all(isinstance(c, int) and n < c < nodes for c in children),
+        all(type(c) is int and n < c < nodes for c in children),
         f"the children of {where} must be nodes with larger numbers",
     )
     tests = [key for key in ("labels", "not_missing", "before", "at_most") if key in body]
     require(len(tests) == 1, f"{where} must have one of 'labels', 'at_most', 'before' and 'not_missing'")
     if tests[0] == "labels":
-        labels, other = member(body, "labels", list), bool(body.get("other", False))
+        require(not columns[name].has_numbers, f"{where} tests the numbers of {name!r} with labels")
+        labels, other = member(body, "labels", list), "other" in body and member(body, "other", bool)
         require(all(isinstance(v, str) or v is None for v in labels), f"the labels of {where} must be texts")
         require(len(children) == len(labels) + other, f"{where} must have one child for every label")
         return ModelNode(name, None, tuple(labels), other, tuple(children))
+    require(columns[name].has_numbers and "other" not in body, f"{where} tests the labels of {name!r} with a cut")
     require(len(children) == 2, f"{where} must have two children")
     if tests[0] == "not_missing":
         return ModelNode(name, math.inf, children=tuple(children))
+    is_date = columns[name].quasi.kind == "date"
+    require(is_date == (tests[0] == "before"), f"{where} must compare {name!r} with a {'date' if is_date else 'number'}")
     if tests[0] == "before":
         day = parse_date(member(body, "before", str))
         require(day is not None, f"'before' of {where} is no date")
         return ModelNode(name, float(day) - 0.5, children=tuple(children))  # type: ignore[arg-type]
     cut = body["at_most"]
     require(
-        isinstance(cut, (int, float)) and not isinstance(cut, bool) and math.isfinite(cut),
-        f"'at_most' of {where} is no number",
+        type(cut) in (int, float) and -LARGEST_CUT <= cut <= LARGEST_CUT,
+        f"'at_most' of {where} is no finite number",
     )
     return ModelNode(name, float(cut), children=tuple(children))

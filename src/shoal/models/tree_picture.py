@@ -56,12 +56,12 @@ def draw_tree(model: TreeModel) -> str:
 
 
 def _choose_depth(model: TreeModel) -> int:
-    """The largest depth at which the picture has at most `MOST_LEAVES` rows."""
+    """The largest depth at which the picture has at most `MOST_LEAVES` rows and columns."""
     level, depth, finished = [0], 0, 0
     while True:
         below = [c for n in level for c in model.nodes[n].children]
         finished += sum(not model.nodes[n].children for n in level)
-        if not below or finished + len(below) > MOST_LEAVES:
+        if not below or finished + len(below) > MOST_LEAVES or depth == MOST_LEAVES:
             return depth
         level, depth = below, depth + 1
 
@@ -130,5 +130,9 @@ def _shorten(text: str, most: int = 24) -> str:
 
 
 def _count_leaves(model: TreeModel, n: int) -> int:
-    children = model.nodes[n].children
-    return 1 if not children else sum(_count_leaves(model, c) for c in children)
+    leaves, waiting = 0, [n]
+    while waiting:
+        children = model.nodes[waiting.pop()].children
+        leaves += not children
+        waiting += children
+    return leaves

@@ -35,7 +35,7 @@ OTHER = "any other value"
 MISSING = "missing"
 MOST_RECORDS = 2**53  # larger counts are not exact as numbers
 LARGEST_CUT = float(np.finfo(np.float64).max)
-UNITS = ("Y", "M", "D", "h", "m", "s")  # of dates, from coarse to fine
+UNITS = ("Y", "M", "D", "h", "m", "s", "ms", "us")  # of dates, from coarse to fine
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class TreeModel:
         if math.isinf(node.cut):
             return "is not missing" if is_first else f"is {MISSING}"
         if self.columns[node.column].quasi.kind == "date":
-            day = format_date(math.ceil(node.cut))
+            day = format_date(math.nextafter(node.cut, math.inf))
             return f"is before {day}" if is_first else f"is {day} or later"
         number = format_number(node.cut)
         return f"is at most {number}" if is_first else f"is above {number}"
@@ -323,7 +323,8 @@ class TreeModel:
         if math.isinf(node.cut):
             return {"column": node.column, "not_missing": True, "children": list(node.children)}
         if self.columns[node.column].quasi.kind == "date":
-            return {"column": node.column, "before": format_date(math.ceil(node.cut)), "children": list(node.children)}
+            day = format_date(math.nextafter(node.cut, math.inf))
+            return {"column": node.column, "before": day, "children": list(node.children)}
         return {"column": node.column, "at_most": _plain(node.cut), "children": list(node.children)}
 
     @classmethod
@@ -405,12 +406,12 @@ def _find_round_decimal(low: float, high: float) -> float:
 
 
 def _find_round_date(low: float, high: float) -> float:
-    """Half a second before the first day, hour or other unit between two dates."""
+    """The last number before the first day, hour or other unit between two dates, which are exact to a microsecond."""
+    moment = np.datetime64(round(high * 1_000_000), "us")
     for unit in UNITS:
-        second = np.datetime64(math.floor(high), "s").astype(f"datetime64[{unit}]").astype("datetime64[s]")
-        start = float(second.astype(np.int64))
+        start = float(moment.astype(f"datetime64[{unit}]").astype("datetime64[us]").astype(np.int64)) / 1_000_000
         if low < start <= high:
-            return start - 0.5
+            return math.nextafter(start, -math.inf)
     return low
 
 
@@ -491,7 +492,8 @@ def _read_node(
     if tests[0] == "before":
         day = parse_date(member(body, "before", str))
         require(day is not None, f"'before' of {where} is no date")
-        return ModelNode(name, float(day) - 0.5, children=tuple(children))  # type: ignore[arg-type]
+        cut = math.nextafter(float(day), -math.inf)  # type: ignore[arg-type]
+        return ModelNode(name, cut, children=tuple(children))
     cut = body["at_most"]
     require(
         type(cut) in (int, float) and -LARGEST_CUT <= cut <= LARGEST_CUT,

@@ -395,7 +395,7 @@ def find_round_number(feature: Attribute, at: int) -> float:
 
 def _find_round_decimal(low: float, high: float) -> float:
     middle = Decimal(low) + (Decimal(high) - Decimal(low)) / 2
-    exponent = max(abs(low), abs(high), high - low)
+    exponent = max(abs(low), abs(high))
     digit = math.ceil(math.log10(exponent)) if exponent > 0 else 0
     for place in range(digit, digit - 18, -1):
         step = Decimal(1).scaleb(place)
@@ -460,6 +460,10 @@ def _read_node(
             all(type(s) in (int, float) and 0 <= s < MOST_RECORDS for s in numbers),
             f"the statistics of {where} must be numbers of at least 0, below {MOST_RECORDS:,}",
         )
+        require(
+            populations == "frequencies" or all(type(s) is int for s in numbers),
+            f"the statistics of {where} must be whole numbers",
+        )
         if populations in ("bins", "frequencies"):
             require(len(numbers) == classes, f"{where} must have one number for every class")
         elif populations == "majority":
@@ -488,7 +492,9 @@ def _read_node(
     if tests[0] == "not_missing":
         return ModelNode(name, math.inf, children=tuple(children))
     is_date = columns[name].quasi.kind == "date"
-    require(is_date == (tests[0] == "before"), f"{where} must compare {name!r} with a {'date' if is_date else 'number'}")
+    require(
+        is_date == (tests[0] == "before"), f"{where} must compare {name!r} with a {'date' if is_date else 'number'}"
+    )
     if tests[0] == "before":
         day = parse_date(member(body, "before", str))
         require(day is not None, f"'before' of {where} is no date")

@@ -7,7 +7,7 @@ between the values on both sides, a level of a taxonomy as the labels of its nod
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Decimal
 from functools import cached_property
@@ -19,7 +19,7 @@ from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.attributes import Attribute
 from shoal.engines import Dictionary, Distinct, Engine, Reading
 from shoal.errors import DataError, PolicyError, list_choices, list_some
-from shoal.formats.checked_json import member, refuse_unknown, require
+from shoal.formats.checked_json import DAMAGE, member, refuse_unknown, require
 from shoal.formats.dates import format_date, parse_date
 from shoal.formats.numbers import format_number, parse_number
 from shoal.kernels.interface import CUT
@@ -33,7 +33,9 @@ POPULATIONS = get_args(Populations)
 FORMAT, VERSION = "shoal-tree", 1
 OTHER = "any other value"
 MISSING = "missing"
-UNITS = ("Y", "M", "D", "h", "m", "s")  # of dates, from coarse to fine
+MOST_RECORDS = 2**53  # larger counts are not exact as numbers
+LARGEST_CUT = float(np.finfo(np.float64).max)
+UNITS = ("Y", "M", "D", "h", "m", "s", "ms", "us")  # of dates, from coarse to fine
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,17 @@ class ModelColumn:
     public: bool
     reading: Reading
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether a tree tests the values with cuts, and not with labels."""
+        return self.quasi.kind != "categorical" and self.quasi.tree_builder is None
+
     def locate(self, distinct: Distinct) -> list[Any]:
         """The distinct values as a tree tests them: numbers, or the labels above each value.
 
         The last entry is the missing value: NaN, which no cut is above, or None.
         """
-        if self.quasi.kind != "categorical" and self.quasi.tree_builder is None:
+        if self.has_numbers:
             if self.reading.kind == "text":  # a private column of numbers
                 found = [parse_number(str(v)) for v in distinct.values]
                 wrong = [str(v) for v, number in zip(distinct.values, found, strict=True) if number is None]
@@ -188,7 +195,7 @@ class TreeModel:
         if math.isinf(node.cut):
             return Condition(node.column, "is not missing" if below else f"is {MISSING}")
         if self.columns[node.column].quasi.kind == "date":
-            day = format_date(math.ceil(node.cut))
+            day = format_date(math.nextafter(node.cut, math.inf))
             text = f"before {day}" if below else f"{day} or later"
         else:
             text = f"{'at most' if below else 'above'} {format_number(node.cut)}"
@@ -256,16 +263,15 @@ class TreeModel:
 
     def export_text(self) -> str:
         """The tree as indented text, with the statistics of every leaf."""
-        return "\n".join(self._list_lines(0, 0)) + "\n"
-
-    def _list_lines(self, n: int, depth: int) -> Iterator[str]:
-        node = self.nodes[n]
-        condition = self.condition(n)
-        indent = "|   " * max(depth - 1, 0) + ("|-- " if depth else "")
-        head = str(condition) if condition is not None else "all records"
-        yield indent + head + (f": {self.describe_leaf(n)}" if node.column is None else "")
-        for child in node.children:
-            yield from self._list_lines(child, depth + 1)
+        lines, waiting = [], [(0, 0)]
+        while waiting:
+            n, depth = waiting.pop()
+            node, condition = self.nodes[n], self.condition(n)
+            indent = "|   " * max(depth - 1, 0) + ("|-- " if depth else "")
+            head = str(condition) if condition is not None else "all records"
+            lines.append(indent + head + (f": {self.describe_leaf(n)}" if node.column is None else ""))
+            waiting += [(child, depth + 1) for child in reversed(node.children)]
+        return "\n".join(lines) + "\n"
 
     def describe_leaf(self, n: int) -> str:
         """The statistics of a leaf in words."""
@@ -314,12 +320,14 @@ class TreeModel:
         if math.isinf(node.cut):
             return {"column": node.column, "not_missing": True, "children": list(node.children)}
         if self.columns[node.column].quasi.kind == "date":
-            return {"column": node.column, "before": format_date(math.ceil(node.cut)), "children": list(node.children)}
+            day = format_date(math.nextafter(node.cut, math.inf))
+            return {"column": node.column, "before": day, "children": list(node.children)}
         return {"column": node.column, "at_most": _plain(node.cut), "children": list(node.children)}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> TreeModel:
         """Read a tree from the content of its JSON file."""
+        require(isinstance(found, Mapping), "a tree must be an object")
         refuse_unknown(found, ("format", "version", "target", "classes", "populations", "missing", "columns", "nodes"))
         require(found.get("format") == FORMAT, f"'format' must be {FORMAT!r}")
         require(found.get("version") == VERSION, f"'version' must be {VERSION}")
@@ -327,6 +335,7 @@ class TreeModel:
         require(
             bool(classes) and all(isinstance(c, str) or c is None for c in classes), "'classes' must be a list of texts"
         )
+        require(len(set(classes)) == len(classes), "'classes' must differ")
         populations = member(found, "populations", str)
         require(populations in POPULATIONS, f"'populations' must be one of {', '.join(POPULATIONS)}")
         missing = tuple(member(found, "missing", list))
@@ -404,7 +413,7 @@ def find_round_number(feature: Attribute, at: int) -> float:
 
 def _find_round_decimal(low: float, high: float) -> float:
     middle = Decimal(low) + (Decimal(high) - Decimal(low)) / 2
-    exponent = max(abs(low), abs(high), high - low)
+    exponent = max(abs(low), abs(high))
     digit = math.ceil(math.log10(exponent)) if exponent > 0 else 0
     for place in range(digit, digit - 18, -1):
         step = Decimal(1).scaleb(place)
@@ -417,12 +426,12 @@ def _find_round_decimal(low: float, high: float) -> float:
 
 
 def _find_round_date(low: float, high: float) -> float:
-    """Half a second before the first day, hour or other unit between two dates."""
+    """The last number before the first day, hour or other unit between two dates, which are exact to a microsecond."""
+    moment = np.datetime64(round(high * 1_000_000), "us")
     for unit in UNITS:
-        second = np.datetime64(math.floor(high), "s").astype(f"datetime64[{unit}]").astype("datetime64[s]")
-        start = float(second.astype(np.int64))
+        start = float(moment.astype(f"datetime64[{unit}]").astype("datetime64[us]").astype(np.int64)) / 1_000_000
         if low < start <= high:
-            return start - 0.5
+            return math.nextafter(start, -math.inf)
     return low
 
 
@@ -446,9 +455,12 @@ def _read_column(name: str, body: Any, missing: tuple[str, ...]) -> ModelColumn:
     refuse_unknown(body, ("values", "public", "normalize"))
     public = member(body, "public", bool)
     normalized = "normalize" in body and member(body, "normalize", bool)
+    values = body.get("values")
+    tree = values.get("taxonomy") if isinstance(values, Mapping) else None
+    require(not isinstance(tree, str), f"the taxonomy of column {name!r} must not be the path of a file")
     try:
-        quasi = QuasiIdentifier.model_validate(body["values"])
-    except (ValueError, PolicyError, KeyError) as error:
+        quasi = QuasiIdentifier.model_validate(values)
+    except DAMAGE as error:
         raise DataError(f"column {name!r} of the model is not valid: {error}") from error
     if not public:
         reading = Policy.model_construct(missing=missing, normalize=(name,) * normalized).published_reading(name)
@@ -465,8 +477,12 @@ def _read_node(
         refuse_unknown(body, ("leaf",))
         numbers = member(body, "leaf", list)
         require(
-            all(isinstance(s, (int, float)) and not isinstance(s, bool) and s >= 0 for s in numbers),
-            f"the statistics of {where} must be numbers of at least 0",
+            all(type(s) in (int, float) and 0 <= s < MOST_RECORDS for s in numbers),
+            f"the statistics of {where} must be numbers of at least 0, below {MOST_RECORDS:,}",
+        )
+        require(
+            populations == "frequencies" or all(type(s) is int for s in numbers),
+            f"the statistics of {where} must be whole numbers",
         )
         if populations in ("bins", "frequencies"):
             require(len(numbers) == classes, f"{where} must have one number for every class")
@@ -480,26 +496,33 @@ def _read_node(
     require(name in columns, f"{where} tests the column {name!r}, which is not among 'columns'")
     children = member(body, "children", list)
     require(
-        all(isinstance(c, int) and n < c < nodes for c in children),
+        all(type(c) is int and n < c < nodes for c in children),
         f"the children of {where} must be nodes with larger numbers",
     )
     tests = [key for key in ("labels", "not_missing", "before", "at_most") if key in body]
     require(len(tests) == 1, f"{where} must have one of 'labels', 'at_most', 'before' and 'not_missing'")
     if tests[0] == "labels":
-        labels, other = member(body, "labels", list), bool(body.get("other", False))
+        require(not columns[name].has_numbers, f"{where} tests the numbers of {name!r} with labels")
+        labels, other = member(body, "labels", list), "other" in body and member(body, "other", bool)
         require(all(isinstance(v, str) or v is None for v in labels), f"the labels of {where} must be texts")
         require(len(children) == len(labels) + other, f"{where} must have one child for every label")
         return ModelNode(name, None, tuple(labels), other, tuple(children))
+    require(columns[name].has_numbers and "other" not in body, f"{where} tests the labels of {name!r} with a cut")
     require(len(children) == 2, f"{where} must have two children")
     if tests[0] == "not_missing":
         return ModelNode(name, math.inf, children=tuple(children))
+    is_date = columns[name].quasi.kind == "date"
+    require(
+        is_date == (tests[0] == "before"), f"{where} must compare {name!r} with a {'date' if is_date else 'number'}"
+    )
     if tests[0] == "before":
         day = parse_date(member(body, "before", str))
         require(day is not None, f"'before' of {where} is no date")
-        return ModelNode(name, float(day) - 0.5, children=tuple(children))  # type: ignore[arg-type]
+        cut = math.nextafter(float(day), -math.inf)  # type: ignore[arg-type]
+        return ModelNode(name, cut, children=tuple(children))
     cut = body["at_most"]
     require(
-        isinstance(cut, (int, float)) and not isinstance(cut, bool) and math.isfinite(cut),
-        f"'at_most' of {where} is no number",
+        type(cut) in (int, float) and -LARGEST_CUT <= cut <= LARGEST_CUT,
+        f"'at_most' of {where} is no finite number",
     )
     return ModelNode(name, float(cut), children=tuple(children))

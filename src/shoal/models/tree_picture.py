@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
 from shoal.errors import EngineError
+from shoal.formats.html_text import escape_markup
 from shoal.mining.tree_model import TreeModel
 
 MOST_LEAVES = 120  # a larger tree is drawn without its deepest nodes
@@ -50,18 +50,18 @@ def draw_tree(model: TreeModel) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         f'font-family="sans-serif" font-size="11" role="img">'
-        f"<title>Decision tree for {escape(model.target)}</title>"
+        f"<title>Decision tree for {escape_markup(model.target)}</title>"
         f'<rect width="100%" height="100%" fill="white"/>{"".join(shapes)}{legend}</svg>\n'
     )
 
 
 def _choose_depth(model: TreeModel) -> int:
-    """The largest depth at which the picture has at most `MOST_LEAVES` rows."""
+    """The largest depth at which the picture has at most `MOST_LEAVES` rows and columns."""
     level, depth, finished = [0], 0, 0
     while True:
         below = [c for n in level for c in model.nodes[n].children]
         finished += sum(not model.nodes[n].children for n in level)
-        if not below or finished + len(below) > MOST_LEAVES:
+        if not below or finished + len(below) > MOST_LEAVES or depth == MOST_LEAVES:
             return depth
         level, depth = below, depth + 1
 
@@ -76,7 +76,7 @@ def _draw_node(model: TreeModel, n: int, depth: int, row: int, deepest: int, sha
     node, x = model.nodes[n], MARGIN + depth * COLUMN
     condition = model.condition(n)
     words = _shorten("all records" if condition is None else str(condition))
-    full = escape("all records" if condition is None else str(condition))
+    full = escape_markup("all records" if condition is None else str(condition))
     if not node.children or depth == deepest:
         y = MARGIN + row * ROW + ROW / 2
         text = model.describe_leaf(n) if not node.children else f"{_count_leaves(model, n):,} more leaves"
@@ -106,7 +106,7 @@ def _draw_bar(model: TreeModel, n: int, x: float, y: float, text: str) -> str:
                 f'<rect x="{at:.1f}" y="{y - 7:.1f}" width="{width:.1f}" height="14" fill="{COLORS[c % len(COLORS)]}"/>'
             )
             at += width
-    return f"<g><title>{escape(text)}</title>{''.join(parts)}</g>"
+    return f"<g><title>{escape_markup(text)}</title>{''.join(parts)}</g>"
 
 
 def _draw_legend(model: TreeModel, y: float) -> str:
@@ -115,14 +115,14 @@ def _draw_legend(model: TreeModel, y: float) -> str:
         text = "missing" if label is None else label
         parts.append(
             f'<rect x="{x}" y="{y}" width="12" height="12" fill="{COLORS[c % len(COLORS)]}"/>'
-            f'<text x="{x + 16}" y="{y + 10}">{escape(_shorten(text))}</text>'
+            f'<text x="{x + 16}" y="{y + 10}">{escape_markup(_shorten(text))}</text>'
         )
         x += 30 + 6.5 * len(_shorten(text))
     return "".join(parts)
 
 
 def _write(x: float, y: float, text: str, full: str) -> str:
-    return f'<text x="{x}" y="{y:.1f}"><title>{full}</title>{escape(text)}</text>'
+    return f'<text x="{x}" y="{y:.1f}"><title>{full}</title>{escape_markup(text)}</text>'
 
 
 def _shorten(text: str, most: int = 24) -> str:
@@ -130,5 +130,9 @@ def _shorten(text: str, most: int = 24) -> str:
 
 
 def _count_leaves(model: TreeModel, n: int) -> int:
-    children = model.nodes[n].children
-    return 1 if not children else sum(_count_leaves(model, c) for c in children)
+    leaves, waiting = 0, [n]
+    while waiting:
+        children = model.nodes[waiting.pop()].children
+        leaves += not children
+        waiting += children
+    return leaves

@@ -154,7 +154,7 @@ def test_wrong_tables(name: str, make_model: Callable[[], Any]) -> None:
 def test_unseen_categories() -> None:
     model = fit(make_pipeline(OneHotEncoder(), DecisionTreeClassifier()), ["sex"])
     with pytest.raises(
-        shoal.DataError, match=r"unknown categories \['x'\].*Pass the table that the model was fitted on"
+        shoal.DataError, match=r"does not know the category 'x'.*Pass the table that the model was fitted on"
     ):
         audit(model, make_frame(sex=list("fmfmfx")), policy_of())
     policy = shoal.Policy(quasi={"sex": "categorical"}, target="risk", require=[shoal.KAnonymity(1)])
@@ -219,7 +219,10 @@ def test_wrong_policies(name: str, make_model: Callable[[], Any]) -> None:
 def test_a_policy_may_name_columns_that_the_model_does_not_use() -> None:
     expected = audit(tree(), make_frame(), policy_of()).to_private_dict()
     quasi = {**POLICY["quasi"], "shoe": "numeric"}
-    assert audit(tree(), make_frame(), policy_of(quasi=quasi)).to_private_dict() == expected
+    more = audit(tree(), make_frame(), policy_of(quasi=quasi)).to_private_dict()
+    for finding in more["findings"]:
+        assert finding["on"].pop() == "shoe"
+    assert more == expected
     assert audit(tree(), make_frame(), policy_of(sensitive=["rent", "hat"])).to_private_dict() == expected
 
 

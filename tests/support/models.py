@@ -13,7 +13,7 @@ import shoal
 from shoal.engines import open_data
 from shoal.mining.learning_policy import name_target
 from shoal.mining.readers import read_model
-from shoal.spans import Knowledge, find_spans
+from shoal.spans import Knowledge
 from tests.reference import spans as twin
 
 Leaf = Callable[[twin.Record], int]
@@ -95,7 +95,7 @@ def find_public_spans(model: Any, frame: Any, policy: shoal.Policy, knowledge: K
     engine = open_data(frame)
     policy = name_target(policy, engine.schema().names)
     read = read_model(model, engine, policy, str(policy.target))
-    found = find_spans(read.tree, read.codes, read.classes, knowledge)
+    found = read.find_spans(knowledge)
     classes = read.tree.classes
     cells = [
         frozenset(

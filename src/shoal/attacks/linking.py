@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from shoal.engines import Engine, open_data
 from shoal.engines.raw_columns import RawColumns
 from shoal.errors import PolicyError, explain_unknown_column
@@ -15,7 +13,7 @@ from shoal.formats.numbers import format_count
 from shoal.mining.learning_policy import name_target
 from shoal.mining.readers import read_model
 from shoal.policy import Policy, parse_policy
-from shoal.spans import Knowledge, describe_conditions, find_spans
+from shoal.spans import Knowledge, describe_conditions
 
 MOST_NAMED = 8  # people in the text of an attack
 
@@ -93,10 +91,9 @@ def linking(model: Any, frame: Any, policy: Policy) -> LinkingAttack:
         if name not in engine.schema().names:
             raise PolicyError(explain_unknown_column(name, engine.schema().names))
     read = read_model(model, engine, policy, target)
-    spans = find_spans(read.tree, read.codes, read.classes, Knowledge(frozenset(policy.quasi), target in policy.quasi))
+    spans = read.find_spans(Knowledge(frozenset(policy.quasi), target in policy.quasi))
     tree, names = read.tree, _name_people(engine, policy)
-    population = np.zeros((len(tree.column), len(tree.classes)), np.int64)
-    np.add.at(population, (tree.route(read.codes, len(read.classes)), read.classes), 1)
+    population = read.count_cells()
     members: Mapping[int, list[str]] = {s: [] for s in range(len(spans.leaves))}
     for s, name in zip(spans.span.tolist(), names, strict=True):
         members[s].append(name)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from shoal.arrays import Int32Array
+from shoal.arrays import Int64Array
 from shoal.encoding.codes import encode_column
 from shoal.engines import Dictionary, Engine
 from shoal.engines.raw_columns import RawColumns
 from shoal.errors import DataError, list_some
 from shoal.mining.scikit_learn import SUPPORTED, ReadModel, is_scikit_learn, read_scikit_learn
-from shoal.mining.tree_model import TreeModel, follow_branches, row_codes
+from shoal.mining.tree_model import TreeModel, row_codes
 from shoal.policy import Policy
-from shoal.spans import CellTree
 
 EMPTY_TABLE = "the table is empty; pass a table with at least one record"
 
@@ -57,7 +56,8 @@ def read_tree_model(model: TreeModel, engine: Engine, policy: Policy, target: st
     values, codes = model.locate(engine)
     tree = model.cell_tree(values)
     columns = tuple(codes[name] for name in tree.columns)
-    _refuse_unknown_values(model, tree, codes, engine.schema().rows)
+    leaf = tree.route(columns, engine.schema().rows)
+    _refuse_unknown_values(model, leaf)
     dictionaries: dict[str, Dictionary] = {}
     column = encode_column(engine, target, policy.published_reading(target), dictionaries)
     absent = [label for label in column.labels if label not in model.classes]
@@ -68,13 +68,13 @@ def read_tree_model(model: TreeModel, engine: Engine, policy: Policy, target: st
         )
     number = np.array([model.classes.index(label) for label in column.labels], np.int32)
     classes = number[row_codes(engine.encode(dictionaries), target)]
-    return ReadModel(tree, columns, classes, model.counts_records(tree.route(columns, len(classes)), classes))
+    read = ReadModel(tree, columns, classes, leaf)
+    return replace(read, fits=model.populations != "bins" or model.counts_records(read.count_cells()))
 
 
-def _refuse_unknown_values(model: TreeModel, tree: CellTree, codes: Mapping[str, Int32Array], rows: int) -> None:
-    """Raise `DataError` if a record has a value for which the tree has no child."""
-    reached = np.unique(follow_branches(tree, codes, rows)).tolist()
-    stopped = [n for n in reached if model.nodes[n].column is not None]
+def _refuse_unknown_values(model: TreeModel, node: Int64Array) -> None:
+    """Raise `DataError` if a record stops at a node that has no child for its value."""
+    stopped = [n for n in np.unique(node).tolist() if model.nodes[n].column is not None]
     if stopped:
         names = list(dict.fromkeys(str(model.nodes[n].column) for n in stopped))
         raise DataError(

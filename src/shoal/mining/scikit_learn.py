@@ -21,7 +21,7 @@ from shoal.arrays import Int32Array, Int64Array
 from shoal.engines.raw_columns import RawColumns
 from shoal.errors import DataError, list_some
 from shoal.formats.numbers import format_number
-from shoal.spans import CellTree, Condition
+from shoal.spans import CellTree, Condition, Knowledge, Spans, find_spans
 
 TREES = ("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor")
 PER_COLUMN = (  # transformers that compute every feature from one column
@@ -46,6 +46,7 @@ SUPPORTED = (
     f"Shoal audits its own trees (AnonymousTree) and the scikit-learn models {', '.join(TREES)}, alone or at the end of a "
     f"Pipeline with ColumnTransformer and {', '.join(PER_COLUMN)}"
 )
+UNKNOWN = re.compile(r"unknown categories \[(.*?)[,\]]")
 MARK = re.compile("\x01(\\d+)\x02")
 DIGITS = 7  # of a cut in words; the models compare numbers of this precision
 MOST_LISTED = 4  # values in the words of a condition
@@ -55,13 +56,24 @@ MOST_LISTED = 4  # values in the words of a condition
 class ReadModel:
     """A model over the codes of the columns that it uses: ``codes`` has the codes of every record, by column of ``tree``.
 
-    ``classes`` has the class of every record. ``fits``: the model holds the same numbers of records in its leaves.
+    ``classes`` and ``leaf`` have the class and the leaf of every record. ``fits``: the model holds the same numbers of records
+    in its leaves.
     """
 
     tree: CellTree
     codes: tuple[Int32Array, ...]
     classes: Int32Array
+    leaf: Int64Array
     fits: bool = True
+
+    def count_cells(self) -> Int64Array:
+        """The number of records of every cell [node, class]."""
+        nodes, bins = len(self.tree.column), len(self.tree.classes)
+        return np.bincount(self.leaf * bins + self.classes, minlength=nodes * bins).reshape(nodes, bins)
+
+    def find_spans(self, knowledge: Knowledge) -> Spans:
+        """The spans of all records for an attacker."""
+        return find_spans(self.tree, self.codes, self.classes, self.leaf, knowledge)
 
 
 def is_scikit_learn(model: Any) -> bool:
@@ -164,7 +176,11 @@ def _trace(steps: Sequence[Any], final: Any, names: list[str], raw: RawColumns, 
     fits = np.array_equal(records[tree.leaves], final.tree_.n_node_samples[tree.leaves])
     labels, classes = _read_classes(final, raw, target)
     return ReadModel(
-        CellTree(tree.columns, tree.column, tree.child, tree.parent, tree.conditions, labels), codes, classes, fits
+        CellTree(tree.columns, tree.column, tree.child, tree.parent, tree.conditions, labels),
+        codes,
+        classes,
+        leaves,
+        fits,
     )
 
 
@@ -185,7 +201,8 @@ def _transform(steps: Sequence[Any], frame: Any) -> NDArray[np.float32]:
                 found = found.toarray()
             return np.asarray(found, np.float32)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        reason = "it does not know some categories" if "unknown categories" in str(error) else type(error).__name__
+        unknown = UNKNOWN.search(str(error))
+        reason = type(error).__name__ if unknown is None else f"it does not know the category {unknown[1]}"
         raise _CannotTransform(
             f"the model cannot read the values of the table ({reason}). Pass the table that the model was fitted on, with the "
             "same types and categories."

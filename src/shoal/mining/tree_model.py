@@ -240,15 +240,13 @@ class TreeModel:
     def find_nodes(self, engine: Engine) -> Int64Array:
         """The node of every record of a table: its leaf, or the node in which no child has its value."""
         values, codes = self.locate(engine)
-        return follow_branches(self.cell_tree(values), codes, engine.schema().rows)
+        tree = self.cell_tree(values)
+        return tree.route([codes[name] for name in tree.columns], engine.schema().rows)
 
-    def counts_records(self, node: Int32Array, classes: Int32Array) -> bool:
-        """Whether the tree holds the numbers of these records in its leaves; True if it holds no numbers."""
-        if self.populations != "bins":
-            return True
-        counts = np.zeros((len(self.nodes), len(self.classes)), np.int64)
-        np.add.at(counts, (node, classes), 1)
-        return all(tuple(counts[n].tolist()) == self.nodes[n].statistics for n in self.leaves)
+    def counts_records(self, records: Int64Array) -> bool:
+        """Whether the leaves of the tree hold these numbers of records [node, class]."""
+        leaves = self.leaves
+        return np.array_equal(records[leaves], np.array([self.nodes[n].statistics for n in leaves]))
 
     def with_populations(self, kind: str) -> TreeModel:
         """The tree with fewer statistics in its leaves."""
@@ -347,27 +345,6 @@ class TreeModel:
         below = [c for node in nodes for c in node.children]
         require(sorted(below) == list(range(1, len(nodes))), "every node but the first must be the child of one node")
         return cls(member(found, "target", str), tuple(classes), columns, tuple(nodes), populations, missing)
-
-
-def follow_branches(tree: CellTree, codes: Mapping[str, Int32Array], rows: int) -> Int64Array:
-    """The node of every record: its leaf, or the node in which no child has its value.
-
-    All records go down one level at a time, so the work does not depend on the number of nodes.
-    """
-    found = np.zeros(rows, np.int64)
-    if not tree.columns:
-        return found
-    table = np.stack([codes[name] for name in tree.columns])
-    length = np.array([len(child) for child in tree.child])
-    start, child = np.cumsum(length) - length, np.concatenate(tree.child)
-    here = np.arange(rows)
-    while len(here):
-        here = here[tree.column[found[here]] >= 0]
-        node = found[here]
-        reached = child[start[node] + table[tree.column[node], here]]
-        here = here[reached >= 0]
-        found[here] = reached[reached >= 0]
-    return found
 
 
 def row_codes(engine: Engine, column: str) -> Int32Array:

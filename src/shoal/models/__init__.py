@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.errors import EngineError
 from shoal.models.audit import audit
-from shoal.models.certificate import ModelCertificate, SpanCell, SpanReport
+from shoal.models.certificate import ModelCertificate
 from shoal.models.model_files import load_model
+from shoal.models.span_reports import SpanCell, SpanReport
 
 if TYPE_CHECKING:
     from shoal.models.published_tree import PublishedTree

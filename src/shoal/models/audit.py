@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from shoal.arrays import BoolArray, Int32Array, Int64Array
+from shoal.arrays import BoolArray, Int32Array
 from shoal.encoding.codes import encode_column, encode_unit, unit_reading
 from shoal.engines import Dictionary, Engine, open_data
 from shoal.errors import PolicyError, list_some
@@ -17,12 +17,13 @@ from shoal.mining.learning_policy import name_target
 from shoal.mining.readers import fingerprint_model, read_model
 from shoal.mining.scikit_learn import ReadModel
 from shoal.mining.tree_model import POPULATIONS, row_codes
-from shoal.models.certificate import ModelCertificate, SpanCell, SpanReport
+from shoal.models.certificate import ModelCertificate
+from shoal.models.span_reports import AttackerSpans, SpanList
 from shoal.policy import Policy, parse_policy
-from shoal.requirements import Certificate, Finding, describe, judge_spans
+from shoal.requirements import Certificate, Finding, Requirement, describe, judge_spans
 from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import parse_share
-from shoal.spans import Knowledge, Spans, describe_conditions, find_spans
+from shoal.spans import Knowledge, Spans
 
 OTHER_RECORDS = (
     "The numbers of records in the leaves of the model differ from those of the table. Pass the table that the model was "
@@ -91,19 +92,38 @@ def audit_table(
         read = replace(read, tree=replace(read.tree, classes=("",)), classes=np.zeros_like(read.classes))
     private = _PrivateColumns.of(engine, policy, target, read)
     known = _list_knowledge(policy, target)
-    spans = {
-        k: find_spans(read.tree, read.codes, read.classes, k) for k in dict.fromkeys((known[None], *known.values()))
+    views = {
+        knowledge: _View.of(read, private, knowledge, rule)
+        for knowledge in dict.fromkeys((known[None], *known.values()))
     }
-    findings: list[Finding] = []
-    failing: dict[Knowledge, BoolArray] = {}
+    findings = []
     for requirement in policy.require:
-        knowledge = known[None if requirement.on is None else tuple(requirement.on)]
-        own = spans[knowledge]
-        groups, tested = private.lower(own, rule)
-        finding, fails = judge_spans(groups, tested, requirement, requirement.on or tuple(policy.quasi))
-        findings.append(finding)
-        failing[knowledge] = failing.get(knowledge, np.zeros(len(own.leaves), bool)) | fails
-    return _certify(model, read, spans, known[None], failing, tuple(findings), private, rule, populations, confidence)
+        view = views[known[None if requirement.on is None else tuple(requirement.on)]]
+        findings.append(view.judge(requirement, requirement.on or tuple(policy.quasi)))
+    everything = views.pop(known[None])
+    certificate = Certificate(
+        all(f.holds for f in findings),
+        len(read.classes),
+        int(everything.tested.sum()),
+        everything.smallest,
+        tuple(findings),
+        fingerprint_model(model),
+        evidence="model",
+        notes=() if read.fits else (OTHER_RECORDS,),
+        people=everything.groups.people,
+        smallest_people=everything.smallest if everything.groups.people and everything.tested.any() else None,
+    )
+    prefixes = [f"an attacker who knows only {', '.join(sorted(k.columns))}: " for k in views]
+    listed = [everything.list_spans(""), *(v.list_spans(p) for v, p in zip(views.values(), prefixes, strict=True))]
+    figures = everything.measure(private.watched, confidence, shown=populations in ("bins", "frequencies"))
+    return ModelCertificate.of(
+        certificate,
+        rule=rule,
+        populations=populations,
+        confidence=confidence,
+        spans=SpanList(tuple(listed), read.count_cells()),
+        **figures,
+    )
 
 
 def _check_policy(policy: Policy) -> None:
@@ -166,91 +186,56 @@ class _PrivateColumns:
             person = np.where(number < len(unit.texts), number, -1).astype(np.int32)
         return cls(names, tuple(row_codes(coded, n) for n in names), tuple(c.labels for c in columns), person, used)
 
-    def lower(self, spans: Spans, rule: str) -> tuple[Groups, BoolArray]:
-        """All spans as groups, and which of them must meet the requirements."""
+    def lower(self, spans: Spans) -> Groups:
+        """All spans as groups."""
         every = np.ones(len(spans.leaves), bool)
-        groups = spans.lower(every, self.names, self.codes, self.labels, self.person)
-        return groups, every if rule == "all" else ~spans.single
+        return spans.lower(every, self.names, self.codes, self.labels, self.person)
 
 
-def _certify(
-    model: Any,
-    read: ReadModel,
-    spans: Mapping[Knowledge, Spans],
-    everything: Knowledge,
-    failing: Mapping[Knowledge, BoolArray],
-    findings: tuple[Finding, ...],
-    private: _PrivateColumns,
-    rule: str,
-    populations: str,
-    confidence: float,
-) -> ModelCertificate:
-    """The certificate of the spans; its counts are those of an attacker who knows all public columns."""
-    own = spans[everything]
-    groups, tested = private.lower(own, rule)
-    chosen = groups.keep(tested)
-    shown = populations in ("bins", "frequencies")
-    certain, confident = _count_inferred(chosen, private.watched, confidence) if shown else (0, 0)
-    distinct, entropy = _measure_diversity(chosen, private.watched[0]) if private.watched else (0, 0.0)
-    certificate = Certificate(
-        all(f.holds for f in findings),
-        len(read.classes),
-        int(tested.sum()),
-        int(chosen.size.min()) if len(chosen.size) else len(read.classes),
-        findings,
-        fingerprint_model(model),
-        evidence="model",
-        notes=() if read.fits else (OTHER_RECORDS,),
-        people=groups.people,
-        smallest_people=int(chosen.size.min()) if groups.people and len(chosen.size) else None,
-    )
-    population = np.zeros((len(read.tree.column), len(read.tree.classes)), np.int64)
-    np.add.at(population, (read.tree.route(read.codes, len(read.classes)), read.classes), 1)
-    reports = [
-        report
-        for knowledge, found in spans.items()
-        for report in _describe_spans(
-            found,
-            private.lower(found, rule)[0].size,
-            failing.get(knowledge, np.zeros(len(found.leaves), bool)),
-            population,
-            "" if knowledge == everything else f"an attacker who knows only {', '.join(sorted(knowledge.columns))}: ",
-        )
-    ]
-    single = own.single
-    return ModelCertificate.of(
-        certificate,
-        rule=rule,
-        populations=populations,
-        single_spans=int((single & ~tested).sum()),
-        single_records=int(own.size[single & ~tested].sum()),
-        certain=certain,
-        confident=confident,
-        confidence=confidence,
-        distinct=distinct,
-        entropy=entropy,
-        spans=tuple(sorted(reports, key=lambda span: (span.holds, span.single, span.size))),
-    )
+@dataclass
+class _View:
+    """What one attacker sees: the spans, the spans as groups, which of them are tested, and which fail."""
 
+    spans: Spans
+    groups: Groups
+    tested: BoolArray
+    fails: BoolArray
 
-def _describe_spans(
-    spans: Spans, size: Int64Array, fails: BoolArray, population: Int64Array, prefix: str
-) -> list[SpanReport]:
-    tree, single, found = spans.tree, spans.single, []
-    bins = range(len(tree.classes))
-    words_of = {leaf: describe_conditions(tree.path(leaf), "all records") for leaf in tree.leaves.tolist()}
-    for s, leaves in enumerate(spans.leaves):
-        words = describe_conditions(spans.describe(s), "all people")
-        known = int(spans.known_class[s])
-        if known >= 0:
-            words += f", class {tree.classes[known]}"
-        cells = tuple(
-            SpanCell(words_of[leaf], tree.classes[c] if len(tree.classes) > 1 else None, int(population[leaf, c]))
-            for leaf in leaves
-            for c in ([known] if known >= 0 else bins)
-        )
-        found.append(SpanReport(prefix + words, int(size[s]), bool(single[s]), not fails[s], cells))
-    return found
+    @classmethod
+    def of(cls, read: ReadModel, private: _PrivateColumns, knowledge: Knowledge, rule: str) -> _View:
+        spans = read.find_spans(knowledge)
+        tested = np.ones(len(spans.leaves), bool) if rule == "all" else ~spans.single
+        return cls(spans, private.lower(spans), tested, np.zeros(len(spans.leaves), bool))
+
+    def judge(self, requirement: Requirement, known: Sequence[str]) -> Finding:
+        """Test a requirement, and mark the spans that fail."""
+        finding, fails = judge_spans(self.groups, self.tested, requirement, known)
+        self.fails |= fails
+        return finding
+
+    @property
+    def smallest(self) -> int:
+        """The size of the smallest tested span; all records if no span is tested."""
+        size = self.groups.size[self.tested]
+        return int(size.min()) if len(size) else self.groups.records
+
+    def list_spans(self, prefix: str) -> AttackerSpans:
+        """The spans for the owner."""
+        return AttackerSpans(self.spans, self.groups.size, self.fails, prefix)
+
+    def measure(self, watched: Sequence[str], confidence: float, *, shown: bool) -> dict[str, Any]:
+        """The figures for the owner; ``shown``: the model publishes the classes of its leaves."""
+        chosen, spared = self.groups.keep(self.tested), ~self.tested
+        certain, confident = _count_inferred(chosen, watched, confidence) if shown else (0, 0)
+        distinct, entropy = _measure_diversity(chosen, watched[0]) if watched else (0, 0.0)
+        return {
+            "single_spans": int(spared.sum()),
+            "single_records": int(self.spans.size[spared].sum()),
+            "certain": certain,
+            "confident": confident,
+            "distinct": distinct,
+            "entropy": entropy,
+        }
 
 
 def _count_inferred(groups: Groups, columns: Sequence[str], confidence: float) -> tuple[int, int]:

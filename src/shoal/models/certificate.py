@@ -9,10 +9,10 @@ from typing import Any
 from shoal.errors import escape_invisible
 from shoal.formats.html_text import escape_markup, render_list, render_table, render_view
 from shoal.formats.numbers import format_count
+from shoal.models.span_reports import SpanList, SpanReport
 from shoal.requirements import Certificate
 
 PRIVATE = ("spans", "single_records", "certain", "confident", "confidence", "distinct", "entropy")
-MOST_CELLS = 3  # leaves, and classes of a leaf, in the text of a span
 MOST_SHOWN = 10  # spans in the text of a certificate
 RULE_NOTES = {
     "claim3": "a span of a single cell shows nothing private, so it need not meet the requirements",
@@ -25,43 +25,6 @@ POPULATIONS_NOTES = {
     "majority": "the most frequent class of every leaf is published, and no numbers",
     "nothing": "no statistics of the leaves are published",
 }
-
-
-@dataclass(frozen=True)
-class SpanCell:
-    """A cell of a span: a leaf in words, one of its classes, and the number of all records in this cell."""
-
-    leaf: str
-    label: str | None
-    population: int
-
-
-@dataclass(frozen=True)
-class SpanReport:
-    """A span in words: the public values of its people, its size, its cells, and whether it meets every requirement.
-
-    ``people`` is the number of records, or of different people if the policy has a unit. ``single`` spans have one cell.
-    """
-
-    text: str
-    size: int
-    single: bool
-    holds: bool
-    cells: tuple[SpanCell, ...]
-
-    def __str__(self) -> str:
-        leaves: dict[str, list[str]] = {}
-        for cell in self.cells:
-            found = leaves.setdefault(cell.leaf, [])
-            if cell.population:
-                found.append(f"{'' if cell.label is None else cell.label + ' '}{cell.population:,}")
-        texts = [f"[{leaf}: {_shorten(found, 'classes') or 'nobody'}]" for leaf, found in leaves.items()]
-        return f"{self.text} ({format_count(self.size, 'person', 'people')}): {_shorten(texts, 'leaves')}"
-
-
-def _shorten(texts: Sequence[str], noun: str) -> str:
-    more = len(texts) - MOST_CELLS
-    return ", ".join(texts[:MOST_CELLS]) + (f" and {more} more {noun}" if more > 0 else "")
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,12 +53,12 @@ class ModelCertificate(Certificate):
     confidence: float = 0.9
     distinct: int = 0
     entropy: float = 0.0
-    spans: tuple[SpanReport, ...] = field(default=(), repr=False)
+    spans: Sequence[SpanReport] = field(default=(), repr=False)
 
     @property
     def failing(self) -> tuple[SpanReport, ...]:
         """The spans that fail a requirement."""
-        return tuple(span for span in self.spans if not span.holds)
+        return self.spans.failing if isinstance(self.spans, SpanList) else ()
 
     @property
     def counts(self) -> str:
@@ -116,7 +79,7 @@ class ModelCertificate(Certificate):
 
     def to_dict(self) -> dict[str, Any]:
         """The public certificate as plain values, for JSON."""
-        found = super().to_dict()
+        found = Certificate.to_dict(self.public())
         for finding in found["findings"]:
             del finding["worst"], finding["worst_size"]  # of a span, which the model does not show
         return {name: value for name, value in found.items() if name not in PRIVATE}

@@ -116,13 +116,25 @@ class CellTree:
                 ways = [(c, rows[reached == c], possible) for c in np.unique(reached).tolist()]
             waiting += reversed(ways)
 
-    def route(self, codes: Sequence[Int32Array], rows: int) -> Int32Array:
-        """The leaf of every row; ``codes`` has the codes of every column."""
-        leaf = np.zeros(rows, np.int32)
-        if codes:
-            for node, here in self.walk(codes, [], self.columns):
-                leaf[here] = node
-        return leaf
+    def route(self, codes: Sequence[Int32Array], rows: int) -> Int64Array:
+        """The node of every record: its leaf, or the node in which no child has its value; ``codes`` by column.
+
+        All records go down one level at a time, so the work does not depend on the number of nodes.
+        """
+        found = np.zeros(rows, np.int64)
+        if not codes:
+            return found
+        table = np.stack(codes)
+        length = np.array([len(child) for child in self.child])
+        start, child = np.cumsum(length) - length, np.concatenate(self.child)
+        here = np.arange(rows)
+        while len(here):
+            here = here[self.column[found[here]] >= 0]
+            node = found[here]
+            reached = child[start[node] + table[self.column[node], here]]
+            here = here[reached >= 0]
+            found[here] = reached[reached >= 0]
+        return found
 
     def path(self, leaf: int) -> tuple[Condition, ...]:
         """The tests from the root to a leaf."""

@@ -99,20 +99,24 @@ class Spans:
         )
 
 
-def find_spans(tree: CellTree, codes: Sequence[Int32Array], classes: Int32Array, knowledge: Knowledge) -> Spans:
+def find_spans(
+    tree: CellTree, codes: Sequence[Int32Array], classes: Int32Array, leaf: Int64Array, knowledge: Knowledge
+) -> Spans:
     """The span of every record.
 
     Parameters
     ----------
     tree : the model
     codes : the codes of every column of the tree, by record
-    classes : the class of every record
+    classes, leaf : the class and the leaf of every record
     knowledge : what the attacker knows
 
     Records with equal public values have the same span, so the tree is walked once per combination of public values. The leaves
     are taken one after another: the combinations that may fall in a leaf are separated from those that may not. The domain of a
     private column is the set of its values in the table.
     """
+    if knowledge.columns.issuperset(tree.columns):
+        return _separate_leaves(tree, classes, leaf, knowledge)
     rows = len(classes)
     public = [j for j, name in enumerate(tree.columns) if name in knowledge.columns]
     combination, order, start = sort_combinations([codes[j] for j in public], rows)
@@ -121,11 +125,11 @@ def find_spans(tree: CellTree, codes: Sequence[Int32Array], classes: Int32Array,
     visits: list[tuple[int, Int64Array]] = []
     if rows:
         domains = [np.bincount(c, minlength=n) > 0 for c, n in zip(codes, tree.sizes, strict=True)]
-        for leaf, here in tree.walk([c[sample] for c in codes], domains, knowledge.columns):
+        for node, here in tree.walk([c[sample] for c in codes], domains, knowledge.columns):
             number, inverse = np.unique(span[here], return_inverse=True)
             span[here] = spans + inverse
             spans += len(number)
-            visits.append((leaf, here))
+            visits.append((node, here))
     by_record = span[combination]
     columns = [number_combinations([by_record], rows)] if rows else [np.zeros(0, np.int32)]
     if knowledge.knows_class:
@@ -133,9 +137,9 @@ def find_spans(tree: CellTree, codes: Sequence[Int32Array], classes: Int32Array,
     numbered, by_span, first = sort_combinations(columns, rows)
     member = by_span[first]  # one record of every span
     lists: dict[int, list[int]] = {}
-    for leaf, here in visits:
+    for node, here in visits:
         for s in np.unique(span[here]).tolist():
-            lists.setdefault(s, []).append(leaf)
+            lists.setdefault(s, []).append(node)
     return Spans(
         tree,
         knowledge,
@@ -143,3 +147,12 @@ def find_spans(tree: CellTree, codes: Sequence[Int32Array], classes: Int32Array,
         tuple(tuple(sorted(lists[s])) for s in by_record[member].tolist()),
         classes[member].astype(np.int32) if knowledge.knows_class else np.full(len(member), -1, np.int32),
     )
+
+
+def _separate_leaves(tree: CellTree, classes: Int32Array, leaf: Int64Array, knowledge: Knowledge) -> Spans:
+    """The spans for an attacker who knows all columns of a tree: every leaf is a span, or every cell."""
+    columns = [leaf.astype(np.int32), *([np.ascontiguousarray(classes, np.int32)] if knowledge.knows_class else [])]
+    numbered, order, start = sort_combinations(columns, len(classes))
+    member = order[start]
+    known = classes[member] if knowledge.knows_class else np.full(len(member), -1)
+    return Spans(tree, knowledge, numbered, tuple((n,) for n in leaf[member].tolist()), known.astype(np.int32))

@@ -10,7 +10,7 @@ import pytest
 
 import shoal
 from shoal.engines import open_data
-from shoal.mining.tree_model import TreeModel, follow_branches
+from shoal.mining.tree_model import TreeModel
 from shoal.models import AnonymousTree, audit
 
 
@@ -45,7 +45,8 @@ def test_records_go_to_the_same_node_one_by_one(people: pd.DataFrame, policy: sh
     later = people.assign(city=np.where(people.index % 7 == 0, "Lima", people["city"]))
     later.loc[later.index % 5 == 0, "age"] = np.nan
     values, codes = model.locate(open_data(later))
-    found = follow_branches(model.cell_tree(values), codes, len(later))
+    tree = model.cell_tree(values)
+    found = tree.route([codes[name] for name in tree.columns], len(later))
     located = [{name: values[name][codes[name][i]] for name in model.columns} for i in range(len(later))]
     assert found.tolist() == [walk(model, one) for one in located]
     inner = [n for n, node in enumerate(model.nodes) if node.column is not None]

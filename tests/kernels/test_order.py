@@ -37,3 +37,14 @@ def test_pairs_are_sorted_by_their_keys(pairs: list[tuple[int, int]]) -> None:
     keys, values = np.array([k for k, _ in pairs], np.uint64), np.array([v for _, v in pairs], np.int64)
     found = kernels.order.sort_pairs(keys, values)
     assert list(zip(*(part.tolist() for part in found), strict=True)) == sorted(pairs, key=lambda pair: pair[0])
+
+
+@pytest.mark.parametrize("n", [0, 1, 47, 48, 49, 96, 97, 500])
+@pytest.mark.parametrize("distinct", [3, 1000])
+def test_items_are_sorted_in_stable_order(n: int, distinct: int) -> None:
+    rng = np.random.default_rng(n)
+    key = rng.integers(0, distinct, 600)
+    items = rng.permutation(600)
+    expected = np.concatenate((items[:n][np.argsort(key[items[:n]], kind="stable")], items[n:]))
+    kernels.order.sort_items(items, n, key)
+    assert items.tolist() == expected.tolist()

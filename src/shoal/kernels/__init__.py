@@ -1,6 +1,12 @@
 """Compiled loops over arrays. Kernels take and return arrays and import no other package of Shoal.
 
 The submodules are loaded on first use, so that `import shoal` does not load the compiler.
+
+The first use of a method compiles its kernels. To keep this short:
+
+- Arrays are copied by loops. ``a[:] = b`` also compiles the text of its error, again in every caller, and so do an array
+  expression and the assignment of a tuple to a row.
+- Arguments have one type in all calls; see `interface.ZERO64`.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from shoal.kernels.interface import (
     LEAST_IMPROVEMENT,
     LOW,
     NODES,
+    NONE64,
     ONE64,
     QUEUED,
     SIZE,
@@ -35,6 +36,7 @@ from shoal.kernels.interface import (
 )
 from shoal.kernels.limits import holds, shortfall
 from shoal.kernels.neighbours import partition_places, push, sift_down
+from shoal.kernels.order import sort_items
 
 LEAF = 8  # nodes with up to this many groups are leaves
 ROUNDING = 1e-14  # relative to the loss of all records; above the rounding error of an increase
@@ -128,10 +130,11 @@ def start_groups(table, state):
     queue = GroupQueue(np.empty(2 * n, np.float64), np.empty(2 * n, np.int64), np.empty(2 * n, np.int32))
     histogram = np.zeros(table.cells.width, np.int64)
     for u in range(n):
-        groups.box[u, :m], groups.box[u, m:] = table.rows[u], table.rows[u]
+        for j in range(m):
+            groups.box[u, j] = groups.box[u, m + j] = table.rows[u, j]
         groups.loss[u] = measure_box(u, groups, table)
         histogram[:] = 0
-        count_values(u, ONE64, table.cells, histogram)
+        count_values(np.int32(u), ONE64, table.cells, histogram)
         groups.failing[u] = not holds(table.records[u], histogram, table.limits)
         if groups.failing[u]:
             enqueue(u, groups, queue, state)
@@ -198,7 +201,7 @@ def refresh_node(node, tree, groups):
 @njit(cache=True, nogil=True)
 def refresh_path(g, tree, groups):
     """Compute the figures of all nodes above a group that has changed."""
-    node = tree.leaf[g]
+    node = np.int64(tree.leaf[g])
     while node >= 0:
         refresh_node(node, tree, groups)
         node = tree.parent[node]
@@ -215,7 +218,7 @@ def build_tree(groups, loss_tables):
     child, parent = np.full(room, -1, np.int32), np.full(room, -1, np.int32)
     leaf = np.full(groups.alive.shape[0], -1, np.int32)
     keys, spare = np.empty(n, np.int32), np.empty(n, np.int32)
-    span[0] = 0, n
+    span[0, 0], span[0, 1] = 0, n
     nodes, at = 1, 0
     low, high = np.empty(m, np.int32), np.empty(m, np.int32)
     while at < nodes:
@@ -229,7 +232,7 @@ def build_tree(groups, loss_tables):
         for p in range(begin, end):
             for j in range(m):
                 low[j], high[j] = min(low[j], groups.box[order[p], j]), max(high[j], groups.box[order[p], j])
-        widest, a = 0.0, -1
+        widest, a = 0.0, NONE64
         for j in range(m):
             loss = weighted_loss(j, low[j], high[j], loss_tables)
             if loss > widest and low[j] < high[j]:
@@ -238,10 +241,10 @@ def build_tree(groups, loss_tables):
         if a >= 0:
             middle = partition_places(groups.box, order, begin, end, a, low[a], high[a], keys, spare)
         child[at] = nodes
-        for half in range(2):
-            parent[nodes] = at
-            span[nodes] = (begin, middle) if half == 0 else (middle, end)
-            nodes += 1
+        parent[nodes] = parent[nodes + 1] = at
+        span[nodes, 0], span[nodes, 1] = begin, middle
+        span[nodes + 1, 0], span[nodes + 1, 1] = middle, end
+        nodes += 2
         at += 1
     tree = HullTree(
         order,
@@ -350,7 +353,8 @@ def may_merge(x, g, lacks, own, trial, groups, table):
     records = groups.records[x] + groups.records[g]
     if groups.failing[g] and groups.records[x] < table.least:
         return True
-    trial[:] = own
+    for c in range(own.shape[0]):
+        trial[c] = own[c]
     count_group(g, groups, table.cells, trial)
     if holds(records, trial, table.limits):
         return True
@@ -467,8 +471,7 @@ def split_group(g, spare, groups, members, scratch, table):
         members[n] = u
         n += 1
         u = groups.following[u]
-    by_rank = np.argsort(table.rank[members[:n]], kind="mergesort")
-    members[:n] = members[:n][by_rank]
+    sort_items(members, n, table.rank)
     middle = split_segment(members, ZERO64, n, scratch, table)
     if middle == n:
         return False
@@ -527,7 +530,7 @@ def merge_groups(state, most, indexed, table, groups, queue, tree):
 
 
 @njit(cache=True, nogil=True)
-def number_groups(groups, rank):
+def number_groups(groups, by_rank):
     """The group of every combination; see `halving.number_by_rank`."""
     owner = np.empty(groups.alive.shape[0], np.int32)
     for g in range(groups.alive.shape[0]):
@@ -536,4 +539,4 @@ def number_groups(groups, rank):
             while u >= 0:
                 owner[u] = g
                 u = groups.following[u]
-    return number_by_rank(owner, rank)
+    return number_by_rank(owner, by_rank)

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from shoal.kernels.boxes import weighted_loss
-from shoal.kernels.interface import LARGEST_CODE
+from shoal.kernels.interface import LARGEST_CODE, NONE64
 from shoal.kernels.limits import holds
 
 
@@ -96,7 +96,7 @@ def assign_leftovers(left, chance, rows, cell, group, groups, values, loss_table
         i = left[at]
         for p in range(at, left.shape[0] - step - 1):
             left[p] = left[p + 1]
-        best, cheapest = np.inf, -1
+        best, cheapest = np.inf, NONE64
         for g in range(groups):
             total = 0.0
             for j in range(m):
@@ -165,7 +165,7 @@ def merge_failing(rows, cell, group, groups, values, loss_tables):
             continue
         own[:] = 0
         count_sensitive(head[at], following, cell, values, own)
-        best, cheapest, best_any, cheapest_of_all = np.inf, -1, np.inf, -1
+        best, cheapest, best_any, cheapest_of_all = np.inf, NONE64, np.inf, NONE64
         for g in range(groups):
             if g == at or size[g] == 0:
                 continue
@@ -176,7 +176,8 @@ def merge_failing(rows, cell, group, groups, values, loss_tables):
             if increase < best_any:
                 best_any, cheapest_of_all = increase, g
             if increase < best:
-                histogram[:] = own
+                for c in range(own.shape[0]):
+                    histogram[c] = own[c]
                 count_sensitive(head[g], following, cell, values, histogram)
                 if holds(size[at] + size[g], histogram, limits):
                     best, cheapest = increase, g

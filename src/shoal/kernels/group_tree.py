@@ -169,7 +169,8 @@ def build_tree(groups, low, high, loss, total, size, losses):
                     else:
                         spare[held] = g
                         held += 1
-                groups[left:end] = spare[:held]
+                for i in range(held):
+                    groups[left + i] = spare[i]
             else:
                 left = (begin + end) // 2
             child[at] = nodes
@@ -244,7 +245,7 @@ def find_cheapest_groups(low, high, loss, more, own, limit, found, want, most, t
             continue
         node = stack[top]
         if child[node] >= 0:
-            left = child[node]
+            left = np.int64(child[node])
             one = bound_increase(left, low, high, loss, more, tree, losses)
             other = bound_increase(left + 1, low, high, loss, more, tree, losses)
             if one <= other:

@@ -127,11 +127,13 @@ def extend_half(u, h, total, halves, table):
 def may_move(u, h, halves, trial, table):
     """Whether a failing half ``h`` may take a combination: the other half still passes, and ``h`` comes closer to passing."""
     other, added = 1 - h, table.records[u]
-    trial[:] = halves.histogram[other]
+    for c in range(trial.shape[0]):
+        trial[c] = halves.histogram[other, c]
     count_values(u, NONE64, table.cells, trial)
     if not holds(halves.records[other] - added, trial, table.limits):
         return False
-    trial[:] = halves.histogram[h]
+    for c in range(trial.shape[0]):
+        trial[c] = halves.histogram[h, c]
     count_values(u, ONE64, table.cells, trial)
     if halves.records[h] < table.least or holds(halves.records[h] + added, trial, table.limits):
         return True
@@ -177,8 +179,8 @@ def join_seeds(order, begin, end, first, second, scratch, table):
         if p in (first, second):
             continue
         u = order[p]
-        one = loss_with(u, 0, rows, low, high, loss, weight, ints, floats)
-        other = loss_with(u, 1, rows, low, high, loss, weight, ints, floats)
+        one = loss_with(u, ZERO64, rows, low, high, loss, weight, ints, floats)
+        other = loss_with(u, ONE64, rows, low, high, loss, weight, ints, floats)
         growth_one = (size[0] + records[u]) * one - size[0] * current[0]
         growth_other = (size[1] + records[u]) * other - size[1] * current[1]
         h = 0 if growth_one < growth_other or (growth_one == growth_other and size[0] <= size[1]) else 1
@@ -229,36 +231,39 @@ def split_segment(order, begin, end, scratch, table):
 
 
 @njit(cache=True, nogil=True)
-def split_all(table):
-    """Split the whole table repeatedly until no group can be split; return the group of every combination."""
+def split_all(table, by_rank):
+    """Split the whole table repeatedly until no group can be split; return the group of every combination.
+
+    ``by_rank`` lists the combinations in ascending rank.
+    """
     n = table.rows.shape[0]
-    order = np.empty(n, np.int32)
-    order[:] = np.argsort(table.rank, kind="mergesort")
+    order = by_rank.astype(np.int32)
     group = np.empty(n, np.int32)
     scratch = allocate_split(table)
     stack = np.empty((n + 1, 2), np.int64)
-    stack[0] = 0, n
+    stack[0, 0], stack[0, 1] = 0, n
     high, groups = 1, 0
     while high > 0:
         high -= 1
         begin, end = stack[high]
         middle = split_segment(order, begin, end, scratch, table)
         if middle < end:
-            stack[high], stack[high + 1] = (middle, end), (begin, middle)
+            stack[high, 0], stack[high, 1] = middle, end
+            stack[high + 1, 0], stack[high + 1, 1] = begin, middle
             high += 2
             continue
         for p in range(begin, end):
             group[order[p]] = groups
         groups += 1
-    return number_by_rank(group, table.rank)
+    return number_by_rank(group, by_rank)
 
 
 @njit(cache=True, nogil=True)
-def number_by_rank(owner, rank):
+def number_by_rank(owner, by_rank):
     """Number the groups consecutively by their smallest ranks; ``owner`` has a number of the group of every combination."""
     number, group = np.full(owner.shape[0], -1, np.int32), np.empty(owner.shape[0], np.int32)
     groups = 0
-    for u in np.argsort(rank, kind="mergesort"):
+    for u in by_rank:
         if number[owner[u]] < 0:
             number[owner[u]] = groups
             groups += 1

@@ -226,7 +226,8 @@ def build_state(cell, count, group, room, groups, rows, changed, refused, clock,
         np.zeros((groups if keep_counts else 0, width), np.int32),
         np.array([n, clock]),
     )
-    state.cell[:n], state.records[:n], state.group[:n] = cell, count, group
+    for e in range(n):
+        state.cell[e], state.records[e], state.group[e] = cell[e], count[e], group[e]
     fill_lists(n, state.group, state.following, state.previous, state.head)
     low, next_low, high, next_high = state.low, state.next_low, state.high, state.next_high
     size, loss, total, counts = state.size, state.loss, state.total, state.histogram
@@ -235,7 +236,7 @@ def build_state(cell, count, group, room, groups, rows, changed, refused, clock,
     loss[:], total[:] = 0.0, 0.0
     label, sensitive, offset = values.label, values.sensitive, values.offset
     for e in range(n):
-        g = group[e]
+        g = np.int64(group[e])
         size[g] += count[e]
         extend_ends(g, rows[cell[e]], low, next_low, high, next_high)
         if keep_counts:
@@ -251,8 +252,8 @@ def build_state(cell, count, group, room, groups, rows, changed, refused, clock,
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def order_attributes(rows, state, losses):
-    """Put the attributes that separate entries from groups best first, judged by a sample of the entries."""
+def sum_increases(rows, state, losses):
+    """By attribute, the increase of loss when entries join groups, summed over a sample of both."""
     m, entries, groups = rows.shape[1], state.used[ENTRIES], state.size.shape[0]
     pairs, begin, loss_tables = losses.pairs, losses.begin, losses.loss_tables
     increase = np.zeros(m)
@@ -263,14 +264,15 @@ def order_attributes(rows, state, losses):
                 if state.size[g] > 0 and (x < state.low[g, j] or x > state.high[g, j]):
                     lo, hi = min(x, state.low[g, j]), max(x, state.high[g, j])
                     increase[j] += interval_cost(j, lo, hi, pairs, begin, loss_tables) - state.loss[g, j]
-    losses.attribute_order[:] = np.argsort(-increase, kind="mergesort")
+    return increase
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fill_counts(g, state, values, counts):
     """Write the counts of a group's sensitive values."""
     if state.histogram.shape[0] > 0:
-        counts[:] = state.histogram[g]
+        for c in range(counts.shape[0]):
+            counts[c] = state.histogram[g, c]
         return
     counts[:] = 0
     e = state.head[g]

@@ -20,10 +20,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from shoal.kernels.boxes import weighted_loss
-from shoal.kernels.interface import HEAD, LARGEST_CODE, LOW, SIZE, LossArrays
+from shoal.kernels.interface import HEAD, LARGEST_CODE, LOW, NONE64, SIZE, LossArrays
 
 LEAF = 8  # nodes with up to this many cells are leaves
 TABLE = 256  # attributes with up to this many codes have a table of terms
+FIRST_CODE = np.int32(0)
 MARGIN = 1e-9  # relative; far above the rounding error of a sum of terms
 
 
@@ -210,7 +211,8 @@ def bound_remaining_terms(cluster, rest):
     ahead = 0.0
     for j in range(rest.shape[0] - 1, -1, -1):
         rest[j] = ahead
-        ahead += max(loss_term(j, 0, cluster), loss_term(j, ints[HEAD * j + SIZE] - 1, cluster))
+        last = np.int32(ints[HEAD * j + SIZE] - 1)
+        ahead += max(loss_term(j, FIRST_CODE, cluster), loss_term(j, last, cluster))
     for j in range(rest.shape[0]):
         rest[j] += MARGIN * ahead
 
@@ -275,12 +277,12 @@ def build_forest(rows, cells, rank, label, labels, loss_tables):
         first_node = nodes
         if label_start[i] < label_start[i + 1]:
             root[i] = nodes
-            span[nodes] = label_start[i], label_start[i + 1]
+            span[nodes, 0], span[nodes, 1] = label_start[i], label_start[i + 1]
             nodes += 1
         at = first_node
         while at < nodes:
             begin, end = span[at]
-            widest, a, earliest = 0.0, -1, LARGEST_CODE
+            widest, a, earliest = 0.0, NONE64, LARGEST_CODE
             for j in range(m):
                 box[at, j], box[at, m + j] = LARGEST_CODE, -1
             for p in range(begin, end):
@@ -299,15 +301,15 @@ def build_forest(rows, cells, rank, label, labels, loss_tables):
                 if a >= 0:
                     middle = partition_places(rows, order, begin, end, a, box[at, a], box[at, m + a], keys, spare)
                 child[at] = nodes
-                for half in range(2):
-                    parent[nodes] = at
-                    span[nodes] = (begin, middle) if half == 0 else (middle, end)
-                    nodes += 1
+                parent[nodes] = parent[nodes + 1] = at
+                span[nodes, 0], span[nodes, 1] = begin, middle
+                span[nodes + 1, 0], span[nodes + 1, 1] = middle, end
+                nodes += 2
             at += 1
         queue_start[i + 1] = queue_start[i] + (nodes - first_node) + (label_start[i + 1] - label_start[i])
-    remaining = span[:nodes, 1] - span[:nodes, 0]
-    leaf = np.empty(n, np.int32)
+    remaining, leaf = np.empty(nodes, np.int32), np.empty(n, np.int32)
     for at in range(nodes):
+        remaining[at] = span[at, 1] - span[at, 0]
         if child[at] < 0:
             leaf[span[at, 0] : span[at, 1]] = at
     return Forest(
@@ -371,7 +373,7 @@ def find_furthest(forest, cells, cluster, scratch):
         if root[i] < 0 or remaining[root[i]] == 0:
             continue
         stack[0] = root[i]
-        upper[0] = upper_bound(root[i], box, best, rest, cluster)
+        upper[0] = upper_bound(np.int64(root[i]), box, best, rest, cluster)
         high = 1
         while high > 0:
             high -= 1
@@ -386,7 +388,7 @@ def find_furthest(forest, cells, cluster, scratch):
                         if d > best or (d == best and rank[cell] < earliest):
                             best, found, earliest = d, cell, rank[cell]
                 continue
-            one, other = child[node], child[node] + 1
+            one, other = np.int64(child[node]), np.int64(child[node] + 1)
             bound_one = bound_other = -1.0
             if remaining[one] > 0:
                 bound_one = upper_bound(one, box, best, rest, cluster)

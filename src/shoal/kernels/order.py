@@ -1,4 +1,4 @@
-"""Sort and number 64-bit keys by a stable radix sort."""
+"""Sort and number 64-bit keys by a stable radix sort; sort few items in a kernel."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 BITS = 11
 BUCKETS = 1 << BITS
+RUN = 48  # items that `sort_items` sorts by insertion
 
 
 @njit(cache=True, nogil=True)
@@ -174,3 +175,34 @@ def sum_by_group(group: NDArray[np.int32], weight: NDArray[np.int64], groups: in
         if group[p] >= 0:
             out[group[p]] += weight[p]
     return out
+
+
+@njit(cache=True, nogil=True)
+def sort_items(items, n, key):
+    """Sort the first ``n`` items by their keys, in stable order: insertion sort of short runs, which are then merged.
+
+    ``key`` is by item. `numpy.argsort` takes longer to compile, in every kernel that calls it.
+    """
+    for begin in range(0, n, RUN):
+        for p in range(begin + 1, min(begin + RUN, n)):
+            item, at = items[p], p
+            while at > begin and key[items[at - 1]] > key[item]:
+                items[at] = items[at - 1]
+                at -= 1
+            items[at] = item
+    length = RUN
+    while length < n:
+        merged = np.empty(n, items.dtype)
+        for begin in range(0, n, 2 * length):
+            middle, end = min(begin + length, n), min(begin + 2 * length, n)
+            left, right = begin, middle
+            for at in range(begin, end):
+                if left < middle and (right == end or key[items[left]] <= key[items[right]]):
+                    merged[at] = items[left]
+                    left += 1
+                else:
+                    merged[at] = items[right]
+                    right += 1
+        for at in range(n):
+            items[at] = merged[at]
+        length *= 2

@@ -32,6 +32,7 @@ from shoal.kernels.local_search import (
     union_loss,
     unlink,
 )
+from shoal.kernels.order import sort_items
 
 RANGES = 16  # all ranges of an attribute with up to this many codes are tried as one half of a division
 MOST_COST = 8  # an entry leaves a group together with others only if it costs less than so many times its own loss
@@ -75,8 +76,8 @@ def find_partners(groups, state, tree, losses, rules, partner):
             losses,
             nearest,
         )
-        partner[i, :found] = nearest.group[:found]
-        partner[i, found:] = -1
+        for o in range(want):
+            partner[i, o] = nearest.group[o] if o < found else -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -103,15 +104,8 @@ def sort_by_code(n, a, rows, state, work):
     """Sort the entries of a division by the code of attribute ``a``."""
     for p in range(n):
         work.codes[p] = rows[state.cell[work.entries[p]], a]
-    if n > 48:
-        work.order[:n] = np.argsort(work.codes[:n], kind="mergesort")
-        return
-    for p in range(n):
-        at = p
-        while at > 0 and work.codes[work.order[at - 1]] > work.codes[p]:
-            work.order[at] = work.order[at - 1]
-            at -= 1
-        work.order[at] = p
+        work.order[p] = p
+    sort_items(work.order, n, work.codes)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -198,7 +192,8 @@ def find_division(n, records, limit, rules, rows, state, losses, values, work, i
                 if loss >= best:
                     continue
                 if inside.shape[0] > 0:
-                    outside[:] = -inside
+                    for v in range(inside.shape[0]):
+                        outside[v] = -inside[v]
                     for r in range(runs):
                         for v in range(inside.shape[0]):
                             outside[v] += work.run_counts[r, v]
@@ -236,15 +231,16 @@ def propose_divisions(pairs, rules, rows, state, losses, values, gain, cut):
     ``pairs`` has two columns, -1: no second group. A row of ``cut`` is the attribute, and the first and last code of one half.
     """
     m, width = rows.shape[1], values.offset[-1]
-    longest = 0
+    longest = ZERO64
     for i in range(pairs.shape[0]):
-        longest = max(longest, count_entries(pairs[i, 0], state) + count_entries(pairs[i, 1], state))
+        g, t = np.int64(pairs[i, 0]), np.int64(pairs[i, 1])
+        longest = max(longest, count_entries(g, state) + count_entries(t, state))
     work = allocate_division(longest, m, width)
     inside, outside = np.zeros(width, np.int64), np.zeros(width, np.int64)
     for i in range(pairs.shape[0]):
         g, t = np.int64(pairs[i, 0]), np.int64(pairs[i, 1])
         gain[i] = 0.0
-        n, records, loss = list_entries(g, 0, state, work), state.size[g], state.size[g] * state.total[g]
+        n, records, loss = list_entries(g, ZERO64, state, work), state.size[g], state.size[g] * state.total[g]
         if t >= 0:
             n, records, loss = (
                 list_entries(t, n, state, work),
@@ -373,15 +369,15 @@ def propose_ejections(groups, rules, rows, state, tree, losses, values, target, 
     m, width = rows.shape[1], values.offset[-1]
     counts, point_loss = np.zeros(width, np.int64), np.zeros(m)
     few, many = allocate_nearest(tree.child.shape[0], FEW), allocate_nearest(tree.child.shape[0], MANY)
-    longest = 0
+    longest = ZERO64
     for g in groups:
-        longest = max(longest, count_entries(g, state))
+        longest = max(longest, count_entries(np.int64(g), state))
     work = allocate_division(longest, m, width)
     cost, run_cost = np.empty(longest), np.empty(longest)
     for i in range(groups.shape[0]):
         g = np.int64(groups[i])
         gain[i] = 0.0
-        n, loss = list_entries(g, 0, state, work), state.size[g] * state.total[g]
+        n, loss = list_entries(g, ZERO64, state, work), state.size[g] * state.total[g]
         spent = 0.0
         for p in range(n):
             e = work.entries[p]

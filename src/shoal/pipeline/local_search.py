@@ -158,7 +158,8 @@ class Search:
         """
         self.start(cell, group, max(groups, len(cell) // max(self.records.k, 1)) + 1)
         loss = float((self.state.size * self.state.total).sum())
-        kernels.local_search.order_attributes(self.records.rows, self.state, self.losses)
+        increase = kernels.local_search.sum_increases(self.records.rows, self.state, self.losses)
+        self.losses.attribute_order[:] = np.argsort(-increase, kind="stable")
         for done in range(ROUNDS):
             gain = self._run_round()
             loss -= gain

@@ -128,7 +128,7 @@ class Agglomerative(GroupingMethod):
         if self.direction != "top-down":
             candidates.append(_merge_all(table, report)[combination[cell]])
         if self.direction != "bottom-up":
-            candidates.append(kernels.halving.split_all(table)[combination[cell]])
+            candidates.append(kernels.halving.split_all(table, _order_by_rank(table))[combination[cell]])
         if self.direction == "both" and box is not None:
             candidates.append(np.unique(box, return_inverse=True)[1].astype(np.int32)[cell])
         report(records.total)
@@ -186,6 +186,11 @@ def _build_table(records: ClusteringInput) -> tuple[MergeTable, Int32Array]:
     return table, (np.cumsum(is_first) - 1).astype(np.int32)
 
 
+def _order_by_rank(table: MergeTable) -> Int64Array:
+    """The combinations in ascending rank."""
+    return np.argsort(table.rank, kind="stable")
+
+
 def _merge_all(table: MergeTable, report: CountProgress) -> Int32Array:
     """Merge failing groups until none is left that may merge; rebuild the tree when half of its groups are merged."""
     kernel = kernels.agglomerative
@@ -197,4 +202,4 @@ def _merge_all(table: MergeTable, report: CountProgress) -> Int32Array:
             tree, indexed = kernel.build_tree(groups, table.loss_tables), int(state[ALIVE])
         kernel.merge_groups(state, max(1, combinations // REPORTS), indexed, table, groups, queue, tree)
         report(int(total * (1 - state[ALIVE] / combinations)))
-    return np.asarray(kernel.number_groups(groups, table.rank), np.int32)
+    return np.asarray(kernel.number_groups(groups, _order_by_rank(table)), np.int32)

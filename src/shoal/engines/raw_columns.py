@@ -77,13 +77,11 @@ class RawColumns:
         """The values of all records as Python values."""
         if column not in self.data.columns:
             raise DataError(f"the table lacks the target {column!r}. Add this column, or pass the classes as y.")
-        found: list[Any] = self.data.get_column(column).to_list()
-        return found
+        return _to_python(self.data.get_column(column))
 
     def list_values(self, column: str, rows: Int64Array) -> list[Any]:
         """The values of some records as Python values."""
-        found: list[Any] = self.data.get_column(column)[rows.tolist()].to_list()
-        return found
+        return _to_python(self.data.get_column(column)[rows.tolist()])
 
     def sample(self, rows: Mapping[str, Int64Array]) -> Any:
         """A frame of the library with the values of other records in every column; shorter columns repeat their first value."""
@@ -100,6 +98,11 @@ class RawColumns:
     def select(self, columns: Sequence[str]) -> Any:
         """Some columns as a frame of the library."""
         return self.data.select(*columns).to_native()
+
+
+def _to_python(series: nw.Series[Any]) -> list[Any]:
+    """The values of a column; the missing values of pandas that cannot be compared become None."""
+    return [None if type(value).__name__ in ("NAType", "NaTType") else value for value in series.to_list()]
 
 
 def with_texts(engine: Engine, column: str, texts: Sequence[str], number: NDArray[np.integer]) -> Engine:

@@ -12,15 +12,21 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_selector
-from sklearn.impute import SimpleImputer
+from sklearn.feature_selection import SelectKBest, VarianceThreshold
+from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
+    Binarizer,
     KBinsDiscretizer,
     MaxAbsScaler,
     MinMaxScaler,
     OneHotEncoder,
     OrdinalEncoder,
+    PowerTransformer,
+    QuantileTransformer,
+    RobustScaler,
     StandardScaler,
 )
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -236,6 +242,40 @@ def pipelines(draw: st.DrawFn, table: Table) -> Pipeline:
     return Pipeline([*steps, ("tree", draw(trees))])
 
 
+STEPS: dict[str, Any] = {
+    "k best": SelectKBest(k=1),
+    "variance": VarianceThreshold(),
+    "power": PowerTransformer(),
+    "quantiles": QuantileTransformer(n_quantiles=5),
+    "robust": RobustScaler(),
+    "two values": Binarizer(threshold=0.15),
+    "frames": StandardScaler().set_output(transform="pandas"),
+    "a column twice": ColumnTransformer([("a", "passthrough", ["n0"]), ("b", StandardScaler(), ["n1", "n0"])]),
+    "missing": ColumnTransformer([("a", MissingIndicator(features="all"), ["n1", "n0"])], remainder="passthrough"),
+    "columns of columns": ColumnTransformer(
+        [
+            (
+                "a",
+                Pipeline([("b", StandardScaler()), ("c", ColumnTransformer([("d", MinMaxScaler(), [1])]))]),
+                ["n1", "n0"],
+            )
+        ],
+        remainder=MaxAbsScaler(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("public", [(), ("n0",), ("n1", TARGET), ("n0", "n1")])
+def test_other_steps_of_a_pipeline_have_the_spans_of_the_twin(name: str, public: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({n: rng.choice(NUMBERS[n], 12) for n in ("n0", "n1")} | {TARGET: list("ababbaabbbab")})
+    table = Table(frame, public, 2, "claim3")
+    model = fit(Pipeline([("step", clone(STEPS[name])), ("tree", DecisionTreeClassifier(random_state=0))]), table)
+    assert model is not None
+    compare_with_twin(model, table)
+
+
 @given(data=st.data())
 @counted
 def test_a_pipeline_has_the_spans_of_the_twin(data: st.DataObject) -> Outcome:
@@ -284,6 +324,31 @@ def test_frames_of_every_library_give_the_same_certificate(kind: str) -> None:
     one = shoal.models.audit(model, frame, papers.mortgage_policy(3))
     other = shoal.models.audit(model, papers.mortgage(kind=kind), papers.mortgage_policy(3))
     assert other.to_private_dict() == one.to_private_dict()
+
+
+COLUMNS: dict[str, Any] = {
+    "category": pd.Categorical(list("xyzxyz") * 2, categories=list("zyxw")),
+    "whole numbers": pd.array([1, 2, None, 3] * 3, dtype="Int64"),
+    "true and false": pd.array([True, False, None] * 4, dtype="boolean"),
+    "small numbers": np.arange(-6, 6).astype("int8"),
+    "large numbers": 2**60 + np.arange(12) % 5,
+    "signed zeros": np.array([0.0, -0.0, 1.0] * 4),
+    "dates": pd.to_datetime(["2020-01-01", "2021-01-01", "2022-01-01"] * 4),
+    "objects": pd.Series([1, 2, 3] * 4, dtype=object),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("public", [(), ("c0",), ("n0",), ("c0", "n0")])
+def test_columns_of_any_type_have_the_spans_of_the_twin(name: str, public: tuple[str, ...]) -> None:
+    frame = pd.DataFrame({"c0": COLUMNS[name], "n0": [1.0, 2.0, 2.0, 3.0] * 3, TARGET: list("ababbaabbbab")})
+    table = Table(frame, public, 2, "claim3")
+    encode = ColumnTransformer([("encode", OrdinalEncoder(), ["c0"])], remainder="passthrough")
+    own = [Pipeline([("encode", encode), ("tree", DecisionTreeClassifier(random_state=0))])]
+    if name not in ("category", "dates"):
+        own.append(DecisionTreeClassifier(random_state=0))
+    for model in own:
+        compare_with_twin(fit(model, table), table)
 
 
 def test_a_file_gives_the_same_certificate_as_its_frame(tmp_path: Any) -> None:

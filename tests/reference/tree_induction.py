@@ -1,155 +1,173 @@
-"""Algorithm 1 of Friedman, Wolff and Schuster without any bookkeeping: all spans are computed again for every candidate.
+"""Algorithm 1 of Friedman, Wolff and Schuster, slow and obvious: every split of every leaf is tried on a copy of the tree.
 
-A row is a tuple of codes with a class and a number of records. A tree is a dict of nodes: a leaf has None, another node has its
-attribute, its level (-1: a cut of numbers), and its children as pairs of codes and node.
+A record is a mapping of columns to values, None for a missing value. A column is a `Feature`: numbers, or the way from a value
+up to below the root. Spans are found by following all private values through the tree.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise, product
-from math import ceil, log2
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
 
-LEAST_GAIN = 1e-9
-BITS = 50
+Record = Mapping[str, Any]
+Block = Callable[[Any], Any]
+LEAST = 1e-9  # a smaller gain per record is rounding
 
 
 @dataclass(frozen=True)
 class Feature:
-    """An attribute: the blocks of codes of each level (a number has none), the values of numbers, and whether it is public."""
+    """A column that may split the records; ``levels`` has the label of a value at every level, from the top (None: numbers).
 
-    size: int
-    levels: tuple[tuple[tuple[int, ...], ...], ...]
-    values: tuple[float, ...]
-    public: bool
+    ``values`` are the values in the order of codes.
+    """
+
+    name: str
+    values: Sequence[Any]
+    levels: Sequence[Block] | None = None
 
 
 @dataclass(frozen=True)
-class Row:
-    codes: tuple[int, ...]
-    label: int
-    records: int
+class Attacker:
+    """The columns that an attacker knows, whether the attacker knows the class, and k."""
+
+    columns: Collection[str]
+    knows_class: bool
+    k: int
 
 
-Children = list[tuple[frozenset[int], int]]
-Tree = dict[int, tuple[int, int, Children] | None]
+@dataclass
+class Node:
+    """A node of the tree: its records, and its split if it is no leaf. ``other`` has all blocks without records."""
+
+    number: int
+    rows: list[int]
+    column: str | None = None
+    block: Block | None = None
+    children: dict[Any, Node] = field(default_factory=dict)
+    other: Node | None = None
+
+    def choose(self, value: Any) -> Node:
+        assert self.block is not None
+        found = self.children.get(self.block(value), self.other)
+        assert found is not None
+        return found
+
+    def list_leaves(self) -> list[Node]:
+        if self.column is None:
+            return [self]
+        below = [*self.children.values(), *([self.other] if self.other else [])]
+        return [leaf for child in below for leaf in child.list_leaves()]
 
 
-def grow(rows: list[Row], features: list[Feature], k: int, *, class_known: bool, spare_single: bool) -> Tree | None:
-    """The tree that Algorithm 1 grows with information gain; None if its root fails."""
-    tree: Tree = {0: None}
-    if not holds(tree, rows, features, k, class_known=class_known, spare_single=spare_single):
-        return None
-    unit = choose_unit(sum(r.records for r in rows))
-    while True:
-        candidates = []
-        for leaf in [n for n, node in tree.items() if node is None]:
-            inside = [r for r in rows if find_leaf(tree, r.codes) == leaf]
-            best = find_best(tree, leaf, inside, rows, features, k, unit, class_known, spare_single)
-            if best is not None:
-                candidates.append((-best[0], best[1], leaf, best))
-        if not candidates:
-            return tree
-        _, _, leaf, (_, attribute, level, blocks) = min(candidates, key=lambda c: c[:3])
-        tree = apply(tree, leaf, attribute, level, blocks)
+def entropy(classes: Collection[Any]) -> float:
+    """Times the number of records."""
+    return -math.fsum(n * math.log2(n / len(classes)) for n in Counter(classes).values())
 
 
-def find_best(tree, leaf, inside, rows, features, k, unit, class_known, spare_single):
-    total = sum(r.records for r in inside)
-    before = impurity(inside, unit)
-    best = None
-    if before <= LEAST_GAIN * total * unit:
-        return None
-    region = find_region(tree, leaf, features)
-    for a, feature in enumerate(features):
-        present = sorted({r.codes[a] for r in inside})
-        splits: list[tuple[int, list[frozenset[int]]]] = []
-        if feature.levels:
-            blocks_before = 1
-            for level, blocks in enumerate(feature.levels):
-                here = [frozenset(b) & region[a] for b in blocks if set(b) & set(present)]
-                if len(here) > blocks_before:
-                    splits.append((level, here))
-                    blocks_before = len(here)
-        else:
-            for low, high in pairwise(present):
-                at = last_below_middle(feature.values, low, high)
-                sides = [frozenset(c for c in region[a] if c <= at), frozenset(c for c in region[a] if c > at)]
-                splits.append((-1, sides))
-        for level, blocks in splits:
-            gain = before - sum(impurity([r for r in inside if r.codes[a] in b], unit) for b in blocks)
-            slack = LEAST_GAIN * total * unit
-            if gain <= slack or (best is not None and gain <= best[0] + slack):
-                continue
-            after = apply(tree, leaf, a, level, with_rest(blocks, region[a]))
-            if holds(after, rows, features, k, class_known=class_known, spare_single=spare_single):
-                best = (gain, a, level, with_rest(blocks, region[a]))
-    return best
+def gini(classes: Collection[Any]) -> float:
+    """Times the number of records."""
+    return len(classes) - math.fsum(n * n / len(classes) for n in Counter(classes).values())
 
 
-def with_rest(blocks: list[frozenset[int]], region: frozenset[int]) -> list[frozenset[int]]:
-    rest = region - frozenset().union(*blocks)
-    return [*blocks, rest] if rest else blocks
+@dataclass
+class Induction:
+    """The records with their classes, the columns, the attackers, and the measure of impurity."""
 
+    records: Sequence[Record]
+    classes: Sequence[Any]
+    features: Sequence[Feature]
+    attackers: Sequence[Attacker]
+    impurity: Callable[[Collection[Any]], float]
+    spares_single: bool = True
 
-def apply(tree: Tree, leaf: int, attribute: int, level: int, blocks: list[frozenset[int]]) -> Tree:
-    first = max(tree) + 1
-    children = [(codes, first + i) for i, codes in enumerate(blocks)]
-    return tree | {leaf: (attribute, level, children)} | {child: None for _, child in children}
+    def grow(self) -> Node | None:
+        """The tree; None if not even the root holds."""
+        root = Node(0, list(range(len(self.records))))
+        if not self.holds(root):
+            return None
+        used = 1
+        while True:
+            found = [(leaf, *best) for leaf in root.list_leaves() if (best := self.find_split(root, leaf))]
+            if not found:
+                return root
+            leaf, _, a, block = min(found, key=lambda f: (-round(f[1], 7), f[2], f[0].number))
+            used = self.split(leaf, self.features[a], block, used)
 
+    def find_split(self, root: Node, leaf: Node) -> tuple[float, int, Block] | None:
+        best: tuple[float, int, Block] | None = None
+        before = [self.classes[r] for r in leaf.rows]
+        for a, feature in enumerate(self.features):
+            for block in self.list_blocks(leaf, feature):
+                parts: dict[Any, list[Any]] = {}
+                for r in leaf.rows:
+                    parts.setdefault(block(self.records[r][feature.name]), []).append(self.classes[r])
+                gain = self.impurity(before) - math.fsum(map(self.impurity, parts.values()))
+                least = LEAST * len(before)
+                if gain <= least or gain <= (best[0] if best else 0.0) + least:
+                    continue
+                self.split(leaf, feature, block, 10**9)
+                if self.holds(root):
+                    best = (gain, a, block)
+                leaf.column, leaf.block, leaf.children, leaf.other = None, None, {}, None
+        return best
 
-def find_leaf(tree: Tree, codes: tuple[int, ...]) -> int:
-    node = 0
-    while tree[node] is not None:
-        attribute, _, children = tree[node]  # type: ignore[misc]
-        node = next(child for block, child in children if codes[attribute] in block)
-    return node
+    def list_blocks(self, leaf: Node, feature: Feature) -> list[Block]:
+        present = {self.records[r][feature.name] for r in leaf.rows}
+        if feature.levels is not None:
+            found, before = [], 1
+            for level in feature.levels:
+                if len({level(v) for v in present}) > before:  # not the same split as the level above
+                    before = len({level(v) for v in present})
+                    found.append(level)
+            return found
+        numbers = sorted(v for v in present if v is not None)
+        cuts = [low + (high - low) / 2 for low, high in pairwise(numbers)]
+        if None in present and numbers:
+            cuts.append(math.inf)
+        return [lambda v, cut=cut: int(v is None or v > cut) for cut in cuts]
 
+    def split(self, leaf: Node, feature: Feature, block: Block, used: int) -> int:
+        """Split a leaf; children have numbers from ``used`` on, in the order of codes. Return the next free number."""
+        parts: dict[Any, list[int]] = {}
+        for value in feature.values:
+            rows = [r for r in leaf.rows if self.records[r][feature.name] == value]
+            if rows:
+                parts.setdefault(block(value), []).extend(rows)
+        leaf.column, leaf.block = feature.name, block
+        leaf.children = {key: Node(used + i, rows) for i, (key, rows) in enumerate(parts.items())}
+        leaf.other = Node(used + len(parts), [])
+        return used + len(parts) + 1
 
-def find_region(tree: Tree, leaf: int, features: list[Feature]) -> list[frozenset[int]]:
-    """The codes of every attribute that can lead to a leaf."""
-    region = [frozenset(range(f.size)) for f in features]
-    node = leaf
-    while node:
-        for parent, content in tree.items():
-            found = [block for block, child in (content[2] if content else []) if child == node]
-            if found:
-                region[content[0]] &= found[0]  # type: ignore[index]
-                node = parent
-                break
-    return region
+    def holds(self, root: Node) -> bool:
+        for attacker in self.attackers:
+            spans = Counter(self.span_of(root, r, attacker) for r in range(len(self.records)))
+            for (leaves, known), size in spans.items():
+                cells = len(leaves) * (1 if known is not None else len(set(self.classes)))
+                if size < attacker.k and not (self.spares_single and cells == 1):
+                    return False
+        return True
 
+    def span_of(self, root: Node, r: int, attacker: Attacker) -> tuple[frozenset[int], Any]:
+        """The leaves that a record may fall in, and its class if the attacker knows it."""
+        found: set[int] = set()
 
-def holds(tree: Tree, rows: list[Row], features: list[Feature], k: int, *, class_known: bool, spare_single: bool):
-    """Claim 3 by enumeration of all private values."""
-    classes = sorted({r.label for r in rows})
-    sizes: dict[frozenset[tuple[int, int]], int] = {}
-    for row in rows:
-        domains = [[c] if f.public else range(f.size) for c, f in zip(row.codes, features, strict=True)]
-        labels = [row.label] if class_known else classes
-        span = frozenset((find_leaf(tree, codes), label) for codes in product(*domains) for label in labels)
-        sizes[span] = sizes.get(span, 0) + row.records
-    return all(size >= k or (spare_single and len(span) == 1) for span, size in sizes.items())
+        def follow(node: Node, possible: dict[str, list[Any]]) -> None:
+            if node.column is None:
+                found.add(id(node))
+                return
+            if node.column in attacker.columns:
+                follow(node.choose(self.records[r][node.column]), possible)
+                return
+            reached: dict[int, tuple[Node, list[Any]]] = {}
+            for value in possible[node.column]:
+                child = node.choose(value)
+                reached.setdefault(id(child), (child, []))[1].append(value)
+            for child, values in reached.values():
+                follow(child, possible | {node.column: values})
 
-
-def impurity(rows: list[Row], unit: float) -> float:
-    """The entropy of the classes times records, in units."""
-    by_class: dict[int, int] = {}
-    for row in rows:
-        by_class[row.label] = by_class.get(row.label, 0) + row.records
-    return weigh(sum(by_class.values()), unit) - sum(weigh(count, unit) for count in by_class.values())
-
-
-def weigh(x: int, unit: float) -> float:
-    return float(round(x * log2(x) * unit)) if x > 1 else 0.0
-
-
-def choose_unit(total: int) -> float:
-    return float(2.0 ** (BITS - ceil(log2(total * log2(max(total, 2)) + 1.0))))
-
-
-def last_below_middle(values: tuple[float, ...], low: int, high: int) -> int:
-    if values[high] == float("inf"):
-        return high - 1
-    middle = values[low] + (values[high] - values[low]) / 2
-    return max(c for c in range(low, high) if values[c] <= middle)
+        follow(root, {f.name: list({record[f.name]: None for record in self.records}) for f in self.features})
+        return frozenset(found), self.classes[r] if attacker.knows_class else None

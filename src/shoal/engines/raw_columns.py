@@ -75,13 +75,11 @@ class RawColumns:
         """The values of all records as Python values."""
         if column not in self.data.columns:
             raise DataError(f"the table lacks the target {column!r}. Add this column, or pass the classes as y.")
-        found: list[Any] = self.data.get_column(column).to_list()
-        return found
+        return _to_python(self.data.get_column(column))
 
     def list_values(self, column: str, rows: Int64Array) -> list[Any]:
         """The values of some records as Python values."""
-        found: list[Any] = self.data.get_column(column)[rows.tolist()].to_list()
-        return found
+        return _to_python(self.data.get_column(column)[rows.tolist()])
 
     def sample(self, rows: Mapping[str, Int64Array]) -> Any:
         """A frame of the library with the values of other records in every column; shorter columns repeat their first value."""
@@ -106,6 +104,11 @@ def _read_floats(texts: Sequence[Any]) -> list[float | None] | None:
         return [None if t is None or not str(t).strip() else float(t) for t in texts]
     except ValueError:
         return None
+
+
+def _to_python(series: nw.Series[Any]) -> list[Any]:
+    """The values of a column; the missing values of pandas that cannot be compared become None."""
+    return [None if type(value).__name__ in ("NAType", "NaTType") else value for value in series.to_list()]
 
 
 def with_texts(engine: Engine, column: str, texts: Sequence[str], number: NDArray[np.integer]) -> Engine:

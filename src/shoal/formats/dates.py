@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 import numpy as np
 
@@ -103,7 +104,7 @@ def format_date(seconds: float) -> str:
     >>> format_date(0.0), format_date(3600.0)
     ('1970-01-01', '1970-01-01T01:00:00')
     """
-    moment = np.datetime64(round(float(seconds) * 1_000_000), "us")
+    moment = np.datetime64(round(Decimal(float(seconds)) * 1_000_000), "us")  # exact, also far from 1970
     if moment == moment.astype("datetime64[D]"):
         return str(moment.astype("datetime64[D]"))
     return str(moment.astype("datetime64[s]")) if seconds == int(seconds) else str(moment)

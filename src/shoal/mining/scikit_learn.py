@@ -191,6 +191,8 @@ def _to_array(frame: Any) -> NDArray[Any]:
 
 def _transform(steps: Sequence[Any], frame: Any) -> NDArray[np.float32]:
     """The features of a frame as the tree sees them."""
+    from sklearn.utils import check_array  # the model is one of scikit-learn, so it is installed
+
     found = frame
     try:
         with warnings.catch_warnings():
@@ -199,7 +201,8 @@ def _transform(steps: Sequence[Any], frame: Any) -> NDArray[np.float32]:
                 found = step.transform(found)
             if hasattr(found, "toarray"):
                 found = found.toarray()
-            return np.asarray(found, np.float32)
+            read: NDArray[np.float32] = check_array(found, dtype=np.float32, ensure_all_finite=False)
+            return read
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         unknown = UNKNOWN.search(str(error))
         reason = type(error).__name__ if unknown is None else f"it does not know the category {unknown[1]}"

@@ -404,9 +404,9 @@ def _find_round_decimal(low: float, high: float) -> float:
 
 def _find_round_date(low: float, high: float) -> float:
     """The last number before the first day, hour or other unit between two dates, which are exact to a microsecond."""
-    moment = np.datetime64(round(high * 1_000_000), "us")
+    moment = np.datetime64(round(Decimal(high) * 1_000_000), "us")
     for unit in UNITS:
-        start = float(moment.astype(f"datetime64[{unit}]").astype("datetime64[us]").astype(np.int64)) / 1_000_000
+        start = int(moment.astype(f"datetime64[{unit}]").astype("datetime64[us]").astype(np.int64)) / 1_000_000
         if low < start <= high:
             return math.nextafter(start, -math.inf)
     return low

@@ -8,10 +8,11 @@ from typing import Any
 
 from shoal.engines import Engine, open_data
 from shoal.engines.raw_columns import RawColumns
-from shoal.errors import PolicyError, explain_unknown_column
+from shoal.errors import DataError, PolicyError, explain_unknown_column
 from shoal.formats.numbers import format_count
 from shoal.mining.learning_policy import name_target
 from shoal.mining.readers import read_model
+from shoal.mining.scikit_learn import ReadModel
 from shoal.policy import Policy, parse_policy
 from shoal.spans import Knowledge, describe_conditions
 
@@ -91,6 +92,11 @@ def linking(model: Any, frame: Any, policy: Policy) -> LinkingAttack:
         if name not in engine.schema().names:
             raise PolicyError(explain_unknown_column(name, engine.schema().names))
     read = read_model(model, engine, policy, target)
+    if not isinstance(read, ReadModel):
+        raise DataError(
+            "the attack lists the cells of a single tree. For an ensemble, shoal.models.audit counts the people that all trees "
+            "together distinguish."
+        )
     spans = read.find_spans(Knowledge(frozenset(policy.quasi), target in policy.quasi))
     tree, names = read.tree, _name_people(engine, policy)
     population = read.count_cells()

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from shoal.kernels import regrouping as regrouping
     from shoal.kernels import specialize as specialize
     from shoal.kernels import tree_induction as tree_induction
+    from shoal.kernels import tree_spans as tree_spans
 
 _MODULES = frozenset(
     {
@@ -63,6 +64,7 @@ _MODULES = frozenset(
         "regrouping",
         "specialize",
         "tree_induction",
+        "tree_spans",
     }
 )
 

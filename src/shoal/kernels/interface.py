@@ -386,3 +386,42 @@ class InductionScratch(NamedTuple):
     child_of_block: NDArray[Any]
     order: NDArray[Any]
     table: NDArray[Any]
+
+
+class ThresholdNodes(NamedTuple):
+    """The nodes of a tree of thresholds for `tree_spans`: by node the feature (-1: a leaf), the cut, the children.
+
+    Codes whose rank in the feature is below the cut go left. ``missing_left``: values without a rank (-1) go left.
+    """
+
+    feature: NDArray[Any]
+    cut: NDArray[Any]
+    left: NDArray[Any]
+    right: NDArray[Any]
+    missing_left: NDArray[Any]
+
+
+class FeatureRanks(NamedTuple):
+    """The features of trees of thresholds: by feature its column, and the rank of every code from ``start`` on.
+
+    Feature f of code c has the rank ``rank[start[f] + c]``; -1 for a missing value.
+    """
+
+    column: NDArray[Any]
+    start: NDArray[Any]
+    rank: NDArray[Any]
+
+
+class PrivateDomain(NamedTuple):
+    """The columns for `tree_spans`: whether each is public, and the possible values of private columns.
+
+    A private column with ``by_rank`` has one feature: its values are the ranks from 0 to ``ranks - 1``, and perhaps missing.
+    Other private columns have the codes ``first[c]`` to ``first[c + 1]`` of ``possible``.
+    """
+
+    public: NDArray[Any]
+    by_rank: NDArray[Any]
+    ranks: NDArray[Any]
+    has_missing: NDArray[Any]
+    first: NDArray[Any]
+    possible: NDArray[Any]

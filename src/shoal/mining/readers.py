@@ -14,10 +14,12 @@ from shoal.encoding.codes import encode_column
 from shoal.engines import Dictionary, Engine
 from shoal.engines.raw_columns import RawColumns
 from shoal.errors import DataError, list_some
-from shoal.mining.scikit_learn import SUPPORTED, ReadModel, is_scikit_learn, read_scikit_learn
+from shoal.mining.scikit_learn import ReadEnsemble, ReadModel, is_scikit_learn, read_scikit_learn
+from shoal.mining.supported import SUPPORTED
 from shoal.mining.tree_model import TreeModel, row_codes
 from shoal.policy import Policy
 
+TREE_ARRAYS = ("children_left", "children_right", "feature", "threshold", "n_node_samples", "value")
 EMPTY_TABLE = "the table is empty; pass a table with at least one record"
 
 
@@ -27,7 +29,7 @@ def find_tree_model(model: Any) -> TreeModel | None:
     return found if isinstance(found, TreeModel) else None
 
 
-def read_model(model: Any, engine: Engine, policy: Policy, target: str) -> ReadModel:
+def read_model(model: Any, engine: Engine, policy: Policy, target: str) -> ReadModel | ReadEnsemble:
     """Read a fitted model and the records that it was fitted on; `DataError` for an unsupported model, or no records."""
     if isinstance(model, type):
         raise DataError(
@@ -93,6 +95,18 @@ def fingerprint_model(model: Any) -> str:
     while hasattr(final, "steps"):
         final = final.steps[-1][1]
     digest = hashlib.sha256()
-    for name in ("children_left", "children_right", "feature", "threshold", "n_node_samples", "value"):
-        digest.update(np.ascontiguousarray(getattr(final.tree_, name)).tobytes())
+    for tree in _list_fitted_trees(final):
+        nodes = getattr(tree, "nodes", None)
+        names = TREE_ARRAYS if nodes is None else nodes.dtype.names
+        for name in names:
+            digest.update(np.ascontiguousarray(getattr(tree, name) if nodes is None else nodes[name]).tobytes())
     return digest.hexdigest()
+
+
+def _list_fitted_trees(final: Any) -> list[Any]:
+    """The trees of a model of scikit-learn: one, or those of an ensemble."""
+    if hasattr(final, "_predictors"):
+        return [tree for step in final._predictors for tree in step]
+    if hasattr(final, "estimators_"):
+        return [estimator.tree_ for estimator in np.asarray(final.estimators_, object).ravel()]
+    return [final.tree_]

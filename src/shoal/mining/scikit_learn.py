@@ -11,41 +11,20 @@ import copy
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.arrays import Int32Array, Int64Array
+from shoal.arrays import BoolArray, Int32Array, Int64Array
 from shoal.engines.raw_columns import RawColumns
 from shoal.errors import DataError, list_some
 from shoal.formats.numbers import format_number
-from shoal.spans import CellTree, Condition, Knowledge, Spans, find_spans
+from shoal.mining.ensembles import build_forest
+from shoal.mining.supported import ENSEMBLES, HISTOGRAMS, PER_COLUMN, SUPPORTED, TREES, check_nodes
+from shoal.spans import CellTree, Condition, EnsembleSpans, Knowledge, Spans, ThresholdForest, find_spans
 
-TREES = ("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor")
-PER_COLUMN = (  # transformers that compute every feature from one column
-    "Binarizer",
-    "KBinsDiscretizer",
-    "MaxAbsScaler",
-    "MinMaxScaler",
-    "MissingIndicator",
-    "OneHotEncoder",
-    "OrdinalEncoder",
-    "PowerTransformer",
-    "QuantileTransformer",
-    "RobustScaler",
-    "SelectKBest",
-    "SelectPercentile",
-    "SimpleImputer",
-    "StandardScaler",
-    "VarianceThreshold",
-)
-CONTAINERS = ("Pipeline", "ColumnTransformer")
-SUPPORTED = (
-    f"Shoal audits its own trees (AnonymousTree) and the scikit-learn models {', '.join(TREES)}, alone or at the end of a "
-    f"Pipeline with ColumnTransformer and {', '.join(PER_COLUMN)}"
-)
 UNKNOWN = re.compile(r"unknown categories \[(.*?)[,\]]")
 MARK = re.compile("\x01(\\d+)\x02")
 DIGITS = 7  # of a cut in words; the models compare numbers of this precision
@@ -66,6 +45,15 @@ class ReadModel:
     leaf: Int64Array
     fits: bool = True
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the model uses."""
+        return self.tree.columns
+
+    def without_classes(self) -> ReadModel:
+        """The model whose leaves are not divided by class."""
+        return replace(self, tree=replace(self.tree, classes=("",)), classes=np.zeros_like(self.classes))
+
     def count_cells(self) -> Int64Array:
         """The number of records of every cell [node, class]."""
         nodes, bins = len(self.tree.column), len(self.tree.classes)
@@ -76,12 +64,39 @@ class ReadModel:
         return find_spans(self.tree, self.codes, self.classes, self.leaf, knowledge)
 
 
+@dataclass(frozen=True)
+class ReadEnsemble:
+    """An ensemble over the codes of the columns that it uses; see `ReadModel`."""
+
+    forest: ThresholdForest
+    codes: tuple[Int32Array, ...]
+    classes: Int32Array
+    fits: bool = True
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the ensemble uses."""
+        return self.forest.columns
+
+    def without_classes(self) -> ReadEnsemble:
+        """The ensemble whose leaves are not divided by class."""
+        return replace(self, forest=replace(self.forest, classes=("",)), classes=np.zeros_like(self.classes))
+
+    def count_cells(self) -> Int64Array:
+        """No counts: the cells of an ensemble are not listed."""
+        return np.zeros((0, len(self.forest.classes)), np.int64)
+
+    def find_spans(self, knowledge: Knowledge) -> EnsembleSpans:
+        """The spans of all records for an attacker."""
+        return self.forest.find_spans(self.codes, self.classes, knowledge)
+
+
 def is_scikit_learn(model: Any) -> bool:
     """Whether an object is a class instance of scikit-learn."""
     return any(kind.__module__.partition(".")[0] == "sklearn" for kind in type(model).__mro__)
 
 
-def read_scikit_learn(model: Any, raw: RawColumns, target: str, *, from_file: bool = False) -> ReadModel:
+def read_scikit_learn(model: Any, raw: RawColumns, target: str, *, from_file: bool = False) -> ReadModel | ReadEnsemble:
     """Read a fitted tree or pipeline; `DataError` for an unsupported, unfitted or unfitting model.
 
     Parameters
@@ -94,12 +109,13 @@ def read_scikit_learn(model: Any, raw: RawColumns, target: str, *, from_file: bo
     """
     steps, final = _unwrap(model)
     _check_fitted(model, final)
+    trace = _trace if type(final).__name__ in TREES else _trace_ensemble
     names = _input_columns(steps[0] if steps else final, raw.data.columns, target)
     ways = [raw.with_numbers(), raw] if from_file else [raw]
     found, failure = [], None
     for way in ways:
         try:
-            read = _trace(steps, final, names, way, target)
+            read = trace(steps, final, names, way, target)
         except _CannotTransform as error:
             failure = error
             continue
@@ -123,13 +139,13 @@ def _unwrap(model: Any) -> tuple[list[Any], Any]:
             raise DataError(f"the pipeline has no model. {SUPPORTED}.")
         inner, final = _unwrap(steps[-1])
         return [*steps[:-1], *inner], final
-    if type(model).__name__ not in TREES:
+    if type(model).__name__ not in (*TREES, *ENSEMBLES):
         raise DataError(f"a model of the type {type(model).__name__} is not supported. {SUPPORTED}.")
     return [], model
 
 
 def _check_fitted(model: Any, final: Any) -> None:
-    if not hasattr(final, "tree_"):
+    if not any(hasattr(final, name) for name in ("tree_", "estimators_", "_predictors")):
         raise DataError(f"the model {type(model).__name__} is not fitted. Call its method fit first.")
 
 
@@ -154,24 +170,40 @@ def _input_columns(first: Any, columns: Sequence[str], target: str) -> list[str]
     return rest
 
 
+@dataclass(frozen=True)
+class _Features:
+    """The features of every value of every column, and the column of every feature."""
+
+    coded: dict[str, tuple[Int32Array, Int64Array]]
+    values: NDArray[Any]
+    source: list[int]
+    frame: Any  # all records, as the first step gets them
+
+    @classmethod
+    def of(cls, steps: Sequence[Any], final: Any, names: list[str], raw: RawColumns) -> _Features:
+        coded = {name: raw.factorize(name) for name in names}
+        sample = raw.sample({name: first for name, (_, first) in coded.items()})
+        has_names = hasattr(steps[0] if steps else final, "feature_names_in_")
+        features = _transform(steps, final, sample if has_names else _to_array(sample))
+        source = list(range(len(names)))
+        for step in steps:
+            source = [source[i] for i in _trace_step(step, len(source))]
+        if len(source) != features.shape[1] or len(source) != final.n_features_in_:
+            raise DataError(
+                f"the pipeline makes {features.shape[1]} features, but {len(source)} could be traced back to columns. "
+                f"{SUPPORTED}."
+            )
+        return cls(coded, features, source, raw.select(names) if has_names else _to_array(raw.select(names)))
+
+
 def _trace(steps: Sequence[Any], final: Any, names: list[str], raw: RawColumns, target: str) -> ReadModel:
-    coded = {name: raw.factorize(name) for name in names}
-    sample = raw.sample({name: first for name, (_, first) in coded.items()})
-    has_names = hasattr(steps[0] if steps else final, "feature_names_in_")
-    features = _transform(steps, sample if has_names else _to_array(sample))
-    source = list(range(len(names)))
-    for step in steps:
-        source = [source[i] for i in _trace_step(step, len(source))]
-    if len(source) != features.shape[1] or len(source) != final.n_features_in_:
-        raise DataError(
-            f"the pipeline makes {features.shape[1]} features, but {len(source)} could be traced back to columns. {SUPPORTED}."
-        )
-    _check_nodes(final.tree_, features.shape[1])
-    tree = _build_tree(final, features, source, names, coded, raw)
+    traced = _Features.of(steps, final, names, raw)
+    coded, features = traced.coded, traced.values
+    check_nodes(final.tree_, features.shape[1])
+    tree = _build_tree(final, features, traced.source, names, coded, raw)
     used = [names.index(name) for name in tree.columns]
     codes = tuple(coded[names[j]][0] for j in used)
-    frame = raw.select(names) if has_names else _to_array(raw.select(names))
-    leaves = _compare_leaves(tree, codes, steps, final, frame)
+    leaves = _compare_leaves(tree, codes, steps, final, traced.frame)
     records = np.bincount(leaves, minlength=len(tree.column))
     fits = np.array_equal(records[tree.leaves], final.tree_.n_node_samples[tree.leaves])
     labels, classes = _read_classes(final, raw, target)
@@ -184,13 +216,41 @@ def _trace(steps: Sequence[Any], final: Any, names: list[str], raw: RawColumns, 
     )
 
 
+def _trace_ensemble(steps: Sequence[Any], final: Any, names: list[str], raw: RawColumns, target: str) -> ReadEnsemble:
+    traced = _Features.of(steps, final, names, raw)
+    used, forest = build_forest(final, traced.values, traced.source, [traced.coded[name][1] for name in names])
+    labels, classes = _read_classes(final, raw, target)
+    values = [raw.list_values(names[j], traced.coded[names[j]][1]) for j in used]
+    codes = tuple(traced.coded[names[j]][0] for j in used)
+
+    def describe(column: int, chosen: BoolArray) -> Condition:
+        return describe_values(names[used[column]], values[column], chosen)
+
+    named = ThresholdForest(
+        tuple(names[j] for j in used), forest.features, forest.trees, labels, forest.sizes, describe
+    )
+    forest.compare(final, _transform(steps, final, traced.frame), codes)
+    return ReadEnsemble(named, codes, classes)
+
+
+def _order_histogram_features(final: Any, found: NDArray[Any]) -> NDArray[Any]:
+    """The features of a histogram model in the order of its input; the model puts categories first."""
+    categorical = final.is_categorical_
+    if categorical is None or final._preprocessor is None:
+        return found
+    order = np.concatenate([np.flatnonzero(categorical), np.flatnonzero(~categorical)])
+    restored = np.empty_like(found)
+    restored[:, order] = found
+    return restored
+
+
 def _to_array(frame: Any) -> NDArray[Any]:
     """A frame as an array, as a model without column names was fitted on."""
     return np.asarray(frame)
 
 
-def _transform(steps: Sequence[Any], frame: Any) -> NDArray[np.float32]:
-    """The features of a frame as the tree sees them."""
+def _transform(steps: Sequence[Any], final: Any, frame: Any) -> NDArray[Any]:
+    """The features of a frame as the model sees them: short floats, or long floats where a model uses histograms."""
     from sklearn.utils import check_array  # the model is one of scikit-learn, so it is installed
 
     found = frame
@@ -201,6 +261,8 @@ def _transform(steps: Sequence[Any], frame: Any) -> NDArray[np.float32]:
                 found = step.transform(found)
             if hasattr(found, "toarray"):
                 found = found.toarray()
+            if type(final).__name__ in HISTOGRAMS:
+                return _order_histogram_features(final, final._preprocess_X(found, reset=False))
             read: NDArray[np.float32] = check_array(found, dtype=np.float32, ensure_all_finite=False)
             return read
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -276,24 +338,6 @@ def _resolve_columns(columns: Any, names: list[str], width: int) -> list[int]:
     if given and all(isinstance(c, (bool, np.bool_)) for c in given):
         return [i for i, chosen in enumerate(given) if chosen]
     return [names.index(str(c)) if isinstance(c, str) else range(width)[int(c)] for c in given]
-
-
-def _check_nodes(tree: Any, features: int) -> None:
-    """Raise `DataError` for a tree from a damaged file, whose nodes would be read outside its arrays."""
-    node = np.arange(tree.node_count)
-    left, right, feature = np.asarray(tree.children_left), np.asarray(tree.children_right), np.asarray(tree.feature)
-    inner = left >= 0
-    below = np.sort(np.concatenate([left[inner], right[inner]]))
-    if (
-        (left[inner] <= node[inner]).any()
-        or (right[inner] <= node[inner]).any()
-        or not np.array_equal(below, node[1:])
-        or (feature[inner] < 0).any()
-        or (feature[inner] >= features).any()
-    ):
-        raise DataError(
-            "the nodes of the model do not form a tree. The file of the model is damaged; save the model again."
-        )
 
 
 def _build_tree(
@@ -399,7 +443,7 @@ def _compare_leaves(
     tree: CellTree, codes: Sequence[Int32Array], steps: Sequence[Any], final: Any, frame: Any
 ) -> Int64Array:
     """The leaf of every record, compared with the leaf by the model itself."""
-    leaves: Int64Array = final.tree_.apply(_transform(steps, frame)) if len(frame) else np.zeros(0, np.int64)
+    leaves: Int64Array = final.tree_.apply(_transform(steps, final, frame)) if len(frame) else np.zeros(0, np.int64)
     if not np.array_equal(leaves, tree.route(codes, len(frame))):
         raise RuntimeError(
             "The traced tree sends records to other leaves than the model. This is a bug; nothing was certified."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from shoal.errors import PolicyError, list_some
 from shoal.mining.grow import RULES, check_choice
 from shoal.mining.learning_policy import name_target
 from shoal.mining.readers import fingerprint_model, read_model
-from shoal.mining.scikit_learn import ReadModel
+from shoal.mining.scikit_learn import ReadEnsemble, ReadModel
 from shoal.mining.tree_model import POPULATIONS, row_codes
 from shoal.models.certificate import ModelCertificate
 from shoal.models.span_reports import AttackerSpans, SpanList
@@ -23,7 +23,7 @@ from shoal.policy import Policy, parse_policy
 from shoal.requirements import Certificate, Finding, Requirement, describe, judge_spans
 from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import parse_share
-from shoal.spans import Knowledge, Spans
+from shoal.spans import EnsembleSpans, Knowledge, Spans, lower_spans
 
 OTHER_RECORDS = (
     "The numbers of records in the leaves of the model differ from those of the table. Pass the table that the model was "
@@ -87,9 +87,9 @@ def audit_table(
     policy = name_target(policy, engine.schema().names)
     target = str(policy.target)
     read = read_model(model, engine, policy, target)
-    _check_roles(policy, read.tree.columns, target)
+    _check_roles(policy, read.columns, target)
     if populations == "nothing":  # the leaves are not divided by class
-        read = replace(read, tree=replace(read.tree, classes=("",)), classes=np.zeros_like(read.classes))
+        read = read.without_classes()
     private = _PrivateColumns.of(engine, policy, target, read)
     known = _list_knowledge(policy, target)
     views = {
@@ -172,8 +172,8 @@ class _PrivateColumns:
     watched: tuple[str, ...]  # the class and the private columns that the model tests
 
     @classmethod
-    def of(cls, engine: Engine, policy: Policy, target: str, read: ReadModel) -> _PrivateColumns:
-        used = tuple(c for c in (target, *read.tree.columns) if c not in policy.quasi)
+    def of(cls, engine: Engine, policy: Policy, target: str, read: ReadModel | ReadEnsemble) -> _PrivateColumns:
+        used = tuple(c for c in (target, *read.columns) if c not in policy.quasi)
         names = tuple(dict.fromkeys((*policy.tested_columns, *used)))
         dictionaries: dict[str, Dictionary] = {}
         engine.prepare({n: policy.published_reading(n) for n in names} | unit_reading(policy))
@@ -186,26 +186,25 @@ class _PrivateColumns:
             person = np.where(number < len(unit.texts), number, -1).astype(np.int32)
         return cls(names, tuple(row_codes(coded, n) for n in names), tuple(c.labels for c in columns), person, used)
 
-    def lower(self, spans: Spans) -> Groups:
+    def lower(self, spans: Spans | EnsembleSpans) -> Groups:
         """All spans as groups."""
-        every = np.ones(len(spans.leaves), bool)
-        return spans.lower(every, self.names, self.codes, self.labels, self.person)
+        return lower_spans(spans.span, spans.count, self.names, self.codes, self.labels, self.person)
 
 
 @dataclass
 class _View:
     """What one attacker sees: the spans, the spans as groups, which of them are tested, and which fail."""
 
-    spans: Spans
+    spans: Spans | EnsembleSpans
     groups: Groups
     tested: BoolArray
     fails: BoolArray
 
     @classmethod
-    def of(cls, read: ReadModel, private: _PrivateColumns, knowledge: Knowledge, rule: str) -> _View:
+    def of(cls, read: ReadModel | ReadEnsemble, private: _PrivateColumns, knowledge: Knowledge, rule: str) -> _View:
         spans = read.find_spans(knowledge)
-        tested = np.ones(len(spans.leaves), bool) if rule == "all" else ~spans.single
-        return cls(spans, private.lower(spans), tested, np.zeros(len(spans.leaves), bool))
+        tested = np.ones(spans.count, bool) if rule == "all" else ~spans.single
+        return cls(spans, private.lower(spans), tested, np.zeros(spans.count, bool))
 
     def judge(self, requirement: Requirement, known: Sequence[str]) -> Finding:
         """Test a requirement, and mark the spans that fail."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from shoal.arrays import BoolArray, Int64Array
 from shoal.formats.numbers import format_count
-from shoal.spans import Spans, describe_conditions
+from shoal.spans import EnsembleSpans, Spans, describe_conditions
 
 MOST_CELLS = 3  # leaves, and classes of a leaf, in the text of a span
 
@@ -44,7 +44,8 @@ class SpanReport:
             if cell.population:
                 found.append(f"{'' if cell.label is None else cell.label + ' '}{cell.population:,}")
         texts = [f"[{leaf}: {_shorten(found, 'classes') or 'nobody'}]" for leaf, found in leaves.items()]
-        return f"{self.text} ({format_count(self.size, 'person', 'people')}): {_shorten(texts, 'leaves')}"
+        cells = f": {_shorten(texts, 'leaves')}" if texts else ""
+        return f"{self.text} ({format_count(self.size, 'person', 'people')}){cells}"
 
 
 def _shorten(texts: Sequence[str], noun: str) -> str:
@@ -56,7 +57,7 @@ def _shorten(texts: Sequence[str], noun: str) -> str:
 class AttackerSpans:
     """The spans for one attacker: their sizes, which of them fail, and words that describe the attacker."""
 
-    spans: Spans
+    spans: Spans | EnsembleSpans
     size: Int64Array
     fails: BoolArray
     prefix: str = ""
@@ -104,18 +105,8 @@ class SpanList(Sequence[SpanReport]):
         raise IndexError(index)
 
     def _describe(self, attacker: AttackerSpans, s: int) -> SpanReport:
-        spans, tree = attacker.spans, attacker.spans.tree
-        words, known = describe_conditions(spans.describe(s), "all people"), int(spans.known_class[s])
-        if known >= 0:
-            words += f", class {tree.classes[known]}"
-        cells = tuple(
-            SpanCell(
-                describe_conditions(tree.path(leaf), "all records"),
-                tree.classes[c] if len(tree.classes) > 1 else None,
-                int(self.population[leaf, c]),
-            )
-            for leaf in spans.leaves[s]
-            for c in ([known] if known >= 0 else range(len(tree.classes)))
-        )
+        spans = attacker.spans
+        words = describe_conditions(spans.describe(s), "all people") + spans.describe_class(s)
+        cells = tuple(SpanCell(*cell) for cell in spans.list_cells(s, self.population))
         size, single, fails = int(attacker.size[s]), bool(spans.single[s]), bool(attacker.fails[s])
         return SpanReport(attacker.prefix + words, size, single, not fails, cells)

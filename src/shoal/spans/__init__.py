@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from shoal.spans.cell_tree import CellTree, Condition, describe_conditions
-from shoal.spans.spans import Knowledge, Spans, find_spans
+from shoal.spans.forest import EnsembleSpans, ThresholdForest, ThresholdTree
+from shoal.spans.spans import Knowledge, Spans, find_spans, lower_spans
 
-__all__ = ["CellTree", "Condition", "Knowledge", "Spans", "describe_conditions", "find_spans"]
+__all__ = [
+    "CellTree",
+    "Condition",
+    "EnsembleSpans",
+    "Knowledge",
+    "Spans",
+    "ThresholdForest",
+    "ThresholdTree",
+    "describe_conditions",
+    "find_spans",
+    "lower_spans",
+]

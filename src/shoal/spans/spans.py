@@ -16,7 +16,7 @@ import numpy as np
 from shoal.arrays import BoolArray, Int32Array, Int64Array
 from shoal.kernels.combinations import number_combinations, sort_combinations
 from shoal.requirements.groups import Groups
-from shoal.spans.cell_tree import CellTree, Condition
+from shoal.spans.cell_tree import CellTree, Condition, describe_conditions
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,15 @@ class Spans:
     leaves: tuple[tuple[int, ...], ...]
     known_class: Int32Array
 
+    @property
+    def count(self) -> int:
+        """The number of spans."""
+        return len(self.leaves)
+
     @cached_property
     def size(self) -> Int64Array:
         """The number of records of every span."""
-        return np.bincount(self.span, minlength=len(self.leaves)).astype(np.int64)
+        return np.bincount(self.span, minlength=self.count).astype(np.int64)
 
     @cached_property
     def cells(self) -> Int64Array:
@@ -64,39 +69,52 @@ class Spans:
             found |= dict.fromkeys(c for c in self.tree.path(leaf) if c.column in self.knowledge.columns)
         return tuple(found)
 
-    def lower(
-        self,
-        chosen: BoolArray,
-        names: Sequence[str],
-        codes: Sequence[Int32Array],
-        labels: Sequence[tuple[str | None, ...]],
-        person: Int32Array | None = None,
-    ) -> Groups:
-        """The chosen spans as groups, with the counts of private columns, so that requirements on groups apply.
+    def list_cells(self, s: int, population: Int64Array) -> list[tuple[str, str | None, int]]:
+        """The cells of a span: the leaf in words, the class, and the number of all records in the cell."""
+        tree, known = self.tree, int(self.known_class[s])
+        return [
+            (
+                describe_conditions(tree.path(leaf), "all records"),
+                tree.classes[c] if len(tree.classes) > 1 else None,
+                int(population[leaf, c]),
+            )
+            for leaf in self.leaves[s]
+            for c in ([known] if known >= 0 else range(len(tree.classes)))
+        ]
 
-        ``codes`` and ``labels`` have the codes of every record and the value of every code, by column; ``person`` is the
-        person of every record (-1: unknown).
-        """
-        number = np.cumsum(chosen) - 1
-        rows = np.flatnonzero(chosen[self.span])
-        group = number[self.span[rows]].astype(np.int32)
-        columns = [group, *(c[rows] for c in codes), *([] if person is None else [person[rows] + 1])]
-        _, order, start = sort_combinations(columns, len(rows))
-        first = order[start]
-        size = np.diff(start, append=len(rows)).astype(np.int64)
-        return Groups(
-            ("span",),
-            tuple(names),
-            np.arange(int(chosen.sum()), dtype=np.int32).reshape(-1, 1),
-            np.searchsorted(group[first], np.arange(int(chosen.sum()) + 1)).astype(np.int64),
-            np.stack([c[rows][first] for c in codes], axis=1).astype(np.int32)
-            if codes
-            else np.zeros((len(first), 0), np.int32),
-            size,
-            tuple(map(len, labels)),
-            tuple(labels),
-            None if person is None else person[rows][first],
-        )
+    def describe_class(self, s: int) -> str:
+        """The class of a span in words, if the attacker knows it."""
+        known = int(self.known_class[s])
+        return "" if known < 0 else f", class {self.tree.classes[known]}"
+
+
+def lower_spans(
+    span: Int32Array,
+    count: int,
+    names: Sequence[str],
+    codes: Sequence[Int32Array],
+    labels: Sequence[tuple[str | None, ...]],
+    person: Int32Array | None = None,
+) -> Groups:
+    """Spans as groups, with the counts of private columns, so that requirements on groups apply.
+
+    ``span`` is the span of every record. ``codes`` and ``labels`` have the codes of every record and the value of every code,
+    by column; ``person`` is the person of every record (-1: unknown).
+    """
+    columns = [span, *codes, *([] if person is None else [person + 1])]
+    _, order, start = sort_combinations(columns, len(span))
+    first = order[start]
+    return Groups(
+        ("span",),
+        tuple(names),
+        np.arange(count, dtype=np.int32).reshape(-1, 1),
+        np.searchsorted(span[first], np.arange(count + 1)).astype(np.int64),
+        np.stack([c[first] for c in codes], axis=1).astype(np.int32) if codes else np.zeros((len(first), 0), np.int32),
+        np.diff(start, append=len(span)).astype(np.int64),
+        tuple(map(len, labels)),
+        tuple(labels),
+        None if person is None else person[first],
+    )
 
 
 def find_spans(

@@ -91,11 +91,8 @@ def fingerprint_model(model: Any) -> str:
     if own is not None:
         text = json.dumps(own.to_dict(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    final = model
-    while hasattr(final, "steps"):
-        final = final.steps[-1][1]
     digest = hashlib.sha256()
-    for tree in _list_fitted_trees(final):
+    for tree in list_fitted_trees(model):
         nodes = getattr(tree, "nodes", None)
         names = TREE_ARRAYS if nodes is None else nodes.dtype.names
         for name in names:
@@ -103,8 +100,11 @@ def fingerprint_model(model: Any) -> str:
     return digest.hexdigest()
 
 
-def _list_fitted_trees(final: Any) -> list[Any]:
+def list_fitted_trees(model: Any) -> list[Any]:
     """The trees of a model of scikit-learn: one, or those of an ensemble."""
+    final = model
+    while hasattr(final, "steps"):
+        final = final.steps[-1][1]
     if hasattr(final, "_predictors"):
         return [tree for step in final._predictors for tree in step]
     if hasattr(final, "estimators_"):

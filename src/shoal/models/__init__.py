@@ -12,14 +12,36 @@ from shoal.errors import EngineError
 from shoal.models.audit import audit
 from shoal.models.certificate import ModelCertificate
 from shoal.models.model_files import load_model
+from shoal.models.scores import ModelFlags, choose_best, find_flags, score_exposed, score_k
 from shoal.models.span_reports import SpanCell, SpanReport
 
 if TYPE_CHECKING:
+    from shoal.models.distillation import DistilledTree, distill
     from shoal.models.published_tree import PublishedTree
     from shoal.models.tree import AnonymousTree
 
-__all__ = ["AnonymousTree", "ModelCertificate", "PublishedTree", "SpanCell", "SpanReport", "audit", "load_model"]
-_ESTIMATORS = {"AnonymousTree": "tree", "PublishedTree": "published_tree"}
+__all__ = [
+    "AnonymousTree",
+    "DistilledTree",
+    "ModelCertificate",
+    "ModelFlags",
+    "PublishedTree",
+    "SpanCell",
+    "SpanReport",
+    "audit",
+    "choose_best",
+    "distill",
+    "find_flags",
+    "load_model",
+    "score_exposed",
+    "score_k",
+]
+_ESTIMATORS = {
+    "AnonymousTree": "tree",
+    "DistilledTree": "distillation",
+    "PublishedTree": "published_tree",
+    "distill": "distillation",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -25,6 +25,10 @@ from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import parse_share
 from shoal.spans import EnsembleSpans, Knowledge, Spans, lower_spans
 
+ADVICE = (
+    "Instead of this model you can publish its predictions only, a model with fewer or smaller trees, or a tree that is fitted "
+    "to its predictions (shoal.models.distill)."
+)
 OTHER_RECORDS = (
     "The numbers of records in the leaves of the model differ from those of the table. Pass the table that the model was "
     "fitted on: for other records the certificate says nothing about the published numbers."
@@ -109,7 +113,10 @@ def audit_table(
         tuple(findings),
         fingerprint_model(model),
         evidence="model",
-        notes=() if read.fits else (OTHER_RECORDS,),
+        notes=(
+            *(() if read.fits else (OTHER_RECORDS,)),
+            *(() if all(f.holds for f in findings) else (ADVICE,)),
+        ),
         people=everything.groups.people,
         smallest_people=everything.smallest if everything.groups.people and everything.tested.any() else None,
     )
@@ -122,6 +129,7 @@ def audit_table(
         populations=populations,
         confidence=confidence,
         spans=SpanList(tuple(listed), read.count_cells()),
+        tree_smallest=everything.find_smallest_of_trees(read.classes),
         **figures,
     )
 
@@ -217,6 +225,12 @@ class _View:
         """The size of the smallest tested span; all records if no span is tested."""
         size = self.groups.size[self.tested]
         return int(size.min()) if len(size) else self.groups.records
+
+    def find_smallest_of_trees(self, classes: Int32Array) -> tuple[int, ...]:
+        """The k that every tree of an ensemble reaches alone; empty for a single tree."""
+        if not isinstance(self.spans, EnsembleSpans):
+            return ()
+        return self.spans.find_smallest_of_trees(classes)
 
     def list_spans(self, prefix: str) -> AttackerSpans:
         """The spans for the owner."""

@@ -12,7 +12,7 @@ from shoal.formats.numbers import format_count
 from shoal.models.span_reports import SpanList, SpanReport
 from shoal.requirements import Certificate
 
-PRIVATE = ("spans", "single_records", "certain", "confident", "confidence", "distinct", "entropy")
+PRIVATE = ("spans", "single_records", "certain", "confident", "confidence", "distinct", "entropy", "tree_smallest")
 MOST_SHOWN = 10  # spans in the text of a certificate
 RULE_NOTES = {
     "claim3": "a span of a single cell shows nothing private, so it need not meet the requirements",
@@ -40,6 +40,8 @@ class ModelCertificate(Certificate):
     ``confidence``. ``distinct`` and ``entropy`` are the least diversity of the classes in a span: the number of classes, and
     the l of entropy l-diversity.
 
+    ``tree_smallest`` is the k that each tree of an ensemble reaches alone; ``smallest`` is that of all trees together.
+
     ``spans`` and ``failing`` are for the owner only: they show numbers that the model does not publish. `to_dict` and the
     published files do not contain them.
     """
@@ -53,6 +55,7 @@ class ModelCertificate(Certificate):
     confidence: float = 0.9
     distinct: int = 0
     entropy: float = 0.0
+    tree_smallest: tuple[int, ...] = ()
     spans: Sequence[SpanReport] = field(default=(), repr=False)
 
     @property

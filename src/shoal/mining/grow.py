@@ -73,9 +73,9 @@ class LearningTable:
         columns += [codes.counts.sensitive[:, order.index(name)] for name in chosen]
         if target in names:
             at = names.index(target)
-            taxonomy = codes.attributes[at].taxonomy
-            assert taxonomy is not None  # noqa: S101 - classes are categories, see `simplify_policy`
-            classes, labels = codes.quasi[combination, at], taxonomy.leaves
+            taxonomy, position = codes.attributes[at].taxonomy, codes.attributes[at].position
+            labels = tuple(map(str, position.tolist())) if taxonomy is None else taxonomy.leaves
+            classes = codes.quasi[combination, at]
         else:
             classes, labels = codes.counts.sensitive[:, order.index(target)], extra[target].labels
         votes = codes.counts.size

@@ -204,16 +204,25 @@ def _trace(steps: Sequence[Any], final: Any, names: list[str], raw: RawColumns, 
     used = [names.index(name) for name in tree.columns]
     codes = tuple(coded[names[j]][0] for j in used)
     leaves = _compare_leaves(tree, codes, steps, final, traced.frame)
-    records = np.bincount(leaves, minlength=len(tree.column))
-    fits = np.array_equal(records[tree.leaves], final.tree_.n_node_samples[tree.leaves])
     labels, classes = _read_classes(final, raw, target)
-    return ReadModel(
-        CellTree(tree.columns, tree.column, tree.child, tree.parent, tree.conditions, labels),
-        codes,
-        classes,
-        leaves,
-        fits,
-    )
+    labelled = CellTree(tree.columns, tree.column, tree.child, tree.parent, tree.conditions, labels)
+    read = ReadModel(labelled, codes, classes, leaves)
+    return replace(read, fits=_counts_records(final, read.count_cells()[tree.leaves], tree.leaves))
+
+
+def _counts_records(final: Any, records: Int64Array, leaves: Int32Array) -> bool:
+    """Whether the leaves of the model hold these numbers of records [leaf, class].
+
+    The classes of a leaf are compared if the records have no weights and the model predicts classes.
+    """
+    tree = final.tree_
+    count = tree.n_node_samples[leaves]
+    if not np.array_equal(records.sum(axis=1), count):
+        return False
+    if not hasattr(final, "classes_") or not np.array_equal(tree.weighted_n_node_samples[leaves], count):
+        return True
+    value = tree.value[leaves, 0]
+    return bool(np.allclose(value / value.sum(axis=1, keepdims=True) * count[:, np.newaxis], records, rtol=0, atol=0.5))
 
 
 def _trace_ensemble(steps: Sequence[Any], final: Any, names: list[str], raw: RawColumns, target: str) -> ReadEnsemble:

@@ -137,6 +137,11 @@ def audit_table(
 def _check_policy(policy: Policy) -> None:
     if not policy.require:
         raise PolicyError("the policy has no requirement. Add one, such as 'k-anonymity: 10', under 'require:'.")
+    if policy.knows_history:
+        raise PolicyError(
+            "a model cannot be tested for an attacker who knows all records of a person ('knows: history'). Write "
+            "'knows: record' and 'pseudonym: false' under 'unit:', if attackers know one record of a person only."
+        )
     for requirement in policy.require:
         if requirement.tested_on == "operator":
             raise PolicyError(

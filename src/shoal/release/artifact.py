@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, get_args
+from typing import Protocol, get_args, runtime_checkable
 
 from shoal.engines import Conventions, Engine, Format, Resources, digest_file, open_data
 from shoal.errors import PolicyError, list_choices
@@ -72,6 +72,11 @@ class Artifact(Protocol):
         them.
         """
         ...
+
+
+@runtime_checkable
+class DescribedArtifact(Artifact, Protocol):
+    """An artifact that adds files for the owner, and sections to the report."""
 
     def owner_files(self, certificate: Certificate) -> dict[str, str]:
         """Further files for the owner folder, by name."""
@@ -147,14 +152,6 @@ class TableArtifact:
         )
         ledger = audited.ledger(policy, certificate.fingerprint)
         return certificate, ledger.select_sensitive(policy.tested_columns)
-
-    def owner_files(self, certificate: Certificate) -> dict[str, str]:
-        """No further files."""
-        return {}
-
-    def sections(self, certificate: Certificate, *, owner: bool) -> str:
-        """No further sections."""
-        return ""
 
 
 def _note_escaped(cells: int) -> str:

@@ -18,9 +18,10 @@ from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet
 from shoal.formats.checked_json import member, read_object, read_text, report_damage
 from shoal.formats.surrogates import is_utf8
 from shoal.policy import Policy
-from shoal.release.artifact import Artifact, SaveOptions, TableArtifact, WrittenArtifact
+from shoal.release.artifact import Artifact, DescribedArtifact, SaveOptions, TableArtifact, WrittenArtifact
 from shoal.release.ledger import FILE, Ledger, digest
 from shoal.report import render_report
+from shoal.requirements import Certificate
 from shoal.secret import LEDGER, load_seed
 from shoal.work_folder import WorkFolder, sweep
 
@@ -98,7 +99,7 @@ def _write_public(release: Release, folder: Path, options: SaveOptions) -> Ledge
     summary = replace(release.summary(), certificate=certificate)
     (folder / "report.html").write_text(
         render_report(
-            summary, release.policy, owner=False, sections=release.artifact.sections(certificate, owner=False)
+            summary, release.policy, owner=False, sections=_render_sections(release.artifact, certificate, owner=False)
         ),
         encoding="utf-8",
         newline="\n",
@@ -122,7 +123,7 @@ def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
             release.summary(),
             release.policy,
             owner=True,
-            sections=release.artifact.sections(release.certificate, owner=True),
+            sections=_render_sections(release.artifact, release.certificate, owner=True),
         ),
         LEDGER: _json(
             {
@@ -142,13 +143,19 @@ def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
         files["recoding.json"] = release.recoding.to_json()
     if ledger is not None:
         files[FILE] = replace(ledger, recoding=digest(files.get("recoding.json", ""))).to_json()
-    files |= release.artifact.owner_files(release.certificate)
+    if isinstance(release.artifact, DescribedArtifact):
+        files |= release.artifact.owner_files(release.certificate)
     if release.path is not None:
         files["path.html"] = release.plot_path().html
     for name, text in files.items():
         _make_private(folder / name).write_text(text, encoding="utf-8", newline="\n")
     for file in release.recoding.files() if release.recoding else ():
         shutil.copyfile(file, _make_private(folder / file.name))
+
+
+def _render_sections(artifact: Artifact, certificate: Certificate, *, owner: bool) -> str:
+    """The sections that an artifact adds to the report."""
+    return artifact.sections(certificate, owner=owner) if isinstance(artifact, DescribedArtifact) else ""
 
 
 def _make_private(file: Path) -> Path:

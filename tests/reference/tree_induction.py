@@ -146,7 +146,7 @@ class Induction:
         for attacker in self.attackers:
             spans = Counter(self.span_of(root, r, attacker) for r in range(len(self.records)))
             for (leaves, known), size in spans.items():
-                cells = len(leaves) * (1 if known is not None else len(set(self.classes)))
+                cells = len(leaves) * (1 if known is not None else max(len(set(self.classes)), 2))
                 if size < attacker.k and not (self.spares_single and cells == 1):
                     return False
         return True

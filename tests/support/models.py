@@ -30,6 +30,9 @@ def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(frame.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
+OTHER = "(another class)"
+
+
 def domains_of(frame: pd.DataFrame, names: Sequence[str]) -> dict[str, list[Any]]:
     """The values of some columns of a frame."""
     return {name: list(dict.fromkeys(key(v) for v in frame[name])) for name in names}
@@ -96,7 +99,7 @@ def find_public_spans(model: Any, frame: Any, policy: shoal.Policy, knowledge: K
     policy = name_target(policy, engine.schema().names)
     read = read_model(model, engine, policy, str(policy.target))
     found = read.find_spans(knowledge)
-    classes = read.tree.classes
+    classes = read.tree.classes if len(read.tree.classes) > 1 else (*read.tree.classes, OTHER)
     cells = [
         frozenset(
             itertools.product(leaves, classes if found.known_class[s] < 0 else [classes[int(found.known_class[s])]])
@@ -113,6 +116,8 @@ def release_of(
 ) -> twin.Release:
     """The slow twin of a model with these features; the text of a class is its label."""
     domains = domains_of(frame, [*names, target])
+    if len(domains[target]) == 1:  # another class is always possible
+        domains[target].append(OTHER)
     table = [{name: record[name] for name in domains} for record in records_of(frame)]
 
     def model(record: twin.Record) -> twin.Cell:
@@ -145,15 +150,14 @@ def list_reports(certificate: Any) -> list[tuple[int, bool, bool, list[tuple[str
 
 
 def list_twin_reports(slow: twin.Release, k: int, rule: str) -> list[tuple[int, bool, bool, list[tuple[str, int]]]]:
-    """`list_reports` of the twin, for k-anonymity alone. The only class of a model is not named."""
+    """`list_reports` of the twin, for k-anonymity alone. A class that no record has is not named."""
     tested, cells = slow.tested(rule), slow.cell_populations
-    several = len({label for _, label in slow.cells}) > 1
     return sorted(
         (
             size,
             len(span) == 1,
             span not in tested or size >= k,
-            sorted((str(label) if several and label is not None else "", cells[leaf, label]) for leaf, label in span),
+            sorted(("" if label is None else str(label), cells[leaf, label]) for leaf, label in span if label != OTHER),
         )
         for span, size in slow.span_populations.items()
     )

@@ -80,7 +80,8 @@ def audit_model(
 ) -> None:
     """Test whether MODEL may be published: what it shows about people whose quasi-identifiers an attacker knows.
 
-    TABLE has the records that the model was fitted on. Exit status 1 if a requirement does not hold.
+    TABLE has the records that the model was fitted on. Exit status 1 if a requirement does not
+    hold, or if the model was fitted on other records.
     """
     for file in (json_, spans):
         refuse_overwriting(file, model, table, policy)
@@ -98,7 +99,7 @@ def audit_model(
             write_file(json_, certificate.to_json() + "\n")
         print_certificate(certificate)
         _print_spans(certificate)
-    raise typer.Exit(0 if certificate.holds else 1)
+    raise typer.Exit(0 if certificate.publishable else 1)
 
 
 def _print_spans(certificate: shoal.models.ModelCertificate) -> None:

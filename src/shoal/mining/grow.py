@@ -6,10 +6,11 @@ quasi-identifiers is a requirement against an attacker who knows these columns o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from shoal.arrays import Int32Array, Int64Array
 from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes, EncodedColumn
 from shoal.errors import PolicyError, list_choices
+from shoal.formats.dates import parse_date
 from shoal.formats.numbers import parse_number
 from shoal.kernels.interface import (
     CUT,
@@ -37,6 +39,11 @@ from shoal.taxonomy import Taxonomy
 
 CRITERIA = {"gain": ENTROPY_GAIN, "gain-ratio": GAIN_RATIO, "gini": GINI}
 RULES = ("claim3", "all")
+PARSERS: dict[Literal["numeric", "date"], Callable[[str], float | None]] = {"numeric": parse_number, "date": parse_date}
+LEAST_RECORDS, MOST_UNIQUE = (
+    20,
+    0.9,
+)  # a private column of texts is not tested if a larger share of the records is unique
 NO_LIMIT = 2**62
 
 
@@ -62,12 +69,21 @@ class LearningTable:
     def of(
         cls, codes: Codes, target: str, private: Sequence[str] = (), *, split_by_target: bool = False
     ) -> LearningTable:
-        """The cells of a table; ``private`` names the sensitive columns that may split the data."""
+        """The cells of a table; ``private`` names the sensitive columns that may split the data.
+
+        A private column of texts is left out if nearly every text occurs once, such as a name: a tree would publish the texts.
+        """
         names = [a.name for a in codes.attributes]
         extra = {s.name: s for s in codes.sensitive}
         order = [s.name for s in codes.sensitive]
         public = [j for j, name in enumerate(names) if name != target or split_by_target]
-        chosen = [name for name in private if name != target]
+        features = {name: make_private_attribute(extra[name]) for name in private if name != target}
+        chosen = [
+            name
+            for name, feature in features.items()
+            if feature.taxonomy is None
+            or not _is_mostly_unique(codes.counts.sensitive[:, order.index(name)], codes.counts.size)
+        ]
         combination = codes.combination
         columns = [codes.quasi[combination, j] for j in public]
         columns += [codes.counts.sensitive[:, order.index(name)] for name in chosen]
@@ -84,7 +100,7 @@ class LearningTable:
             votes = kernels.people.choose_votes(codes.person, codes.cell_hash, people).astype(np.int64)
             votes = np.where(codes.person < 0, codes.counts.size, votes)
         return cls(
-            (*(codes.attributes[j] for j in public), *(make_private_attribute(extra[name]) for name in chosen)),
+            (*(codes.attributes[j] for j in public), *(features[name] for name in chosen)),
             np.ascontiguousarray(np.stack(columns, axis=1).astype(np.int32))
             if columns
             else np.zeros((len(combination), 0), np.int32),
@@ -230,21 +246,28 @@ def check_choice(name: str, given: str, allowed: Sequence[str] | dict[str, int])
 
 
 def make_private_attribute(column: EncodedColumn) -> Attribute:
-    """A private column as an attribute: numbers in ascending order, or categories without a taxonomy.
+    """A private column as an attribute: numbers or dates in ascending order, or categories without a taxonomy.
 
     Texts that are the same number, such as 1 and 1.0, are categories: no cut could separate their codes.
     """
     has_missing = bool(column.labels) and column.labels[-1] is None
     present = [str(label) for label in (column.labels[:-1] if has_missing else column.labels)]
-    numbers = [number for text in present if (number := parse_number(text)) is not None and np.isfinite(number)]
-    if present and len(numbers) == len(present) and all(a < b for a, b in pairwise(numbers)):
-        position = np.array([*numbers, *([np.inf] if has_missing else [])], np.float64)
-        return Attribute(column.name, "numeric", position, None, 1.0)
+    for kind, parse in PARSERS.items():
+        numbers = [number for text in present if (number := parse(text)) is not None and np.isfinite(number)]
+        if present and len(numbers) == len(present) and all(a < b for a, b in pairwise(numbers)):
+            position = np.array([*numbers, *([np.inf] if has_missing else [])], np.float64)
+            return Attribute(column.name, kind, position, None, 1.0)
     tree = Taxonomy.flat(present)
     position = np.arange(tree.size, dtype=np.float64)
     if has_missing:
         tree, position = tree.with_missing(), np.append(position, np.inf)
     return Attribute(column.name, "categorical", position, tree, 1.0, flat=True)
+
+
+def _is_mostly_unique(column: Int32Array, size: Int64Array) -> bool:
+    """Whether nearly every value of a column occurs once; small tables have no such columns."""
+    records = np.bincount(column, size)
+    return bool(records.sum() >= LEAST_RECORDS and (records == 1).sum() > MOST_UNIQUE * records.sum())
 
 
 def list_levels(tree: Taxonomy) -> tuple[Int32Array, Int32Array]:
@@ -273,7 +296,7 @@ def _lower_attackers(table: LearningTable, attackers: Sequence[Attacker], rule: 
     limits = Limits.of([t for own in terms for t in own], table.distribution, 1)
     names = [f.name for f in table.features]
     public = [[name in attacker.columns for name in names] for attacker in attackers]
-    knows_class = [attacker.knows_class or len(table.class_labels) == 1 for attacker in attackers]
+    knows_class = [attacker.knows_class for attacker in attackers]
     arrays = AttackerArrays(
         np.array(public, np.bool_).reshape(len(attackers), len(names)),
         np.array(knows_class, np.bool_),

@@ -52,11 +52,11 @@ class ReadModel:
 
     def without_classes(self) -> ReadModel:
         """The model whose leaves are not divided by class."""
-        return replace(self, tree=replace(self.tree, classes=("",)), classes=np.zeros_like(self.classes))
+        return replace(self, tree=replace(self.tree, classes=()), classes=np.zeros_like(self.classes))
 
     def count_cells(self) -> Int64Array:
         """The number of records of every cell [node, class]."""
-        nodes, bins = len(self.tree.column), len(self.tree.classes)
+        nodes, bins = len(self.tree.column), max(len(self.tree.classes), 1)
         return np.bincount(self.leaf * bins + self.classes, minlength=nodes * bins).reshape(nodes, bins)
 
     def find_spans(self, knowledge: Knowledge) -> Spans:
@@ -80,7 +80,7 @@ class ReadEnsemble:
 
     def without_classes(self) -> ReadEnsemble:
         """The ensemble whose leaves are not divided by class."""
-        return replace(self, forest=replace(self.forest, classes=("",)), classes=np.zeros_like(self.classes))
+        return replace(self, forest=replace(self.forest, classes=()), classes=np.zeros_like(self.classes))
 
     def count_cells(self) -> Int64Array:
         """No counts: the cells of an ensemble are not listed."""

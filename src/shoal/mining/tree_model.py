@@ -59,11 +59,12 @@ class ModelColumn:
         """
         if self.has_numbers:
             if self.reading.kind == "text":  # a private column of numbers
-                found = [parse_number(str(v)) for v in distinct.values]
+                parse, noun = (parse_date, "dates") if self.quasi.kind == "date" else (parse_number, "numbers")
+                found = [parse(str(v)) for v in distinct.values]
                 wrong = [str(v) for v, number in zip(distinct.values, found, strict=True) if number is None]
                 if wrong:
                     raise DataError(
-                        f"column {self.name!r} must contain numbers, because the model compares its values with numbers, but "
+                        f"column {self.name!r} must contain {noun}, because the model compares its values with {noun}, but "
                         f"it contains {list_some(wrong)}. Correct these values."
                     )
                 return [*found, math.nan]
@@ -357,7 +358,7 @@ def describe_column(attribute: Attribute, policy: Policy, *, public: bool) -> Mo
     """A feature as a column of a published tree."""
     if attribute.name in policy.quasi:
         return ModelColumn(attribute.name, policy.quasi[attribute.name], public, policy.raw_reading(attribute.name))
-    quasi = QuasiIdentifier(kind="numeric" if attribute.taxonomy is None else "categorical")
+    quasi = QuasiIdentifier(kind=attribute.kind)
     return ModelColumn(attribute.name, quasi, public, policy.published_reading(attribute.name))
 
 

@@ -130,6 +130,7 @@ def audit_table(
         confidence=confidence,
         spans=SpanList(tuple(listed), read.count_cells()),
         tree_smallest=everything.find_smallest_of_trees(read.classes),
+        fits=read.fits,
         **figures,
     )
 

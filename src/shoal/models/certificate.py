@@ -13,6 +13,7 @@ from shoal.models.span_reports import SpanList, SpanReport
 from shoal.requirements import Certificate
 
 PRIVATE = ("spans", "single_records", "certain", "confident", "confidence", "distinct", "entropy", "tree_smallest")
+MOST_WRITTEN = 100  # cells of a span in the file of the owner
 MOST_SHOWN = 10  # spans in the text of a certificate
 RULE_NOTES = {
     "claim3": "a span of a single cell shows nothing private, so it need not meet the requirements",
@@ -42,6 +43,9 @@ class ModelCertificate(Certificate):
 
     ``tree_smallest`` is the k that each tree of an ensemble reaches alone; ``smallest`` is that of all trees together.
 
+    ``fits``: the model holds the numbers of records of this table in its leaves. If not, it was fitted on other records, and
+    it is not ``publishable``.
+
     ``spans`` and ``failing`` are for the owner only: they show numbers that the model does not publish. `to_dict` and the
     published files do not contain them.
     """
@@ -56,12 +60,23 @@ class ModelCertificate(Certificate):
     distinct: int = 0
     entropy: float = 0.0
     tree_smallest: tuple[int, ...] = ()
+    fits: bool = True
     spans: Sequence[SpanReport] = field(default=(), repr=False)
 
     @property
     def failing(self) -> tuple[SpanReport, ...]:
         """The spans that fail a requirement."""
         return self.spans.failing if isinstance(self.spans, SpanList) else ()
+
+    @property
+    def publishable(self) -> bool:
+        """Whether every requirement holds, for the records that the model was fitted on."""
+        return super().publishable and self.fits
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in a few words."""
+        return "holds, but not for the records of the model" if self.holds and not self.fits else super().verdict
 
     @property
     def counts(self) -> str:
@@ -77,8 +92,10 @@ class ModelCertificate(Certificate):
         return (RULE_NOTES[self.rule], POPULATIONS_NOTES[self.populations], *super().remarks)
 
     def public(self) -> ModelCertificate:
-        """The certificate without the spans, which are for the owner only."""
-        return replace(self, spans=())
+        """The certificate without the spans and figures that are for the owner only."""
+        return replace(
+            self, spans=(), single_records=0, certain=0, confident=0, distinct=0, entropy=0.0, tree_smallest=()
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The public certificate as plain values, for JSON."""
@@ -95,7 +112,10 @@ class ModelCertificate(Certificate):
                 "single": span.single,
                 "holds": span.holds,
                 "text": span.text,
-                "cells": [{"leaf": c.leaf, "class": c.label, "population": c.population} for c in span.cells],
+                "cells": [
+                    {"leaf": c.leaf, "class": c.label, "population": c.population} for c in span.cells[:MOST_WRITTEN]
+                ],
+                "more_cells": max(len(span.cells) - MOST_WRITTEN, 0),
             }
             for span in self.spans
         ]

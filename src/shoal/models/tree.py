@@ -47,7 +47,8 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
 
     The quasi-identifiers of the policy are public: attackers may know them. Its sensitive columns are private, and so is the
     class, unless the target of the policy is also a quasi-identifier. The tree may test public and private columns. It tests
-    numbers with a cut, and categories with one of the levels of their taxonomy.
+    numbers and dates with a cut, and categories with one of the levels of their taxonomy. A private column of texts that
+    nearly all occur once, such as names, is not tested.
 
     Parameters
     ----------
@@ -135,9 +136,10 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
         )
         if grown is None:
             needed = ", ".join(describe(r) for r in policy.require)
-            raise RequirementNotMet(
-                f"not even a tree without splits meets the requirements ({needed}): the whole table of "
-                f"{engine.schema().rows:,} records fails. Weaken the requirements, or add records."
+            rows = format_count(engine.schema().rows, "record")
+            raise _TableFails(
+                f"not even a tree without splits meets the requirements ({needed}): the whole table of {rows} "
+                f"(n_samples={engine.schema().rows}) fails. Weaken the requirements, or add records."
             )
         self.policy_ = policy
         self.tree_model_ = TreeModel.of(grown, policy, target, private).with_populations(self.populations)
@@ -296,6 +298,10 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
         if "certificate_" in state:
             state["certificate_"] = state["certificate_"].public()
         return state
+
+
+class _TableFails(RequirementNotMet, ValueError):
+    """The whole table fails the requirements; scikit-learn expects a `ValueError` for too few records."""
 
 
 @contextmanager

@@ -66,7 +66,7 @@ class CellTree:
 
     Node n is a leaf if ``column[n]`` is -1. Otherwise ``child[n]`` has the child of every code of ``columns[column[n]]``.
     ``conditions[n]`` describes the test by which node n was reached; the root has none. ``classes`` are the values of the
-    target that divide a leaf into bins; a model whose leaves are not divided has one class.
+    target that divide a leaf into bins; a model whose leaves are not divided has none.
     """
 
     columns: tuple[str, ...]
@@ -75,6 +75,14 @@ class CellTree:
     parent: Int32Array
     conditions: tuple[Condition | None, ...]
     classes: tuple[str | None, ...]
+
+    @property
+    def bins(self) -> int:
+        """The number of cells of a leaf: its classes; 1 if leaves are not divided by class.
+
+        Another class is always possible, also if all records of a table have one class.
+        """
+        return max(len(self.classes), 2) if self.classes else 1
 
     @cached_property
     def sizes(self) -> list[int]:

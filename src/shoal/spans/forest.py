@@ -51,7 +51,7 @@ class EnsembleSpans:
     span: Int32Array
     leaves: Int64Array
     known_class: Int32Array
-    classes: int
+    bins: int  # cells of a tuple of leaves, see `CellTree.bins`
     tree_span: tuple[Int32Array, ...]
     tree_leaves: tuple[Int64Array, ...]
     forest: ThresholdForest
@@ -71,7 +71,7 @@ class EnsembleSpans:
     @property
     def single(self) -> BoolArray:
         """Whether each span is a single cell."""
-        bins = np.where(self.known_class >= 0, 1, self.classes)
+        bins = np.where(self.known_class >= 0, 1, self.bins)
         return np.asarray(self.leaves * bins == 1)
 
     def describe(self, s: int) -> tuple[Condition, ...]:
@@ -95,7 +95,7 @@ class EnsembleSpans:
             columns = [span, *([class_labels] if self.knowledge.knows_class else [])]
             number, order, start = sort_combinations(columns, len(span))
             size = np.bincount(number)
-            bins = 1 if self.knowledge.knows_class else self.classes
+            bins = 1 if self.knowledge.knows_class else self.bins
             several = leaves[order[start]] * bins > 1
             found.append(int(size[several].min(initial=len(span))))
         return tuple(found)
@@ -176,7 +176,7 @@ class ThresholdForest:
             span,
             most[combination][member],
             known.astype(np.int32),
-            len(self.classes),
+            max(len(self.classes), 2) if self.classes else 1,
             tuple(tree_span),
             tuple(tree_leaves),
             self,

@@ -54,7 +54,7 @@ class Spans:
     @cached_property
     def cells(self) -> Int64Array:
         """The number of cells of every span."""
-        bins = np.where(self.known_class >= 0, 1, len(self.tree.classes))
+        bins = np.where(self.known_class >= 0, 1, self.tree.bins)
         return np.array([len(leaves) for leaves in self.leaves], np.int64) * bins
 
     @property
@@ -75,11 +75,11 @@ class Spans:
         return [
             (
                 describe_conditions(tree.path(leaf), "all records"),
-                tree.classes[c] if len(tree.classes) > 1 else None,
+                tree.classes[c] if tree.classes else None,
                 int(population[leaf, c]),
             )
             for leaf in self.leaves[s]
-            for c in ([known] if known >= 0 else range(len(tree.classes)))
+            for c in ([known] if known >= 0 else range(max(len(tree.classes), 1)))
         ]
 
     def describe_class(self, s: int) -> str:

@@ -40,15 +40,15 @@ WORDS = {
 
 
 @contextmanager
-def report_damage(path: Path, what: str) -> Iterator[None]:
-    """Turn every error that a damaged file causes into a `DataError` that names the file."""
+def report_damage(path: Path, what: str, remedy: str = "Restore the folder from a backup.") -> Iterator[None]:
+    """Turn every error that a damaged file causes into a `DataError` that names the file and the remedy."""
     try:
         yield
     except OSError as error:
         raise DataError(f"cannot read the {what} {str(path)!r}: {error.strerror or error}") from error
     except DAMAGE as error:
         reason = _explain(error)
-        raise DataError(f"the {what} {str(path)!r} is damaged: {reason}. Restore the folder from a backup.") from error
+        raise DataError(f"the {what} {str(path)!r} is damaged: {reason}. {remedy}") from error
 
 
 def _explain(error: Exception) -> str:

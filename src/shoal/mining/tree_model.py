@@ -223,10 +223,19 @@ class TreeModel:
     def cell_tree(self, values: Mapping[str, Sequence[Any]]) -> CellTree:
         """The tree over the located values of a table; ``child`` is -1 where no child has the value."""
         names = tuple(self.columns)
+        cut = np.full(len(self.nodes), -1, np.int64)
+        rank, numbers = [], {}
+        for name, column in self.columns.items():
+            located = np.array(values[name], np.float64) if column.has_numbers else np.zeros(0)
+            numbers[name] = np.unique(located[~np.isnan(located)])
+            rank.append(np.searchsorted(numbers[name], located))  # missing values have the largest rank
         child = []
-        for node in self.nodes:
+        for n, node in enumerate(self.nodes):
             if node.column is None:
                 child.append(np.zeros(0, np.int32))
+            elif node.cut is not None:
+                child.append(np.array(node.children, np.int32))
+                cut[n] = np.searchsorted(numbers[node.column], node.cut, side="right")
             else:
                 child.append(np.array([node.choose(v) for v in values[node.column]], np.int32))
         return CellTree(
@@ -236,6 +245,8 @@ class TreeModel:
             self.parent,
             tuple(self.condition(n) for n in range(len(self.nodes))),
             self.classes,
+            cut,
+            tuple(rank),
         )
 
     def find_nodes(self, engine: Engine) -> Int64Array:

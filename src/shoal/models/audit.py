@@ -29,6 +29,10 @@ ADVICE = (
     "Instead of this model you can publish its predictions only, a model with fewer or smaller trees, or a tree that is fitted "
     "to its predictions (shoal.models.distill)."
 )
+STEPS = (
+    "The steps before the model hold values of its columns, such as the categories of an encoder or quantiles. The audit does "
+    "not test them: publish the pipeline only if everybody may know these values."
+)
 OTHER_RECORDS = (
     "The numbers of records in the leaves of the model differ from those of the table. Pass the table that the model was "
     "fitted on: for other records the certificate says nothing about the published numbers."
@@ -87,7 +91,7 @@ def audit_table(
     model: Any, engine: Engine, policy: Policy, rule: str, populations: str, confidence: float
 ) -> ModelCertificate:
     """`audit` for a table in an engine."""
-    _check_policy(policy)
+    check_policy(policy)
     policy = name_target(policy, engine.schema().names)
     target = str(policy.target)
     read = read_model(model, engine, policy, target)
@@ -115,6 +119,7 @@ def audit_table(
         evidence="model",
         notes=(
             *(() if read.fits else (OTHER_RECORDS,)),
+            *((STEPS,) if hasattr(model, "steps") else ()),
             *(() if all(f.holds for f in findings) else (ADVICE,)),
         ),
         people=everything.groups.people,
@@ -135,7 +140,8 @@ def audit_table(
     )
 
 
-def _check_policy(policy: Policy) -> None:
+def check_policy(policy: Policy) -> None:
+    """Raise `PolicyError` for a policy whose requirements cannot be tested on a model."""
     if not policy.require:
         raise PolicyError("the policy has no requirement. Add one, such as 'k-anonymity: 10', under 'require:'.")
     if policy.knows_history:

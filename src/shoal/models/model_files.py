@@ -43,7 +43,7 @@ def format_json(content: dict[str, Any]) -> str:
 
 def read_json(path: Path) -> TreeModel:
     """Read a tree from ``model.json``; `DataError` for a damaged file."""
-    with report_damage(path, "model"):
+    with report_damage(path, "model", f"Pass {CHOICES}."):
         return TreeModel.from_dict(read_object(read_text(path)))
 
 

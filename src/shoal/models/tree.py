@@ -26,7 +26,7 @@ from shoal.mining.learning_policy import name_target, set_target, simplify_polic
 from shoal.mining.readers import EMPTY_TABLE
 from shoal.mining.tree_model import TreeModel
 from shoal.models.artifact import ModelArtifact
-from shoal.models.audit import audit_table
+from shoal.models.audit import audit_table, check_policy
 from shoal.models.tree_picture import TreePicture
 from shoal.policy import Policy, parse_policy
 from shoal.release import Release
@@ -120,6 +120,7 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
         if self.populations == "nothing":
             raise PolicyError("a tree without statistics predicts nothing. Choose populations='majority'.")
         engine, policy = self._read_training(X, y)
+        check_policy(policy)
         target = str(policy.target)
         private = tuple(c for c in policy.sensitive if c in engine.schema().names)
         key = None if policy.unit is None else KeyedHash.of(new_seed())

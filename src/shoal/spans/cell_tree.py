@@ -64,7 +64,9 @@ def describe_conditions(conditions: Iterable[Condition], default: str) -> str:
 class CellTree:
     """A decision tree over the values of a table; a value is a code of its column.
 
-    Node n is a leaf if ``column[n]`` is -1. Otherwise ``child[n]`` has the child of every code of ``columns[column[n]]``.
+    Node n is a leaf if ``column[n]`` is -1. Otherwise ``child[n]`` has the child of every code of ``columns[column[n]]``. A
+    node with a ``cut`` has two children instead: codes whose ``rank`` is below the cut go to the first. A column of many
+    numbers then needs no list of codes for every node.
     ``conditions[n]`` describes the test by which node n was reached; the root has none. ``classes`` are the values of the
     target that divide a leaf into bins; a model whose leaves are not divided has none.
     """
@@ -75,6 +77,16 @@ class CellTree:
     parent: Int32Array
     conditions: tuple[Condition | None, ...]
     classes: tuple[str | None, ...]
+    cut: Int64Array | None = None  # by node; -1: no cut
+    rank: tuple[Int64Array, ...] = ()  # of every code, by column; empty for columns without cuts
+
+    def children(self, n: int) -> Int32Array:
+        """The child of every code of the column that a node tests."""
+        if self.cut is None or self.cut[n] < 0:
+            return self.child[n]
+        first, second = self.child[n]
+        goes_first = self.rank[self.column[n]] < self.cut[n]
+        return np.asarray(np.where(goes_first, first, second), np.int32)
 
     @property
     def bins(self) -> int:
@@ -87,7 +99,7 @@ class CellTree:
     @cached_property
     def sizes(self) -> list[int]:
         """The number of codes of every column."""
-        return [len(self.child[int(np.argmax(self.column == j))]) for j in range(len(self.columns))]
+        return [len(self.children(int(np.argmax(self.column == j)))) for j in range(len(self.columns))]
 
     @cached_property
     def leaves(self) -> Int32Array:
@@ -112,7 +124,7 @@ class CellTree:
             if j < 0:
                 yield node, rows
                 continue
-            child = self.child[node]
+            child = self.children(node)
             if j in possible:
                 ways = [
                     (c, rows, possible | {j: possible[j] & (child == c)})
@@ -135,11 +147,16 @@ class CellTree:
         table = np.stack(codes)
         length = np.array([len(child) for child in self.child])
         start, child = np.cumsum(length) - length, np.concatenate(self.child)
+        cut = np.full(len(self.column), -1) if self.cut is None else self.cut
+        ranks = [self.rank[j][c] if self.rank and len(self.rank[j]) else c for j, c in enumerate(codes)]
+        ranked = np.stack(ranks).astype(np.int64)
         here = np.arange(rows)
         while len(here):
             here = here[self.column[found[here]] >= 0]
             node = found[here]
-            reached = child[start[node] + table[self.column[node], here]]
+            place = (self.column[node], here)
+            step = np.where(cut[node] < 0, table[place], ranked[place] >= cut[node])
+            reached = child[start[node] + step]
             here = here[reached >= 0]
             found[here] = reached[reached >= 0]
         return found

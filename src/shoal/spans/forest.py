@@ -19,7 +19,7 @@ from shoal.arrays import BoolArray, Int32Array, Int64Array
 from shoal.kernels.combinations import number_combinations, sort_combinations
 from shoal.kernels.interface import FeatureRanks, PrivateDomain, ThresholdNodes
 from shoal.spans.cell_tree import Condition
-from shoal.spans.spans import Knowledge
+from shoal.spans.spans import Knowledge, SpanFigures
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ThresholdTree:
 
 
 @dataclass(frozen=True)
-class EnsembleSpans:
+class EnsembleSpans(SpanFigures):
     """The joint spans of an ensemble, and the figures of every tree alone.
 
     ``span`` is the span of every record. ``leaves`` is the largest number of leaves of one tree in each span: 1 if every tree
@@ -59,14 +59,9 @@ class EnsembleSpans:
     codes: tuple[Int32Array, ...]
 
     @property
-    def count(self) -> int:
-        """The number of spans."""
-        return len(self.leaves)
-
-    @cached_property
-    def size(self) -> Int64Array:
-        """The number of records of every span."""
-        return np.bincount(self.span, minlength=self.count).astype(np.int64)
+    def class_labels(self) -> tuple[str | None, ...]:
+        """The classes of the ensemble."""
+        return self.forest.classes
 
     @property
     def single(self) -> BoolArray:
@@ -78,11 +73,6 @@ class EnsembleSpans:
         """The public values of all people of a span, in words."""
         row = [int(c[self.member[s]]) for c in self.codes]
         return self.forest.describe_alike(row, self.knowledge)
-
-    def describe_class(self, s: int) -> str:
-        """The class of a span in words, if the attacker knows it."""
-        known = int(self.known_class[s])
-        return "" if known < 0 else f", class {self.forest.classes[known]}"
 
     def list_cells(self, s: int, population: Int64Array) -> list[tuple[str, str | None, int]]:
         """No cells: a span of an ensemble can have very many. ``population`` is not used."""

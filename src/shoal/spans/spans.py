@@ -7,6 +7,7 @@ private (Claim 2); every other span must be shared by k people (Claim 3).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,8 +28,38 @@ class Knowledge:
     knows_class: bool = False
 
 
+class SpanFigures(ABC):
+    """The figures that spans of one tree and of several trees share.
+
+    ``span`` is the span of every record, ``known_class`` the class of every span, if the attacker knows it (-1: not known).
+    """
+
+    span: Int32Array
+    known_class: Int32Array
+
+    @property
+    @abstractmethod
+    def class_labels(self) -> tuple[str | None, ...]:
+        """The classes of the model."""
+
+    @property
+    def count(self) -> int:
+        """The number of spans."""
+        return len(self.known_class)
+
+    @cached_property
+    def size(self) -> Int64Array:
+        """The number of records of every span."""
+        return np.bincount(self.span, minlength=self.count).astype(np.int64)
+
+    def describe_class(self, s: int) -> str:
+        """The class of a span in words, if the attacker knows it."""
+        known = int(self.known_class[s])
+        return "" if known < 0 else f", class {self.class_labels[known]}"
+
+
 @dataclass(frozen=True)
-class Spans:
+class Spans(SpanFigures):
     """The spans of the records of a table.
 
     ``span`` is the span of every record. Span s has the cells of the leaves ``leaves[s]``: the bins of all classes, or the bin
@@ -42,14 +73,9 @@ class Spans:
     known_class: Int32Array
 
     @property
-    def count(self) -> int:
-        """The number of spans."""
-        return len(self.leaves)
-
-    @cached_property
-    def size(self) -> Int64Array:
-        """The number of records of every span."""
-        return np.bincount(self.span, minlength=self.count).astype(np.int64)
+    def class_labels(self) -> tuple[str | None, ...]:
+        """The classes of the tree."""
+        return self.tree.classes
 
     @cached_property
     def cells(self) -> Int64Array:
@@ -81,11 +107,6 @@ class Spans:
             for leaf in self.leaves[s]
             for c in ([known] if known >= 0 else range(max(len(tree.classes), 1)))
         ]
-
-    def describe_class(self, s: int) -> str:
-        """The class of a span in words, if the attacker knows it."""
-        known = int(self.known_class[s])
-        return "" if known < 0 else f", class {self.tree.classes[known]}"
 
 
 def lower_spans(

@@ -239,3 +239,18 @@ def test_flags_are_structural() -> None:
     assert find_flags(forest, frame, policy).residual_degrees < flags.residual_degrees
     own = shoal.models.AnonymousTree(policy).fit(frame)
     assert find_flags(own, frame, policy).smallest_leaf >= 30
+
+
+@pytest.mark.parametrize("name", ["forest", "boosting", "histograms"])
+def test_trees_without_a_split_are_one_span(name: str) -> None:
+    frame = pd.DataFrame({"age": [30.0] * 12, "sex": ["f"] * 12, "rent": [1.0] * 12, "risk": ["g", "b"] * 6})
+    encoder = make_column_transformer((OneHotEncoder(sparse_output=False), ["sex"]), remainder="passthrough")
+    model = make_pipeline(encoder, MAKERS[name](0)).fit(frame[list(NAMES)], frame["risk"])
+    policy = shoal.Policy(
+        quasi={"age": "numeric", "sex": "categorical"},
+        sensitive=["rent"],
+        target="risk",
+        require=[shoal.KAnonymity(12)],
+    )
+    certificate = audit(model, frame, policy)
+    assert certificate.holds and (certificate.groups, certificate.smallest) == (1, 12)

@@ -27,12 +27,7 @@ class RawColumns:
     @classmethod
     def of(cls, engine: Engine) -> RawColumns:
         """The columns of a table; `DataError` if the table is not in memory. Files become frames of an installed library."""
-        data = getattr(engine, "data", None)
-        if not isinstance(data, nw.DataFrame):
-            raise DataError(
-                f"a model needs a table in memory, but the engine {engine.name!r} holds it elsewhere. Pass a pandas or polars "
-                "frame, or the path of a file."
-            )
+        data = _require_frame(engine)
         table = data.to_native()
         if isinstance(table, pa.Table):
             plain = pa.table([frames.decode_dictionary(c) for c in table.columns], names=table.column_names)
@@ -57,9 +52,7 @@ class RawColumns:
         """A code for every record by its raw value, and one record of every code; a missing value is the last code."""
         array = frames.to_arrow(self.data.get_column(column))
         try:
-            encoded = pa.chunked_array(array).combine_chunks() if isinstance(array, list) else array.combine_chunks()
-            if isinstance(encoded, pa.ChunkedArray):
-                encoded = encoded.combine_chunks()
+            encoded = array.combine_chunks()
             if not pa.types.is_dictionary(encoded.type):
                 encoded = pc.dictionary_encode(encoded)
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
@@ -98,6 +91,17 @@ class RawColumns:
         return self.data.select(*columns).to_native()
 
 
+def _require_frame(engine: Engine) -> nw.DataFrame[Any]:
+    """The frame of a table; `DataError` if the table is not in memory."""
+    data = getattr(engine, "data", None)
+    if not isinstance(data, nw.DataFrame):
+        raise DataError(
+            f"a model needs a table in memory, but the engine {engine.name!r} holds it elsewhere. Pass a pandas or polars "
+            "frame, or the path of a file."
+        )
+    return data
+
+
 def _read_floats(texts: Sequence[Any]) -> list[float | None] | None:
     """Texts as numbers, None for an empty text; None if a text is no number."""
     try:
@@ -113,7 +117,7 @@ def _to_python(series: nw.Series[Any]) -> list[Any]:
 
 def with_texts(engine: Engine, column: str, texts: Sequence[str], number: NDArray[np.integer]) -> Engine:
     """A table in memory with one more column, or another content of a column: the text ``texts[number[r]]`` of record r."""
-    data = RawColumns.of(engine).data if not hasattr(engine, "data") else engine.data
+    data = _require_frame(engine)
     found = np.array(texts, object)[number].tolist()
     series = nw.new_series(column, found, nw.String, backend=nw.get_native_namespace(data))
     native = data.to_native()

@@ -59,7 +59,8 @@ class RankedForest:
                 total = total + source.tree.nodes["value"][leaf]
         if not hasattr(self.sources[0].tree, "apply"):
             expected = np.zeros((len(values), final.n_trees_per_iteration_), order="F")
-            final._predict_iterations(values_for_histograms(final, values), final._predictors, expected, False, 1)
+            ordered = np.ascontiguousarray(values[:, order_histogram_features(final)])
+            final._predict_iterations(ordered, final._predictors, expected, False, 1)
             same = bool(np.allclose(total, expected.sum(axis=1), rtol=CLOSE, atol=CLOSE))
         if not same:
             raise RuntimeError(
@@ -67,12 +68,12 @@ class RankedForest:
             )
 
 
-def values_for_histograms(final: Any, values: NDArray[Any]) -> NDArray[Any]:
-    """Features in the order of a histogram model: categories first."""
+def order_histogram_features(final: Any) -> Int64Array:
+    """The input feature of every feature of a histogram model, which puts categories first."""
     categorical = final.is_categorical_
     if categorical is None or final._preprocessor is None:
-        return values
-    return np.ascontiguousarray(values[:, np.concatenate([np.flatnonzero(categorical), np.flatnonzero(~categorical)])])
+        return np.arange(final.n_features_in_)
+    return np.concatenate([np.flatnonzero(categorical), np.flatnonzero(~categorical)])
 
 
 def build_forest(
@@ -165,11 +166,7 @@ def _read_tree(estimator: Any, width: int, subset: Any) -> _SourceTree:
 
 def _list_histogram_trees(final: Any) -> list[_SourceTree]:
     predictors = [tree for step in final._predictors for tree in step]
-    categorical = final.is_categorical_
-    width = final.n_features_in_
-    order = np.arange(width)
-    if categorical is not None and final._preprocessor is not None:
-        order = np.concatenate([np.flatnonzero(categorical), np.flatnonzero(~categorical)])
+    order = order_histogram_features(final)
     known, places = final._bin_mapper.make_known_categories_bitsets()
     return [_read_histogram_tree(tree, order, known, places) for tree in predictors]
 

@@ -21,7 +21,7 @@ from shoal.arrays import BoolArray, Int32Array, Int64Array
 from shoal.engines.raw_columns import RawColumns
 from shoal.errors import DataError, list_some
 from shoal.formats.numbers import format_number
-from shoal.mining.ensembles import build_forest
+from shoal.mining.ensembles import build_forest, order_histogram_features
 from shoal.mining.supported import ENSEMBLES, HISTOGRAMS, PER_COLUMN, SUPPORTED, TREES, check_nodes
 from shoal.spans import CellTree, Condition, EnsembleSpans, Knowledge, Spans, ThresholdForest, find_spans
 
@@ -242,17 +242,6 @@ def _trace_ensemble(steps: Sequence[Any], final: Any, names: list[str], raw: Raw
     return ReadEnsemble(named, codes, classes)
 
 
-def _order_histogram_features(final: Any, found: NDArray[Any]) -> NDArray[Any]:
-    """The features of a histogram model in the order of its input; the model puts categories first."""
-    categorical = final.is_categorical_
-    if categorical is None or final._preprocessor is None:
-        return found
-    order = np.concatenate([np.flatnonzero(categorical), np.flatnonzero(~categorical)])
-    restored = np.empty_like(found)
-    restored[:, order] = found
-    return restored
-
-
 def _to_array(frame: Any) -> NDArray[Any]:
     """A frame as an array, as a model without column names was fitted on."""
     return np.asarray(frame)
@@ -271,7 +260,10 @@ def _transform(steps: Sequence[Any], final: Any, frame: Any) -> NDArray[Any]:
             if hasattr(found, "toarray"):
                 found = found.toarray()
             if type(final).__name__ in HISTOGRAMS:
-                return _order_histogram_features(final, final._preprocess_X(found, reset=False))
+                ordered = final._preprocess_X(found, reset=False)
+                restored: NDArray[Any] = np.empty_like(ordered)
+                restored[:, order_histogram_features(final)] = ordered
+                return restored
             read: NDArray[np.float32] = check_array(found, dtype=np.float32, ensure_all_finite=False)
             return read
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -31,7 +31,6 @@ PER_COLUMN = (  # transformers that compute every feature from one column
     "StandardScaler",
     "VarianceThreshold",
 )
-CONTAINERS = ("Pipeline", "ColumnTransformer")
 SUPPORTED = (
     f"Shoal audits its own trees (AnonymousTree) and the scikit-learn models {', '.join((*TREES, *ENSEMBLES))}, alone or at "
     f"the end of a Pipeline with ColumnTransformer and {', '.join(PER_COLUMN)}"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from shoal.engines import open_data
 from shoal.engines.raw_columns import RawColumns
 from shoal.errors import DataError
 from shoal.mining.learning_policy import name_target
+from shoal.models.predictions import measure_agreement, predict_classes
 from shoal.models.tree import AnonymousTree
 from shoal.policy import Policy, parse_policy
 
@@ -53,19 +52,14 @@ def distill(model: Any, frame: Any, policy: Policy, **parameters: Any) -> Distil
     raw = RawColumns.of(engine)
     policy = name_target(policy, engine.schema().names)
     target = str(policy.target)
-    names = getattr(model, "feature_names_in_", None)
     if not hasattr(model, "predict") or not hasattr(model, "classes_"):
         raise DataError(
             f"a model of the type {type(model).__name__} is no fitted classifier. Fit it first, or pass another."
         )
-    columns = [c for c in engine.schema().names if c != target] if names is None else [str(n) for n in names]
-    inputs = raw.select(columns)
-    predicted = np.asarray(model.predict(inputs if names is not None else np.asarray(inputs)))
+    predicted = predict_classes(model, raw, target)
     tree = DistilledTree(policy, **parameters).fit(frame, predicted)
     own = tree.predict(frame)
     tree.fidelity_ = float((own == predicted).mean())
-    true = np.array([str(v) for v in raw.list_all(target)]) if target in engine.schema().names else None
-    if true is not None:
-        tree.accuracy_ = float((own.astype(str) == true).mean())
-        tree.model_accuracy_ = float((predicted.astype(str) == true).mean())
+    tree.accuracy_ = measure_agreement(own, raw, target)
+    tree.model_accuracy_ = measure_agreement(predicted, raw, target)
     return tree

@@ -18,6 +18,7 @@ from shoal.mining.learning_policy import set_target
 from shoal.mining.readers import find_tree_model, list_fitted_trees
 from shoal.models.audit import audit_table
 from shoal.models.certificate import ModelCertificate
+from shoal.models.predictions import measure_agreement, predict_classes
 from shoal.policy import Policy, parse_policy
 
 Scorer = Callable[[Any, Any, Any], float]
@@ -150,9 +151,6 @@ def _read_leaves(tree: Any) -> tuple[Any, Any, Any]:
 
 
 def _accuracy(model: Any, frame: Any, policy: Policy) -> float:
-    engine = open_data(frame, policy.with_conventions())
-    raw = RawColumns.of(engine)
+    raw = RawColumns.of(open_data(frame, policy.with_conventions()))
     target = str(policy.target)
-    names = getattr(model, "feature_names_in_", [c for c in engine.schema().names if c != target])
-    predicted = np.asarray(model.predict(raw.select([str(n) for n in names]))).astype(str)
-    return float((predicted == np.array([str(v) for v in raw.list_all(target)])).mean())
+    return measure_agreement(predict_classes(model, raw, target), raw, target)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import shoal
 from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
-from shoal.tables.attribute_sets import SetCombinations, SuppressionAllowance, list_attribute_sets
+from shoal.specialization.attribute_sets import SetCombinations, SuppressionAllowance, list_attribute_sets
 from tests.plugin.src.shoal_example.cell_rule import CellRule
 
 

@@ -20,9 +20,10 @@ from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import AttributeCut, Grouping
 from shoal.recoding.search_path import SearchPath, Step
-from shoal.tables import top_down
-from shoal.tables.attribute_sets import AttributeSet, SetCombinations, SuppressionAllowance, list_attribute_sets
-from shoal.tables.specialization_trees import SCORE_TOLERANCE, SpecializationTrees, count_classes
+from shoal.specialization.attribute_sets import AttributeSet, SetCombinations, SuppressionAllowance, list_attribute_sets
+from shoal.specialization.search import Search
+from shoal.specialization.trees import SCORE_TOLERANCE, SpecializationTrees, count_classes
+from shoal.tables.top_down import note_obstacles
 
 ANONYMITY = ("records", "smallest")
 
@@ -109,7 +110,7 @@ class BottomUpGeneralization(GroupingMethod):
             self.path_ = search.build_path()
             return Grouping.from_cuts(codes, search.build_cuts(), self.path_)
         with threads.workers(len(codes.quasi)) as workers:
-            again = top_down.Search.start(
+            again = Search.start(
                 codes,
                 self.policy,
                 "score",
@@ -121,9 +122,7 @@ class BottomUpGeneralization(GroupingMethod):
                 suppressed=int(search.steps[-1].measures["suppressed"]),
             )
             found = again.run(progress, chooses=True)
-            self._notes = top_down.note_obstacles(
-                codes, self.policy, self.objective, workers, found.kept_of_all, progress
-            )
+            self._notes = note_obstacles(codes, self.policy, self.objective, workers, found.kept_of_all, progress)
         self.path_ = replace(search.build_path(), reopened=found.path[: found.path.chosen])
         return Grouping.from_cuts(codes, found.cuts, self.path_, found.rows)
 

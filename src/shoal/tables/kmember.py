@@ -22,8 +22,8 @@ from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import Grouping
 from shoal.requirements.requirement import parse_real_number
+from shoal.specialization.trees import list_classes
 from shoal.tables.cluster_search import ClusterSearch, cluster_cells
-from shoal.tables.specialization_trees import list_classes
 
 FURTHEST = ("last", "seed")
 DIVERSITY = ("equal", "sensitive")

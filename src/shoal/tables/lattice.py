@@ -19,7 +19,7 @@ from shoal.encoding.attributes import Attribute, rate_nodes
 from shoal.encoding.codes import Codes
 from shoal.kernels.interface import LatticeLevels, LatticeTable, PublishedBoxes
 from shoal.policy import Policy
-from shoal.tables.attribute_sets import AttributeSet, SetCombinations
+from shoal.specialization.attribute_sets import AttributeSet, SetCombinations
 
 MOST_NODES = 20_000  # larger lattices get fewer levels
 QUANTILES = (32, 16, 8, 4, 2)  # the numbers of intervals at the levels of numbers without a taxonomy

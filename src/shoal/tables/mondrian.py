@@ -37,7 +37,7 @@ from shoal.progress import Progress
 from shoal.recoding import Placement
 from shoal.recoding.grouping import Grouping, Regions, SplitTree
 from shoal.requirements import combine_limits
-from shoal.tables.specialization_trees import list_classes
+from shoal.specialization.trees import list_classes
 
 CUTS = ("gain", "median", "target")
 PIECE = 16_384  # segments of up to this many rows are cut completely by one task

@@ -33,8 +33,8 @@ from shoal.kernels.interface import (
     RuleArrays,
     SpecializedValue,
 )
-from shoal.tables.attribute_sets import AttributeSet, SetCombinations
-from shoal.tables.specialization_trees import SpecializationTrees
+from shoal.specialization.attribute_sets import AttributeSet, SetCombinations
+from shoal.specialization.trees import SpecializationTrees
 
 CAPACITY = 64  # groups that fit at first
 PARALLEL = 20_000  # rows from which two threads are faster

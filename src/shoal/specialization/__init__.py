@@ -1,0 +1,1 @@
+"""Top-down specialization: the values that a cut can pass through, and the search for a cut that meets the requirements."""

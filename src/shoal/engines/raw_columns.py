@@ -86,6 +86,24 @@ class RawColumns:
             dict(zip(padded, native, strict=True)), backend=nw.get_native_namespace(self.data)
         ).to_native()
 
+    def put_texts(self, columns: Mapping[str, Sequence[str | None]]) -> RawColumns:
+        """The same records with columns of texts."""
+        library = nw.get_native_namespace(self.data)
+        series = [nw.new_series(name, list(texts), nw.String, backend=library) for name, texts in columns.items()]
+        return self.put(nw.from_dict({s.name: s.to_native() for s in series}, backend=library).to_native())
+
+    def put(self, frame: Any) -> RawColumns:
+        """The same records with the columns of another frame, by position; columns with these names are replaced."""
+        given = nw.from_native(frame, eager_only=True)
+        native, library = self.data.to_native(), nw.get_native_namespace(self.data)
+        if library is not nw.get_native_namespace(given):
+            columns = [nw.new_series(n, given.get_column(n).to_list(), backend=library) for n in given.columns]
+            given = nw.from_dict({s.name: s.to_native() for s in columns}, backend=library)
+        if library.__name__ == "pandas":  # by position, whatever the index is
+            arrays = {name: given.get_column(name).to_native().array for name in given.columns}
+            return RawColumns(nw.from_native(native.assign(**arrays), eager_only=True))
+        return RawColumns(self.data.with_columns(*(given.get_column(name) for name in given.columns)))
+
     def select(self, columns: Sequence[str]) -> Any:
         """Some columns as a frame of the library."""
         return self.data.select(*columns).to_native()

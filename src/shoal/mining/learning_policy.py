@@ -43,3 +43,10 @@ def _simplify(column: QuasiIdentifier) -> QuasiIdentifier:
     if derived or isinstance(column.tree_builder, Balanced):
         return QuasiIdentifier(kind=column.kind)
     return column
+
+
+def unused_name(name: str, taken: Sequence[str]) -> str:
+    """A name for a further column of a table."""
+    while name in taken:
+        name += "_"
+    return name

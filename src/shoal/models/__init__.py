@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.errors import EngineError
 from shoal.models.audit import audit
 from shoal.models.certificate import ModelCertificate
+from shoal.models.minimization import MinimizedColumn, MinimizedInputs, minimize
 from shoal.models.model_files import load_model
 from shoal.models.scores import ModelFlags, choose_best, find_flags, score_exposed, score_k
 from shoal.models.span_reports import SpanCell, SpanReport
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AnonymousTree",
     "DistilledTree",
+    "MinimizedColumn",
+    "MinimizedInputs",
     "ModelCertificate",
     "ModelFlags",
     "PublishedTree",
@@ -33,6 +36,7 @@ __all__ = [
     "distill",
     "find_flags",
     "load_model",
+    "minimize",
     "score_exposed",
     "score_k",
 ]

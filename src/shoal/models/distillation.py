@@ -8,7 +8,7 @@ from shoal.engines import open_data
 from shoal.engines.raw_columns import RawColumns
 from shoal.errors import DataError
 from shoal.mining.learning_policy import name_target
-from shoal.models.predictions import measure_agreement, predict_classes
+from shoal.models.predictions import measure_agreement, predict
 from shoal.models.tree import AnonymousTree
 from shoal.policy import Policy, parse_policy
 
@@ -56,7 +56,7 @@ def distill(model: Any, frame: Any, policy: Policy, **parameters: Any) -> Distil
         raise DataError(
             f"a model of the type {type(model).__name__} is no fitted classifier. Fit it first, or pass another."
         )
-    predicted = predict_classes(model, raw, target)
+    predicted = predict(model, raw, target)
     tree = DistilledTree(policy, **parameters).fit(frame, predicted)
     own = tree.predict(frame)
     tree.fidelity_ = float((own == predicted).mean())

@@ -1,4 +1,4 @@
-"""Predictions of any fitted classifier for the records of a table."""
+"""Predictions of any fitted model for the records of a table."""
 
 from __future__ import annotations
 
@@ -8,15 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.engines.raw_columns import RawColumns
+from shoal.errors import DataError, list_some
 
 
-def predict_classes(model: Any, raw: RawColumns, target: str) -> NDArray[Any]:
-    """The predicted class of every record. A model without column names gets all columns but the target, as an array."""
+def list_inputs(model: Any, raw: RawColumns, target: str | None) -> list[str]:
+    """The columns that a model gets: those that it was fitted on; all but the target if it does not know their names."""
     names = getattr(model, "feature_names_in_", None)
-    if names is not None:
-        return np.asarray(model.predict(raw.select([str(name) for name in names])))
-    columns = [name for name in raw.data.columns if name != target]
-    return np.asarray(model.predict(np.asarray(raw.select(columns))))
+    if names is None:
+        return [name for name in raw.data.columns if name != target]
+    absent = [str(name) for name in names if str(name) not in raw.data.columns]
+    if absent:
+        raise DataError(
+            f"the table lacks columns that the model was fitted on: {list_some(absent)}. Add these columns to the table."
+        )
+    return [str(name) for name in names]
+
+
+def predict(model: Any, raw: RawColumns, target: str | None) -> NDArray[Any]:
+    """The prediction for every record. A model that does not know the names of its columns gets an array."""
+    return predict_frame(model, raw.select(list_inputs(model, raw, target)))
+
+
+def predict_frame(model: Any, frame: Any) -> NDArray[Any]:
+    """The prediction for every record of a frame with the columns of the model."""
+    knows_names = getattr(model, "feature_names_in_", None) is not None
+    return np.asarray(model.predict(frame if knows_names else np.asarray(frame)))
 
 
 def measure_agreement(predicted: NDArray[Any], raw: RawColumns, target: str) -> float:

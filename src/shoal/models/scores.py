@@ -18,7 +18,7 @@ from shoal.mining.learning_policy import set_target
 from shoal.mining.readers import find_tree_model, list_fitted_trees
 from shoal.models.audit import audit_table
 from shoal.models.certificate import ModelCertificate
-from shoal.models.predictions import measure_agreement, predict_classes
+from shoal.models.predictions import measure_agreement, predict
 from shoal.policy import Policy, parse_policy
 
 Scorer = Callable[[Any, Any, Any], float]
@@ -153,4 +153,4 @@ def _read_leaves(tree: Any) -> tuple[Any, Any, Any]:
 def _accuracy(model: Any, frame: Any, policy: Policy) -> float:
     raw = RawColumns.of(open_data(frame, policy.with_conventions()))
     target = str(policy.target)
-    return measure_agreement(predict_classes(model, raw, target), raw, target)
+    return measure_agreement(predict(model, raw, target), raw, target)

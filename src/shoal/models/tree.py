@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from shoal.errors import DataError, PolicyError, RequirementNotMet, list_some
 from shoal.formats.numbers import format_count, format_number
 from shoal.measures import Measures
 from shoal.mining.grow import LearningTable, induce_tree, list_attackers
-from shoal.mining.learning_policy import name_target, set_target, simplify_policy
+from shoal.mining.learning_policy import name_target, set_target, simplify_policy, unused_name
 from shoal.mining.readers import EMPTY_TABLE
 from shoal.mining.tree_model import TreeModel
 from shoal.models.artifact import ModelArtifact
@@ -237,7 +237,7 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
             with _as_data_error():
                 X, y = validate_data(self, X, y, dtype=np.float64)
             names = self._name_columns()
-            target = _unused_name("class", names)
+            target = unused_name("class", names)
             k = parse_whole_number(DEFAULT_K if self.k is None else self.k, "k", 1)
             policy = Policy(quasi=dict.fromkeys(names, "numeric"), target=target, require=[KAnonymity(k)])
             return self._add_classes(self._open_numbers(X), policy, y), policy
@@ -246,7 +246,7 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
         columns = engine.schema().names
         if policy.target is None and y is not None:
             absent = [name for name in policy.sensitive if name not in columns]
-            policy = set_target(policy, absent[0] if len(absent) == 1 else _unused_name("class", columns))
+            policy = set_target(policy, absent[0] if len(absent) == 1 else unused_name("class", columns))
         policy = simplify_policy(name_target(policy, columns))
         if not engine.schema().rows:
             raise DataError(EMPTY_TABLE)
@@ -344,9 +344,3 @@ def _is_missing(value: Any) -> bool:
 def _label(value: Any) -> str:
     """The text of a class, as it is read from a table: 1.0 is '1'."""
     return format_number(value) if isinstance(value, float) else str(value)
-
-
-def _unused_name(name: str, taken: Sequence[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name

@@ -130,6 +130,35 @@ class FieldCut:
         near = released[np.where(closer, after, before)]
         return np.where(inside & ~self._is_released[np.where(inside, interval, 0)], near, interval).astype(np.int32)
 
+    def locate(self, positions: FloatArray) -> tuple[Int32Array, BoolArray]:
+        """The interval of every position (outside all: the nearest; ties: the first), and whether it is outside all intervals.
+
+        A missing value has the number after the last interval. An unknown category is outside, and nearest to the first
+        interval.
+        """
+        missing, unknown = np.isinf(positions), np.isnan(positions)
+        if not len(self.begin):  # the first table had no value
+            return np.zeros(len(positions), np.int32), ~missing
+        finite = np.where(missing | unknown, 0.0, positions)
+        last = len(self.begin) - 1
+        before = np.clip(np.searchsorted(self.begin, finite, side="right") - 1, 0, last)
+        after = np.minimum(before + 1, last)
+        inside = (finite >= self.begin[before]) & (finite < self.end[before])
+        if self.closed:
+            inside |= finite == self.end[last]
+        if self.low is not None and self.high is not None:
+            inside &= (finite >= self.low[before]) & (finite <= self.high[before])
+            follows = (
+                ~inside & (finite >= self.low[after]) & (finite <= self.high[after])
+            )  # a rounded range begins earlier
+            before, inside = np.where(follows, after, before), inside | follows
+        if self.set_positions is not None:
+            inside &= np.isin(finite, self.set_positions)
+        closer = ~inside & (np.abs(self.begin[after] - finite) < np.abs(finite - self.end[before]))
+        interval = np.where(closer & (finite >= self.begin[0]), after, before)
+        interval = np.where(missing, 0 if self.is_root else len(self.labels), np.where(unknown, 0, interval))
+        return interval.astype(np.int32), (~inside | unknown) & ~missing & (not self.is_root)
+
     def ends(self, interval: Int32Array) -> tuple[FloatArray, FloatArray]:
         """The ends of the published ranges of intervals; infinite for the root and for a missing value."""
         begin, end = (self.begin, self.end) if self.low is None or self.high is None else (self.low, self.high)
@@ -254,7 +283,7 @@ class Cut(BaseRecoding):
         intervals, near = np.empty(quasi.shape, np.int32), np.empty(quasi.shape, np.int32)
         outside = np.zeros(len(quasi), bool)
         for j, (cut, positions) in enumerate(zip(self.cuts, later.positions, strict=True)):
-            interval, is_outside = _locate_intervals(cut, positions)
+            interval, is_outside = cut.locate(positions)
             intervals[:, j] = interval[quasi[:, j]]
             near[:, j] = cut.nearest_released(interval, positions)[quasi[:, j]]
             outside |= is_outside[quasi[:, j]]
@@ -357,33 +386,6 @@ def _cut_taxonomy(field: Field, labels: list[Any]) -> FieldCut:
             f"the cut of {field.name!r} must have exactly one node on every path from the root to a leaf."
         )
     return FieldCut.of_nodes(field, nodes)
-
-
-def _locate_intervals(cut: FieldCut, positions: FloatArray) -> tuple[Int32Array, BoolArray]:
-    """The interval of every position (outside all: the nearest; ties: the first), and whether it is outside all intervals.
-
-    A missing value has the number after the last interval. An unknown category is outside, and nearest to the first interval.
-    """
-    missing, unknown = np.isinf(positions), np.isnan(positions)
-    if not len(cut.begin):  # the first table had no value
-        return np.zeros(len(positions), np.int32), ~missing
-    finite = np.where(missing | unknown, 0.0, positions)
-    last = len(cut.begin) - 1
-    before = np.clip(np.searchsorted(cut.begin, finite, side="right") - 1, 0, last)
-    after = np.minimum(before + 1, last)
-    inside = (finite >= cut.begin[before]) & (finite < cut.end[before])
-    if cut.closed:
-        inside |= finite == cut.end[last]
-    if cut.low is not None and cut.high is not None:
-        inside &= (finite >= cut.low[before]) & (finite <= cut.high[before])
-        follows = ~inside & (finite >= cut.low[after]) & (finite <= cut.high[after])  # a rounded range begins earlier
-        before, inside = np.where(follows, after, before), inside | follows
-    if cut.set_positions is not None:
-        inside &= np.isin(finite, cut.set_positions)
-    closer = ~inside & (np.abs(cut.begin[after] - finite) < np.abs(finite - cut.end[before]))
-    interval = np.where(closer & (finite >= cut.begin[0]), after, before)
-    interval = np.where(missing, 0 if cut.is_root else len(cut.labels), np.where(unknown, 0, interval))
-    return interval.astype(np.int32), (~inside | unknown) & ~missing & (not cut.is_root)
 
 
 def _label_column(name: str, cut: FieldCut, interval: Int32Array) -> GroupColumn:

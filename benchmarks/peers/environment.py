@@ -1,4 +1,4 @@
-"""The environment of the peers, `.bench-venv`, created on first use: their version pins conflict with Shoal's."""
+"""The environments of the peers, created on first use: their version pins conflict with Shoal's, and with one another."""
 
 import json
 import subprocess
@@ -9,34 +9,40 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-HOME = HERE.parents[1] / ".bench-venv"
-REQUIREMENTS = HERE / "requirements.txt"
+ROOT = HERE.parents[1]
 INSTALL_LIMIT = 900.0  # seconds
 
 
 @cache
-def python() -> Path | None:
-    """Return the Python of the environment, or None with the reason on stderr if it cannot be created.
+def python(group: str = "") -> Path | None:
+    """Return the Python of an environment, or None with the reason on stderr if it cannot be created.
 
-    The environment is created again when `requirements.txt` changes. A failure is not retried in the same run.
+    The environment is created again when its requirements change. A failure is not retried in the same run.
+
+    Parameters
+    ----------
+    group: empty for peers that release tables (`.bench-venv`), or `minimization` (`.bench-venv-minimization`).
     """
-    executable = HOME / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-    stamp = HOME / "installed.txt"  # a copy of the requirements, written last
-    if stamp.exists() and executable.exists() and stamp.read_text() == REQUIREMENTS.read_text():
+    suffix = f"-{group}" if group else ""
+    home = ROOT / f".bench-venv{suffix}"
+    requirements = HERE / f"requirements{suffix.replace('-', '_')}.txt"
+    executable = home / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    stamp = home / "installed.txt"  # a copy of the requirements, written last
+    if stamp.exists() and executable.exists() and stamp.read_text() == requirements.read_text():
         return executable
-    log = HOME / "install.log"
+    log = home / "install.log"
     pip = [str(executable), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     try:
-        make = [sys.executable, "-m", "venv", "--clear", str(HOME)]
+        make = [sys.executable, "-m", "venv", "--clear", str(home)]
         subprocess.run(make, check=True, capture_output=True, timeout=INSTALL_LIMIT)
         with log.open("w") as output:
-            install = [*pip, "--requirement", str(REQUIREMENTS)]
+            install = [*pip, "--requirement", str(requirements)]
             subprocess.run(install, check=True, stdout=output, stderr=output, timeout=INSTALL_LIMIT)
     except (OSError, subprocess.SubprocessError) as error:
-        where = f"; see {log.relative_to(HOME.parent)}" if log.exists() else ""
+        where = f"; see {log.relative_to(ROOT)}" if log.exists() else ""
         _print_error(f"Cannot create the environment of the peers ({_find_reason(error)}){where}.")
         return None
-    stamp.write_text(REQUIREMENTS.read_text())
+    stamp.write_text(requirements.read_text())
     return executable
 
 
@@ -70,6 +76,27 @@ def run(
         command += ["--quasi", *quasi]
     if sensitive is not None:
         command += ["--sensitive", sensitive]
+    return _run(case, command, timeout)
+
+
+def minimize(
+    train: Path | str,
+    test: Path | str,
+    columns: Sequence[str],
+    *,
+    agreement: bool,
+    keep: float,
+    timeout: float = 1800.0,
+) -> dict[str, Any] | None:
+    """Return the JSON object of `minimize.py`, or None with the reason on stderr if it fails or times out."""
+    executable = python("minimization")
+    if executable is None:
+        return None
+    command = [str(executable), str(HERE / "minimize.py"), str(train), str(test), *columns, "--keep", str(keep)]
+    return _run("minimize", command + ["--agreement"] * agreement, timeout)
+
+
+def _run(case: str, command: Sequence[str], timeout: float) -> dict[str, Any] | None:
     try:
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout)
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

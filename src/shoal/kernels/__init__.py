@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shoal.kernels import agglomerative as agglomerative
     from shoal.kernels import boxes as boxes
+    from shoal.kernels import centroids as centroids
     from shoal.kernels import cluster_merging as cluster_merging
     from shoal.kernels import downcoding as downcoding
     from shoal.kernels import generalize as generalize
@@ -45,6 +46,7 @@ _MODULES = frozenset(
     {
         "agglomerative",
         "boxes",
+        "centroids",
         "cluster_merging",
         "downcoding",
         "generalize",

@@ -14,12 +14,15 @@ from shoal.encoding.codes import encode_column
 from shoal.engines import Dictionary, Engine
 from shoal.engines.raw_columns import RawColumns
 from shoal.errors import DataError, list_some
+from shoal.mining.model_columns import row_codes
+from shoal.mining.read_cells import ReadCells
 from shoal.mining.scikit_learn import ReadEnsemble, ReadModel, is_scikit_learn, read_scikit_learn
-from shoal.mining.supported import SUPPORTED
-from shoal.mining.tree_model import TreeModel, row_codes
+from shoal.mining.supported import CLUSTERS, SUPPORTED
+from shoal.mining.tree_model import TreeModel
 from shoal.policy import Policy
 
 TREE_ARRAYS = ("children_left", "children_right", "feature", "threshold", "n_node_samples", "value")
+CENTERS = ("cluster_centers_", "centroids_")
 EMPTY_TABLE = "the table is empty; pass a table with at least one record"
 
 
@@ -29,7 +32,12 @@ def find_tree_model(model: Any) -> TreeModel | None:
     return found if isinstance(found, TreeModel) else None
 
 
-def read_model(model: Any, engine: Engine, policy: Policy, target: str) -> ReadModel | ReadEnsemble:
+def has_target(model: Any) -> bool:
+    """Whether a model predicts a column of the table; clusters do not."""
+    return type(_find_last_step(model)).__name__ not in CLUSTERS
+
+
+def read_model(model: Any, engine: Engine, policy: Policy, target: str | None) -> ReadModel | ReadEnsemble | ReadCells:
     """Read a fitted model and the records that it was fitted on; `DataError` for an unsupported model, or no records."""
     if isinstance(model, type):
         raise DataError(
@@ -41,7 +49,7 @@ def read_model(model: Any, engine: Engine, policy: Policy, target: str) -> ReadM
     if not engine.schema().rows:
         raise DataError(EMPTY_TABLE)
     if own is not None:
-        return read_tree_model(own, engine, policy, target)
+        return read_tree_model(own, engine, policy, str(target))
     if is_scikit_learn(model):
         return read_scikit_learn(
             model, RawColumns.of(engine), target, from_file=bool(getattr(engine, "from_file", False))
@@ -92,6 +100,11 @@ def fingerprint_model(model: Any) -> str:
         text = json.dumps(own.to_dict(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     digest = hashlib.sha256()
+    final = _find_last_step(model)
+    for name in CENTERS:
+        if hasattr(final, name):
+            digest.update(np.ascontiguousarray(getattr(final, name), np.float64).tobytes())
+            return digest.hexdigest()
     for tree in list_fitted_trees(model):
         nodes = getattr(tree, "nodes", None)
         names = TREE_ARRAYS if nodes is None else nodes.dtype.names
@@ -102,11 +115,15 @@ def fingerprint_model(model: Any) -> str:
 
 def list_fitted_trees(model: Any) -> list[Any]:
     """The trees of a model of scikit-learn: one, or those of an ensemble."""
-    final = model
-    while hasattr(final, "steps"):
-        final = final.steps[-1][1]
+    final = _find_last_step(model)
     if hasattr(final, "_predictors"):
         return [tree for step in final._predictors for tree in step]
     if hasattr(final, "estimators_"):
         return [estimator.tree_ for estimator in np.asarray(final.estimators_, object).ravel()]
     return [final.tree_]
+
+
+def _find_last_step(model: Any) -> Any:
+    while hasattr(model, "steps"):
+        model = model.steps[-1][1]
+    return model

@@ -16,7 +16,7 @@ from shoal.errors import DataError, PolicyError, RequirementNotMet, escape_invis
 from shoal.formats.html_text import render_list, render_table, render_view
 from shoal.formats.numbers import format_count
 from shoal.mining.learning_policy import unused_name
-from shoal.mining.tree_model import row_codes
+from shoal.mining.model_columns import row_codes
 from shoal.models.coarsest_inputs import find_coarsest
 from shoal.models.predictions import list_inputs, predict_frame
 from shoal.models.replaced_inputs import Predictor, Rating, ReplacedInputs, choose_representative

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from shoal.kernels import people as people
     from shoal.kernels import randomize as randomize
     from shoal.kernels import regrouping as regrouping
+    from shoal.kernels import spanning_tree as spanning_tree
     from shoal.kernels import specialize as specialize
     from shoal.kernels import tree_induction as tree_induction
     from shoal.kernels import tree_spans as tree_spans
@@ -64,6 +65,7 @@ _MODULES = frozenset(
         "people",
         "randomize",
         "regrouping",
+        "spanning_tree",
         "specialize",
         "tree_induction",
         "tree_spans",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,12 +50,16 @@ class ModelColumn:
                     )
                 return [*found, math.nan]
             return [*np.asarray(distinct.values, np.float64).tolist(), math.nan]
+        return [*self.locate_labels(distinct.values), None]
+
+    def locate_labels(self, values: Iterable[Any]) -> list[frozenset[str] | None]:
+        """The labels above each value; None for a missing value."""
         builder, tree = self.quasi.tree_builder, self.quasi.taxonomy
         if builder is not None:
-            return [*(frozenset(builder.path(v)) for v in distinct.values), None]
+            return [None if v is None else frozenset(builder.path(v)) for v in values]
         if tree is None:
-            return [*(frozenset((str(v),)) for v in distinct.values), None]
-        return [*(self._labels_above(str(v)) for v in distinct.values), None]
+            return [None if v is None else frozenset((str(v),)) for v in values]
+        return [None if v is None else self._labels_above(str(v)) for v in values]
 
     def _labels_above(self, value: str) -> frozenset[str]:
         """The labels of all nodes above a value of a given taxonomy; only the value itself if the taxonomy lacks it."""

@@ -14,6 +14,7 @@ from shoal.encoding.codes import encode_column
 from shoal.engines import Dictionary, Engine
 from shoal.engines.raw_columns import RawColumns
 from shoal.errors import DataError, list_some
+from shoal.mining.cluster_model import ClusterModel
 from shoal.mining.model_columns import row_codes
 from shoal.mining.read_cells import ReadCells
 from shoal.mining.scikit_learn import ReadEnsemble, ReadModel, is_scikit_learn, read_scikit_learn
@@ -32,9 +33,15 @@ def find_tree_model(model: Any) -> TreeModel | None:
     return found if isinstance(found, TreeModel) else None
 
 
+def find_cluster_model(model: Any) -> ClusterModel | None:
+    """The published centroids of a model of Shoal; None for other models."""
+    found = model if isinstance(model, ClusterModel) else getattr(model, "cluster_model_", None)
+    return found if isinstance(found, ClusterModel) else None
+
+
 def has_target(model: Any) -> bool:
     """Whether a model predicts a column of the table; clusters do not."""
-    return type(_find_last_step(model)).__name__ not in CLUSTERS
+    return find_cluster_model(model) is None and type(_find_last_step(model)).__name__ not in CLUSTERS
 
 
 def read_model(model: Any, engine: Engine, policy: Policy, target: str | None) -> ReadModel | ReadEnsemble | ReadCells:
@@ -43,11 +50,13 @@ def read_model(model: Any, engine: Engine, policy: Policy, target: str | None) -
         raise DataError(
             f"{model.__name__} is a class, not a model. Make an object of it, and call its method fit first."
         )
-    own = find_tree_model(model)
-    if own is None and hasattr(model, "policy") and hasattr(model, "fit"):
+    own, clusters = find_tree_model(model), find_cluster_model(model)
+    if own is None and clusters is None and hasattr(model, "policy") and hasattr(model, "fit"):
         raise DataError(f"the model {type(model).__name__} is not fitted. Call its method fit first.")
     if not engine.schema().rows:
         raise DataError(EMPTY_TABLE)
+    if clusters is not None:
+        return clusters.read(engine)
     if own is not None:
         return read_tree_model(own, engine, policy, str(target))
     if is_scikit_learn(model):
@@ -95,7 +104,7 @@ def _refuse_unknown_values(model: TreeModel, node: Int64Array) -> None:
 
 def fingerprint_model(model: Any) -> str:
     """A digest of a fitted model: its splits and its statistics."""
-    own = find_tree_model(model)
+    own = find_tree_model(model) or find_cluster_model(model)
     if own is not None:
         text = json.dumps(own.to_dict(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,6 +1,6 @@
 """Models: their audit by spans, and models that meet the requirements of a policy by construction.
 
-`AnonymousTree` and `PublishedTree` need scikit-learn (``pip install "shoal[models]"``).
+`AnonymousTree`, `AnonymousClusters` and their published forms need scikit-learn (``pip install "shoal[models]"``).
 """
 
 from __future__ import annotations
@@ -13,25 +13,31 @@ from shoal.models.audit import audit
 from shoal.models.certificate import ModelCertificate
 from shoal.models.minimization import MinimizedColumn, MinimizedInputs, minimize
 from shoal.models.model_files import load_model
+from shoal.models.predictor_audit import audit_predictions
 from shoal.models.scores import ModelFlags, choose_best, find_flags, score_exposed, score_k
 from shoal.models.span_reports import SpanCell, SpanReport
 
 if TYPE_CHECKING:
+    from shoal.models.clusters import AnonymousClusters
     from shoal.models.distillation import DistilledTree, distill
+    from shoal.models.published_clusters import PublishedClusters
     from shoal.models.published_tree import PublishedTree
     from shoal.models.tree import AnonymousTree
 
 __all__ = [
+    "AnonymousClusters",
     "AnonymousTree",
     "DistilledTree",
     "MinimizedColumn",
     "MinimizedInputs",
     "ModelCertificate",
     "ModelFlags",
+    "PublishedClusters",
     "PublishedTree",
     "SpanCell",
     "SpanReport",
     "audit",
+    "audit_predictions",
     "choose_best",
     "distill",
     "find_flags",
@@ -41,8 +47,10 @@ __all__ = [
     "score_k",
 ]
 _ESTIMATORS = {
+    "AnonymousClusters": "clusters",
     "AnonymousTree": "tree",
     "DistilledTree": "distillation",
+    "PublishedClusters": "published_clusters",
     "PublishedTree": "published_tree",
     "distill": "distillation",
 }

@@ -108,31 +108,38 @@ def audit_table(
     )
     target = policy.target
     read = read_model(model, engine, policy, target)
-    _check_roles(policy, read.columns, target)
+    notes = (STEPS,) if hasattr(model, "steps") else ()
+    return audit_read(read, engine, policy, fingerprint_model(model), rule, populations, confidence, notes)
+
+
+def audit_read(
+    read: ReadModel | ReadEnsemble | ReadCells,
+    engine: Engine,
+    policy: Policy,
+    fingerprint: str,
+    rule: str,
+    populations: str,
+    confidence: float,
+    notes: Sequence[str] = (),
+) -> ModelCertificate:
+    """`audit` for a model that was read over the values of a table; the target of the policy is that of the model."""
+    target = policy.target
+    check_roles(policy, read.columns, target)
     if populations == "nothing":  # the leaves are not divided by class
         read = read.without_classes()
-    private = _PrivateColumns.of(engine, policy, target, read)
-    known = _list_knowledge(policy, target)
-    views = {
-        knowledge: _View.of(read, private, knowledge, rule)
-        for knowledge in dict.fromkeys((known[None], *known.values()))
-    }
-    findings = []
-    for requirement in policy.require:
-        view = views[known[None if requirement.on is None else tuple(requirement.on)]]
-        findings.append(view.judge(requirement, requirement.on or tuple(policy.quasi)))
-    everything = views.pop(known[None])
+    private = PrivateColumns.of(engine, policy, target, read.columns)
+    everything, views, findings = judge_spans_of(read, private, policy, target, rule)
     certificate = Certificate(
         all(f.holds for f in findings),
         len(read.classes),
         int(everything.tested.sum()),
         everything.smallest,
         tuple(findings),
-        fingerprint_model(model),
+        fingerprint,
         evidence="model",
         notes=(
             *(() if read.fits else (OTHER_RECORDS,)),
-            *((STEPS,) if hasattr(model, "steps") else ()),
+            *notes,
             *_note_small_clusters(read, policy),
             *(() if all(f.holds for f in findings) else (_find_advice(read),)),
         ),
@@ -195,7 +202,7 @@ def check_policy(policy: Policy) -> None:
             )
 
 
-def _check_roles(policy: Policy, columns: Sequence[str], target: str | None) -> None:
+def check_roles(policy: Policy, columns: Sequence[str], target: str | None) -> None:
     """Raise `PolicyError` if the model uses a column that is neither public nor private."""
     if target in columns:
         raise PolicyError(f"the model uses its own target {target!r} to predict it. Name another column as target.")
@@ -219,8 +226,28 @@ def _list_knowledge(policy: Policy, target: str | None) -> dict[tuple[str, ...] 
     return {on: Knowledge(frozenset(names), target in names) for on, names in sets.items()}
 
 
+def judge_spans_of(
+    read: ReadModel | ReadEnsemble | ReadCells, private: PrivateColumns, policy: Policy, target: str | None, rule: str
+) -> tuple[_View, dict[Knowledge, _View], list[Finding]]:
+    """Test every requirement on the spans for its attacker.
+
+    Returns what the attacker with all quasi-identifiers sees, what the others see, and the findings.
+    """
+    known = _list_knowledge(policy, target)
+    views = {
+        knowledge: _View.of(read, private, knowledge, rule)
+        for knowledge in dict.fromkeys((known[None], *known.values()))
+    }
+    findings = []
+    for requirement in policy.require:
+        view = views[known[None if requirement.on is None else tuple(requirement.on)]]
+        findings.append(view.judge(requirement, requirement.on or tuple(policy.quasi)))
+    everything = views.pop(known[None])
+    return everything, views, findings
+
+
 @dataclass(frozen=True)
-class _PrivateColumns:
+class PrivateColumns:
     """The private columns that requirements test or the model uses, and the person of every record."""
 
     names: tuple[str, ...]
@@ -230,21 +257,20 @@ class _PrivateColumns:
     watched: tuple[str, ...]  # the class and the private columns that the model tests
 
     @classmethod
-    def of(
-        cls, engine: Engine, policy: Policy, target: str | None, read: ReadModel | ReadEnsemble | ReadCells
-    ) -> _PrivateColumns:
-        used = tuple(c for c in (target, *read.columns) if c is not None and c not in policy.quasi)
+    def of(cls, engine: Engine, policy: Policy, target: str | None, columns: Sequence[str]) -> PrivateColumns:
+        """The private columns of a table; ``columns`` are those that the model uses."""
+        used = tuple(c for c in (target, *columns) if c is not None and c not in policy.quasi)
         names = tuple(dict.fromkeys((*policy.tested_columns, *used)))
         dictionaries: dict[str, Dictionary] = {}
         engine.prepare({n: policy.published_reading(n) for n in names} | unit_reading(policy))
-        columns = [encode_column(engine, n, policy.published_reading(n), dictionaries) for n in names]
+        encoded = [encode_column(engine, n, policy.published_reading(n), dictionaries) for n in names]
         unit = None if policy.unit_column is None else encode_unit(engine, policy, dictionaries)
         coded = engine.encode(dictionaries)
         person = None
         if unit is not None:
             number = row_codes(coded, unit.name)
             person = np.where(number < len(unit.texts), number, -1).astype(np.int32)
-        return cls(names, tuple(row_codes(coded, n) for n in names), tuple(c.labels for c in columns), person, used)
+        return cls(names, tuple(row_codes(coded, n) for n in names), tuple(c.labels for c in encoded), person, used)
 
     def lower(self, spans: Spans | EnsembleSpans | CellSets) -> Groups:
         """All spans as groups."""
@@ -262,7 +288,7 @@ class _View:
 
     @classmethod
     def of(
-        cls, read: ReadModel | ReadEnsemble | ReadCells, private: _PrivateColumns, knowledge: Knowledge, rule: str
+        cls, read: ReadModel | ReadEnsemble | ReadCells, private: PrivateColumns, knowledge: Knowledge, rule: str
     ) -> _View:
         spans = read.find_spans(knowledge)
         tested = np.ones(spans.count, bool) if rule == "all" else ~spans.single

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.spans.cell_sets import CellSets, collect_cell_sets
+from shoal.spans.cell_sets import CellSets, collect_cell_sets, collect_pairs
 from shoal.spans.cell_tree import CellTree, Condition, describe_conditions
 from shoal.spans.centroids import CentroidCells, CentroidColumn, FreeColumn
 from shoal.spans.forest import EnsembleSpans, ThresholdForest, ThresholdTree
@@ -21,6 +21,7 @@ __all__ = [
     "ThresholdForest",
     "ThresholdTree",
     "collect_cell_sets",
+    "collect_pairs",
     "describe_conditions",
     "find_spans",
     "lower_spans",

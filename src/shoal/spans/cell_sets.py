@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -56,7 +57,8 @@ class CellSets(SpanFigures):
 
     def list_cells(self, s: int, population: Int64Array) -> list[tuple[str, str | None, int]]:
         """The cells of a span, and the number of all records in each."""
-        return [(f"{self.noun} {self.names[c]}", None, int(population[c, 0])) for c in self.cells[s]]
+        records = dict(enumerate(population[:, 0].tolist()))  # nobody is in the other cells
+        return [(f"{self.noun} {self.names[c]}", None, records.get(c, 0)) for c in self.cells[s]]
 
 
 def collect_cell_sets(
@@ -73,3 +75,28 @@ def collect_cell_sets(
     first[number] = np.arange(len(number))
     cells = tuple(tuple(np.flatnonzero(reach[row]).tolist()) for row in first.tolist())
     return CellSets(knowledge, number[combination].astype(np.int32), cells, tuple(names), noun)
+
+
+def collect_pairs(
+    row: Int64Array, cell: Int64Array, combination: Int32Array, knowledge: Knowledge, names: Sequence[str], noun: str
+) -> CellSets:
+    """The spans of all records, from pairs of a combination of public values and a cell that is possible for it.
+
+    For models with so many cells that most are possible for few combinations.
+    """
+    order = np.lexsort((cell, row))
+    row, cell = row[order], cell[order]
+    is_new = np.ones(len(row), bool)
+    is_new[1:] = (row[1:] != row[:-1]) | (cell[1:] != cell[:-1])
+    row, cell = row[is_new], cell[is_new]
+    ends = np.searchsorted(row, np.arange(int(combination.max(initial=-1)) + 2))
+    numbers: dict[bytes, int] = {}
+    found = np.empty(len(ends) - 1, np.int32)
+    cells: list[tuple[int, ...]] = []
+    for r, (begin, end) in enumerate(pairwise(ends.tolist())):
+        own = cell[begin:end]
+        number = numbers.setdefault(own.tobytes(), len(numbers))
+        if number == len(cells):
+            cells.append(tuple(own.tolist()))
+        found[r] = number
+    return CellSets(knowledge, found[combination].astype(np.int32), tuple(cells), names, noun)

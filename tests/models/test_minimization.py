@@ -188,10 +188,10 @@ def test_the_result_is_that_of_the_definition(case: Case) -> Outcome:
     return None
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(case=cases())
 @counted
-def test_no_further_column_can_be_dropped(case: Case) -> Outcome:
+def test_no_column_can_be_dropped_and_no_branch_can_be_joined(case: Case) -> Outcome:
     found = minimize_case(case)
     if found is None:
         return "not met"
@@ -200,6 +200,11 @@ def test_no_further_column_can_be_dropped(case: Case) -> Outcome:
     for column in found.columns:
         if column.needed:
             assert slow.with_labels({column.name: twin.ROOT}).score() < goal
+    towns = labels_of(found)["town"]
+    for node in ("north", "south"):
+        if set(TREE[node]) <= set(towns):
+            kept = tuple(label for label in towns if label not in TREE[node])
+            assert slow.with_labels({"town": (*kept, node)}).score() < goal
     return None
 
 

@@ -158,7 +158,7 @@ def clean(values: dict[Any, Any]) -> dict[Any, Any]:
     return {label: key(value) for label, value in values.items()}
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(case=cases())
 @counted
 def test_the_result_is_that_of_the_definition(case: Case) -> Outcome:
@@ -188,7 +188,7 @@ def test_the_result_is_that_of_the_definition(case: Case) -> Outcome:
     return None
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(case=cases())
 @counted
 def test_no_column_can_be_dropped_and_no_branch_can_be_joined(case: Case) -> Outcome:

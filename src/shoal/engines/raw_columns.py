@@ -34,6 +34,12 @@ class RawColumns:
             data = nw.from_native(frames.to_native(plain, None), eager_only=True)
         return cls(data)
 
+    @classmethod
+    def typed(cls, engine: Engine) -> RawColumns:
+        """The columns of a table; texts of a file that are all numbers are numbers."""
+        raw = cls.of(engine)
+        return raw.with_numbers() if getattr(engine, "from_file", False) else raw
+
     def with_numbers(self) -> RawColumns:
         """The same columns; columns of texts that are all numbers become numbers."""
         numbers = {}

@@ -50,7 +50,7 @@ class AnonymousClusters(ClusterMixin, AnonymousEstimator):
     distance : ``squared``, or ``mixed``: the sum of the differences, not squared, for at most one private number
     least_members : the least number of records of a cluster (default: the k of the policy). The centroid of few records shows
         nearly the values of these records, which the spans do not cover; the paper has no such limit (1)
-    max_clusters : end with this many clusters (default: no limit)
+    max_clusters : end with this many clusters; None for no limit
     max_refusals : end after this many edges in a row whose deletion is refused
 
     Attributes
@@ -85,7 +85,7 @@ class AnonymousClusters(ClusterMixin, AnonymousEstimator):
         rule: str = "all",
         distance: str = "squared",
         least_members: int | None = None,
-        max_clusters: int | None = None,
+        max_clusters: int | None = 8,
         max_refusals: int = 100,
     ) -> None:
         self.policy = policy

@@ -134,9 +134,9 @@ class MinimizedInputs:
         Numbers outside all intervals get the nearest interval; unknown categories raise `DataError`. Columns that are not
         needed may be absent.
         """
-        engine = open_data(data)
+        engine = self._open(data)
         placed = _place_records(self.cut, engine)
-        raw = RawColumns.of(engine)
+        raw = RawColumns.typed(engine)
         labels = {c.name: [c.all_labels[i] for i in placed[c.name].tolist()] for c in self.columns if c.needed}
         kept = [name for name in raw.data.columns if name not in self.not_needed]
         return (raw.put_texts(labels) if labels else raw).select(kept)
@@ -146,13 +146,13 @@ class MinimizedInputs:
 
         Columns that are not needed may be absent.
         """
-        engine = open_data(data)
+        engine = self._open(data)
         return self._fill(engine, _place_records(self.cut, engine))
 
     def represent(self, data: Any) -> Any:
         """As `transform`, for records that were collected with the values of `generalize`."""
-        engine = open_data(data)
-        raw = RawColumns.of(engine)
+        engine = self._open(data)
+        raw = RawColumns.typed(engine)
         placed = {}
         for column in self.columns:
             if column.needed:
@@ -181,6 +181,9 @@ class MinimizedInputs:
         return "\n".join([self._headline(), *shown])
 
     __repr__ = __str__
+
+    def _open(self, data: Any) -> Engine:
+        return open_data(data, self.release.policy.with_conventions())
 
     def _headline(self) -> str:
         return (
@@ -215,7 +218,7 @@ class MinimizedInputs:
             if absent:
                 raise _refuse_unseen(column.name, absent)
             wanted[column.name] = at
-        raw = RawColumns.of(engine)
+        raw = RawColumns.typed(engine)
         lacking = [name for name in self.unchanged if name not in raw.data.columns]
         if lacking:
             raise DataError(
@@ -265,7 +268,7 @@ def minimize(
     policy = _prepare(parse_policy(policy))
     engine = open_data(frame, policy.with_conventions())
     policy.check_schema(engine.schema())
-    raw = RawColumns.of(engine)
+    raw = RawColumns.typed(engine)
     target = policy.target
     predictor, predicted = Predictor.of(model, raw, target)
     rating = predictor.make_rating(predicted)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from shoal.engines.raw_columns import RawColumns
 from shoal.errors import DataError, ShoalError, list_some
+from shoal.mining.outputs import write_key
 
 
 def list_inputs(model: Any, raw: RawColumns, target: str | None) -> list[str]:
@@ -45,4 +46,5 @@ def predict_frame(model: Any, frame: Any) -> NDArray[Any]:
 
 def measure_agreement(predicted: NDArray[Any], raw: RawColumns, target: str) -> float:
     """The share of the records whose predicted class is the value of the target."""
-    return float((predicted.astype(str) == np.array([str(v) for v in raw.list_all(target)])).mean())
+    pairs = zip(predicted.tolist(), raw.list_all(target), strict=True)
+    return float(np.mean([write_key(one) == write_key(other) for one, other in pairs]))

@@ -69,7 +69,7 @@ def audit_predictions(
     engine = open_data(frame, policy.with_conventions())
     if not engine.schema().rows:
         raise DataError(EMPTY_TABLE)
-    raw = RawColumns.of(engine)
+    raw = RawColumns.typed(engine)
     given = _read_table(model, policy)
     columns = list(given.inputs) if given is not None else list_inputs(model, raw, policy.target)
     absent = [name for name in columns if name not in raw.data.columns]
@@ -93,7 +93,7 @@ def _read_table(model: Any, policy: Policy) -> PredictionTable | None:
     is_file = isinstance(model, (str, Path))
     if not is_file and not hasattr(model, "columns"):
         return None
-    raw = RawColumns.of(open_data(model, policy.with_conventions()))
+    raw = RawColumns.typed(open_data(model, policy.with_conventions()))
     names = raw.data.columns
     inputs = [name for name in (*policy.quasi, *policy.sensitive) if name in names and name != policy.target]
     if not inputs:

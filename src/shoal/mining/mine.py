@@ -129,7 +129,9 @@ def mine_rules(
     largest = sets if max_right is None else parse_whole_number(max_right, "max_right", 1)
     most = min(parse_whole_number(most, "most", 1), LARGEST_MOST)
     association = kernels.association
-    index = association.index_sets(itemsets.start, itemsets.members, itemsets.count, np.int64(len(itemsets.items)))
+    start, count = (np.ascontiguousarray(a, np.int64) for a in (itemsets.start, itemsets.count))
+    members = np.ascontiguousarray(itemsets.members, np.int32)
+    index = association.index_sets(start, members, count, np.int64(len(itemsets.items)))
     bounds = np.linspace(0, sets, TASKS * threads.CORES + 1).astype(np.int64)
     parts = _run_tasks(
         lambda ends: association.find_rules(index, ends[0], ends[1], share, np.int64(largest), np.int64(most)),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import shoal
-from benchmarks import cases, models, real
+from benchmarks import cases, itemsets, models, real
 from benchmarks.peers import environment
 from benchmarks.yardstick import yardstick
 
@@ -230,6 +230,29 @@ def minimization_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]
         yield Line(f"{name}: information that the model gets", kept, "", None, "ai-privacy-toolkit", stored, note)
 
 
+def itemset_lines(unit: float, folder: Path) -> Iterator[Line]:
+    """Measure the frequent itemsets of Adult against mlxtend, and the rules of these sets."""
+    csv = folder / "adult.csv"
+    cases.adult_rows().to_csv(csv, index=False)
+    columns = itemsets.mined_columns()
+    peer = environment.run("mlxtend-fpgrowth", csv, quasi=columns, support=itemsets.SUPPORT)
+    found = child("itemsets")
+    if peer and peer["sets"] != found["sets"]:
+        print(f"mlxtend finds {peer['sets']:,} itemsets, Shoal finds {found['sets']:,}.")
+    note = (
+        f"{found['rows']:,} rows, {found['sets']:,} sets, from the frame to the sorted sets, CPU {found['cpu']:.2f} s; at "
+        f"least {found['words'] / 1e6:.1f}M words of bitsets are read, {found['reading']:.3f} s; bound: a twentieth of the "
+        "peer's time"
+    )
+    wall = peer["wall"] / unit if peer else None
+    bound = wall / 20 if wall else None
+    name = f"Adult, itemsets, {len(columns)} columns, {itemsets.SUPPORT:.1%}"
+    yield Line(f"{name}: time", found["wall"] / unit, "yd", bound, "mlxtend fpgrowth", wall, note)
+    yield Line(
+        "Adult, rules of these itemsets: time", found["rules_wall"] / unit, "yd", note=f"{found['rules']:,} rules"
+    )
+
+
 def hospital_lines(unit: float, rows: int) -> Iterator[Line]:
     """Measure Mondrian on ten million hospital rows from Parquet."""
     found = child("hospital", rows=rows)
@@ -298,6 +321,7 @@ def main() -> None:
             groups.append(clustering_lines(unit, folder, quick))
             groups.append(model_lines(unit, quick))
             groups.append(minimization_lines(unit, folder, quick))
+            groups.append(itemset_lines(unit, folder))
         except shoal.ShoalError as error:
             print(f"The lines of UCI Adult are skipped: {error}")
         if not quick:

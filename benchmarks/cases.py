@@ -196,7 +196,7 @@ def main() -> None:
     """Run one case by name, and print its JSON object."""
     parser = argparse.ArgumentParser()
     parser.add_argument(
-        "name", choices=["adult", "million", "hospital", "check", "specialization", "clustering", "models"]
+        "name", choices=["adult", "million", "hospital", "check", "specialization", "clustering", "models", "itemsets"]
     )
     parser.add_argument("--case", default="exact")
     parser.add_argument("--k", type=int, default=10)
@@ -216,6 +216,8 @@ def main() -> None:
         found = import_module("benchmarks.clustering").clustering(options.case, options.rows, options.out)
     elif options.name == "models":
         found = import_module("benchmarks.models").models(options.case, options.k)
+    elif options.name == "itemsets":
+        found = import_module("benchmarks.itemsets").itemsets()
     else:
         found = check_million(options.out)
     print(json.dumps(found))

@@ -53,17 +53,20 @@ def run(
     k: int | None = None,
     quasi: Sequence[str] | None = None,
     sensitive: str | None = None,
+    support: float | None = None,
     timeout: float = 300.0,
 ) -> dict[str, Any] | None:
     """Return the JSON object of one case of `run.py`, or None with the reason on stderr if it fails or times out.
 
     Parameters
     ----------
-    case: `anonypy-mondrian`, `anonypyx-mondrian`, `anonypyx-mdav`, `pycanon-k` or `pycanon-klt`.
+    case: `anonypy-mondrian`, `anonypyx-mondrian`, `anonypyx-mdav`, `pycanon-k`, `pycanon-klt` or
+        `mlxtend-fpgrowth`.
     csv: a file without missing values; with the column `income` for the Mondrian cases.
     k: the smallest group of a Mondrian case.
-    quasi: the quasi-identifiers (default: eight columns of Adult).
+    quasi: the quasi-identifiers, or the columns to be mined (default: eight columns of Adult).
     sensitive: the sensitive column (default: `income`).
+    support: the least share of the records of an itemset.
     timeout: seconds for the whole script, including import and reading.
     """
     executable = python()
@@ -76,6 +79,8 @@ def run(
         command += ["--quasi", *quasi]
     if sensitive is not None:
         command += ["--sensitive", sensitive]
+    if support is not None:
+        command += ["--support", str(support)]
     return _run(case, command, timeout)
 
 

@@ -41,6 +41,7 @@ class Task:
     quasi: list[str]
     sensitive: str
     k: int
+    support: float
 
 
 Outcome = dict[str, Any]
@@ -118,6 +119,16 @@ def pycanon_klt(task: Task) -> Outcome:
     return {"cpu": cpu, "wall": wall, "k_found": int(k), "l_found": int(l_), "t_found": float(t)}
 
 
+def mlxtend_fpgrowth(task: Task) -> Outcome:
+    """Find the frequent itemsets; a column of truth values for every value is prepared before."""
+    patterns = importlib.import_module("mlxtend.frequent_patterns")
+    values = pd.get_dummies(task.frame[task.quasi].astype(str))
+    clock = Clock()
+    found = patterns.fpgrowth(values, min_support=task.support)
+    cpu, wall = clock.read()
+    return {"cpu": cpu, "wall": wall, "sets": len(found)}
+
+
 def mondrian(frame: pd.DataFrame, quasi: list[str], search: Stage, publish: Callable[[Any], Any]) -> Outcome:
     """Time the search for groups and the output of the table, then measure the groups."""
     clock = Clock()
@@ -177,6 +188,7 @@ CASES: dict[str, Callable[[Task], Outcome]] = {
     "anonypyx-mdav": lambda task: anonypyx(task, "MDAV-generic"),
     "pycanon-k": pycanon_k,
     "pycanon-klt": pycanon_klt,
+    "mlxtend-fpgrowth": mlxtend_fpgrowth,
 }
 
 
@@ -190,13 +202,14 @@ def main() -> None:
     parser.add_argument("--k", type=int, default=10, help="for Mondrian (default: %(default)s)")
     parser.add_argument("--quasi", nargs="+", default=list(ADULT), help="default: eight columns of Adult")
     parser.add_argument("--sensitive", default="income", help="for Mondrian (default: %(default)s)")
+    parser.add_argument("--support", type=float, default=0.01, help="for itemsets (default: %(default)s)")
     options = parser.parse_args()
 
     peer = options.case.partition("-")[0]
     module = importlib.import_module(peer)
     frame = pd.read_csv(options.csv, keep_default_na=False)
     read = peak_mb()
-    outcome = CASES[options.case](Task(module, frame, options.quasi, options.sensitive, options.k))
+    outcome = CASES[options.case](Task(module, frame, options.quasi, options.sensitive, options.k, options.support))
     facts = {"name": options.case, "version": importlib.metadata.version(peer), "rows": len(frame)}
     print(json.dumps({**facts, "read_mb": read, "peak_mb": peak_mb(), **outcome}))
 

@@ -115,6 +115,13 @@ class MemoryEngine(Engine):
             return super().count_once(column)
         return int(pc.sum(pc.equal(counts, 1)).as_py() or 0)
 
+    def holds_truth_values(self, column: str) -> bool:
+        """Return whether a column has truth values; a column of Python objects may have missing values, too."""
+        series = self.data.get_column(column)
+        if series.dtype == nw.Object:
+            return bool(pa.types.is_boolean(frames.to_arrow(series).type))
+        return bool(series.dtype == nw.Boolean)
+
     def prepare(self, readings: Mapping[str, Reading]) -> None:
         """Read several columns at once; large tables on several cores."""
         if len(self.data) > PARALLEL_MINIMUM:

@@ -321,6 +321,10 @@ class Engine(ABC):
         """Return the number of raw values of a column that occur once (default: from `distinct`). Engines may count faster."""
         return int((self.distinct(column, AS_PUBLISHED).counts == 1).sum())
 
+    def holds_truth_values(self, column: str) -> bool:
+        """Return whether the type of a column is that of truth values (default: no)."""
+        return False
+
     def prepare(self, readings: Mapping[str, Reading]) -> None:  # noqa: B027  an engine need not prepare anything
         """Compute the distinct values of several columns in advance, for later calls of `distinct` (default: nothing)."""
 

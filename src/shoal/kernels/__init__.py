@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shoal.kernels import agglomerative as agglomerative
+    from shoal.kernels import association as association
     from shoal.kernels import boxes as boxes
     from shoal.kernels import centroids as centroids
     from shoal.kernels import cluster_merging as cluster_merging
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from shoal.kernels import group_tree as group_tree
     from shoal.kernels import halving as halving
     from shoal.kernels import hashing as hashing
+    from shoal.kernels import itemsets as itemsets
     from shoal.kernels import kmember as kmember
     from shoal.kernels import lattice as lattice
     from shoal.kernels import limits as limits
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 _MODULES = frozenset(
     {
         "agglomerative",
+        "association",
         "boxes",
         "centroids",
         "cluster_merging",
@@ -54,6 +57,7 @@ _MODULES = frozenset(
         "group_tree",
         "halving",
         "hashing",
+        "itemsets",
         "kmember",
         "lattice",
         "limits",

@@ -1,1 +1,4 @@
-"""Decision trees: their induction under requirements, their published form, and readers for models of other libraries."""
+"""Decision trees: their induction under requirements, their published form, and readers for models of other libraries.
+
+Also frequent itemsets and association rules.
+"""

@@ -1,4 +1,4 @@
-"""Models: their audit by spans, and models that meet the requirements of a policy by construction.
+"""Models: their audit by spans, and models that meet the requirements of a policy by construction; itemsets and rules.
 
 `AnonymousTree`, `AnonymousClusters` and their published forms need scikit-learn (``pip install "shoal[models]"``).
 """
@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import EngineError
+from shoal.mining.itemsets import Item, Itemsets, Rules
+from shoal.mining.mine import mine_itemsets, mine_rules
 from shoal.models.audit import audit
 from shoal.models.certificate import ModelCertificate
 from shoal.models.minimization import MinimizedColumn, MinimizedInputs, minimize
@@ -28,12 +30,15 @@ __all__ = [
     "AnonymousClusters",
     "AnonymousTree",
     "DistilledTree",
+    "Item",
+    "Itemsets",
     "MinimizedColumn",
     "MinimizedInputs",
     "ModelCertificate",
     "ModelFlags",
     "PublishedClusters",
     "PublishedTree",
+    "Rules",
     "SpanCell",
     "SpanReport",
     "audit",
@@ -42,6 +47,8 @@ __all__ = [
     "distill",
     "find_flags",
     "load_model",
+    "mine_itemsets",
+    "mine_rules",
     "minimize",
     "score_exposed",
     "score_k",

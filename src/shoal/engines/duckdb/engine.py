@@ -141,6 +141,10 @@ class DuckEngine(Engine):
         """Return the distinct values of one column."""
         return self._read_column(column, reading)[0]
 
+    def holds_truth_values(self, column: str) -> bool:
+        """Return whether the type of a column is that of truth values."""
+        return bool(pa.types.is_boolean(self.source.types[column]))
+
     def summarize(self, column: str) -> ColumnSummary:
         """Return a summary of the raw values of a column, counted in DuckDB."""
         self._refuse_unsupported_type(column)

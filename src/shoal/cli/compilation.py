@@ -62,17 +62,23 @@ def list_runs() -> list[tuple[str, dict[str, Any]]]:
     return first + [run for run in defaults + variants if run not in first]
 
 
-def compile_run(name: str, parameters: dict[str, Any]) -> str:
-    """Release a small table with a method, which compiles all kernels that it uses. Return the name of the method."""
-    method = shoal.tables.METHODS.find(name)
-    people = pa.table(
+def make_people() -> pa.Table:
+    """A small table with numbers and categories."""
+    return pa.table(
         {
             "age": pa.array([18 + i * 7 % 60 for i in range(PEOPLE)]),
             "zip": pa.array([f"{10000 + i * 37 % 90}" for i in range(PEOPLE)]),
             "sex": pa.array(["f", "m"] * (PEOPLE // 2)),
+            "cost": pa.array([float(i * 13 % 40) for i in range(PEOPLE)]),
             "ill": pa.array(["flu", "cold", "gout"] * (PEOPLE // 3)),
         }
     )
+
+
+def compile_run(name: str, parameters: dict[str, Any]) -> str:
+    """Release a small table with a method, which compiles all kernels that it uses. Return the name of the method."""
+    method = shoal.tables.METHODS.find(name)
+    people = make_people()
     ages: Any = {"widths": [5, 10, 20]} if name == "bottom-up" else "numeric"
     require: list[Any] = [shoal.KAnonymity(3), shoal.LDiversity(2, of="ill"), shoal.TCloseness(0.9, of="ill")]
     given: dict[str, Any] = {"sensitive": ["ill"], "target": "ill" if parameters.get("cut") == "target" else None}
@@ -84,14 +90,28 @@ def compile_run(name: str, parameters: dict[str, Any]) -> str:
     return name
 
 
+def compile_models() -> str:
+    """Compile the kernels of models: clusters, and itemsets with their rules. Trees are compiled by their method."""
+    people = make_people()
+    shoal.models.mine_rules(shoal.models.mine_itemsets(people, support=0.1))
+    for private in (["cost"], ["cost", "zip"]):
+        policy = shoal.Policy(
+            quasi={"age": "numeric", "sex": "categorical"}, sensitive=private, require=[shoal.KAnonymity(3)]
+        )
+        with contextlib.suppress(shoal.ShoalError):  # scikit-learn may not be installed
+            shoal.models.AnonymousClusters(policy).fit(people)
+    return "models"
+
+
 def compile_all(progress: Progress) -> tuple[int, float]:
-    """Compile the kernels of all methods, one process per core. Return the number of runs and the seconds."""
+    """Compile the kernels of all methods and models, one process per core. Return the number of runs and the seconds."""
     begin, runs = time.monotonic(), list_runs()
-    progress("compiling", 0, len(runs))
+    count = len(runs) + 1
+    progress("compiling", 0, count)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=threads.CORES, mp_context=context) as pool:
-        tasks = [pool.submit(compile_run, *run) for run in runs]
+        tasks = [*(pool.submit(compile_run, *run) for run in runs), pool.submit(compile_models)]
         for done, task in enumerate(as_completed(tasks), 1):
             task.result()
-            progress("compiling", done, len(runs))
-    return len(runs), time.monotonic() - begin
+            progress("compiling", done, count)
+    return count, time.monotonic() - begin

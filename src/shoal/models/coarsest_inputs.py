@@ -121,7 +121,8 @@ class Generalization:
     """The current cut of the trees, generalized step by step, with the inputs of every record and their contributions.
 
     ``inner`` are the values above the cut, which can be generalized to; ``path`` those to which the cut was generalized, in
-    order. ``parts`` has the two neighbours that a joined interval consists of. ``now`` are the codes that the model gets [record, attribute], ``keys`` their keys.
+    order. ``parts`` has the two neighbours that a joined interval consists of. ``now`` are the codes that the model gets
+    [record, attribute], ``keys`` their keys.
     """
 
     values: SpecializationTrees

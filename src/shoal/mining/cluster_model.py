@@ -23,6 +23,7 @@ from shoal.spans import CentroidCells, CentroidColumn, FreeColumn
 FORMAT, VERSION = "shoal-clusters", 1
 DISTANCES = ("squared", "mixed")
 MOST_RECORDS = 2**53
+LARGEST = float(np.finfo(np.float64).max)
 
 Center = float | str | None  # the mean of a number or date; a category; None is a missing category
 Located = float | frozenset[str] | None
@@ -102,6 +103,7 @@ class ClusterModel:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> ClusterModel:
         """Read centroids from the content of their JSON file."""
+        require(isinstance(found, Mapping), "clusters must be an object")
         refuse_unknown(found, ("format", "version", "distance", "missing", "columns", "clusters"))
         require(found.get("format") == FORMAT, f"'format' must be {FORMAT!r}")
         require(found.get("version") == VERSION, f"'version' must be {VERSION}")
@@ -182,7 +184,7 @@ def refuse_missing_numbers(name: str, column: ModelColumn, is_missing: bool) -> 
 
 
 def _read_number(value: Any, what: str) -> float:
-    require(type(value) in (int, float) and math.isfinite(value), f"{what} must be a finite number")
+    require(type(value) in (int, float) and abs(value) <= LARGEST, f"{what} must be a finite number")
     return float(value)
 
 

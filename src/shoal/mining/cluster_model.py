@@ -13,7 +13,7 @@ import numpy as np
 from shoal.arrays import FloatArray, Int64Array
 from shoal.engines import Engine
 from shoal.errors import DataError
-from shoal.formats.checked_json import member, refuse_unknown, require
+from shoal.formats.checked_json import DAMAGE, member, refuse_unknown, require
 from shoal.formats.dates import format_date, parse_date
 from shoal.formats.numbers import format_count, format_number
 from shoal.mining.model_columns import ModelColumn, locate_columns, read_column
@@ -197,4 +197,8 @@ def _read_center(column: ModelColumn, value: Any, i: int) -> Center:
     if column.has_numbers:
         return _read_number(value, what)
     require(value is None or isinstance(value, str), f"{what} must be a text")
+    try:
+        column.locate_labels([value])
+    except DAMAGE as error:
+        raise DataError(f"{what} has a wrong value: {error}.") from error
     return value  # type: ignore[no-any-return]

@@ -140,7 +140,7 @@ def audit_read(
         notes=(
             *(() if read.fits else (OTHER_RECORDS,)),
             *notes,
-            *_note_small_clusters(read, policy),
+            *_note_small_clusters(read, policy, private.person),
             *(() if all(f.holds for f in findings) else (_find_advice(read),)),
         ),
         people=everything.groups.people,
@@ -170,18 +170,23 @@ def _find_advice(read: ReadModel | ReadEnsemble | ReadCells) -> str:
     return CLUSTER_ADVICE if read.publishes == "clusters" else OUTPUT_ADVICE
 
 
-def _note_small_clusters(read: ReadModel | ReadEnsemble | ReadCells, policy: Policy) -> tuple[str, ...]:
-    """A note on clusters with few records: their centroids nearly are the records themselves."""
+def _note_small_clusters(
+    read: ReadModel | ReadEnsemble | ReadCells, policy: Policy, person: Int32Array | None
+) -> tuple[str, ...]:
+    """A note on clusters of few records or people: their centroids nearly are the records themselves."""
     if not isinstance(read, ReadCells) or read.publishes != "clusters":
         return ()
-    size = read.count_cells()[:, 0]
+    size, noun = read.count_cells()[:, 0], "records"
+    if person is not None:
+        pairs = np.unique(np.stack([read.cell, person]), axis=1)
+        size, noun = np.bincount(pairs[0, pairs[1] >= 0], minlength=read.count), "people"
     few = int((size < policy.least_group_size).sum())
     if not few:
         return ()
     subject = "1 cluster has" if few == 1 else f"{few} clusters have"
     return (
-        f"{subject} fewer than {policy.least_group_size} records. A centroid of few records shows nearly the values of these "
-        "records; the spans do not cover this.",
+        f"{subject} fewer than {policy.least_group_size} {noun}. A centroid of few {noun} shows nearly their values; the spans "
+        "do not cover this.",
     )
 
 

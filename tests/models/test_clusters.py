@@ -144,7 +144,7 @@ def test_the_clusters_of_section_5_2() -> None:
     assert three.certificate_.holds and three.certificate_.smallest == 3
     assert [span.size for span in three.certificate_.spans] == [4, 3]
     (note,) = three.certificate_.notes
-    assert note.startswith("1 cluster has fewer than 3 records")
+    assert note.startswith("1 cluster has fewer than 3 records.")
 
 
 def test_the_edges_of_section_5_2() -> None:
@@ -670,8 +670,21 @@ def test_people_with_several_records() -> None:
     spans = pd.Series([tuple(sorted(span)) for span in list_spans(model, frame, policy)])
     assert frame["person"].groupby(spans).nunique().min() >= 3
     assert model.certificate_.people == 30
-    people = frame["person"].groupby(model.labels_).nunique()
-    assert people.min() >= 3, "the members of a cluster are people, not records"
+
+
+def test_the_members_of_a_cluster_are_people() -> None:
+    """Six records of one person do not make a cluster: its centroid would show the values of this person."""
+    frame = pd.DataFrame({"person": [*range(9), *[99] * 6], "age": 30, "pay": [*range(9), *range(1000, 1006)]})
+    unit = {"column": "person", "pseudonym": False, "knows": "record"}
+    policy = shoal.Policy(quasi={"age": "numeric"}, sensitive=["pay"], unit=unit, require=[shoal.KAnonymity(3)])
+    model = AnonymousClusters(policy).fit(frame)
+    assert frame["person"].groupby(model.labels_).nunique().min() >= 3
+    paper = AnonymousClusters(policy, least_members=1, max_clusters=2).fit(frame)
+    assert group(frame.assign(name=[*"abcdefghi", *"x" * 6]), paper.labels_) == ["abcdefghi", "xxxxxx"]
+    (note,) = paper.certificate_.notes
+    assert note.startswith("1 cluster has fewer than 3 people")
+    alone = AnonymousClusters(policy.model_copy(update={"unit": None})).fit(frame)
+    assert frame["person"].groupby(alone.labels_).nunique().min() == 1
 
 
 def test_dates_taxonomies_and_missing_categories() -> None:

@@ -38,7 +38,7 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
 
 def fit(frame: pd.DataFrame, model: Any = None) -> Any:
     encoder = make_column_transformer((OneHotEncoder(sparse_output=False), ["sex"]), remainder="passthrough")
-    return make_pipeline(encoder, model or GaussianNB()).fit(frame[list(INPUTS)], frame["risk"])
+    return make_pipeline(encoder, model or LogisticRegression(max_iter=10_000)).fit(frame[list(INPUTS)], frame["risk"])
 
 
 def make_policy(public: Any = ("age", "sex"), k: int = 2, **changes: Any) -> shoal.Policy:
@@ -89,7 +89,9 @@ def test_predictions_have_the_spans_of_an_enumeration(data: st.DataObject) -> No
     public = data.draw(st.lists(st.sampled_from(INPUTS), min_size=1, unique=True))
     k, rule = data.draw(st.integers(1, 4)), data.draw(st.sampled_from(["claim3", "all"]))
     outputs = data.draw(st.sampled_from(["classes", "probabilities"]))
-    final = data.draw(st.sampled_from([GaussianNB(), KNeighborsClassifier(1), LogisticRegression()]))
+    final = data.draw(
+        st.sampled_from([KNeighborsClassifier(1), KNeighborsClassifier(3), LogisticRegression(max_iter=10_000)])
+    )
     model, policy = fit(frame, final), make_policy(public, k)
     certificate = audit_predictions(model, frame, policy, outputs=outputs, rule=rule)
     assert_twin(certificate, release_of(model, frame, public, outputs), k, rule)
@@ -117,8 +119,8 @@ def test_a_table_of_predictions_is_as_good_as_the_model(
     table = list_predictions(model, frame, outputs).sample(frac=1, random_state=3)
     path = tmp_path_factory.mktemp("predictions") / "predictions.csv"
     table.to_csv(path, index=False)
-    for given in (table, path, str(path), pd.concat([table, table])):
-        certificate = audit_predictions(given, frame, policy)
+    for source in (table, path, str(path), pd.concat([table, table])):
+        certificate = audit_predictions(source, frame, policy)
         assert list_reports(certificate) == list_reports(expected)
         assert (certificate.holds, certificate.smallest) == (expected.holds, expected.smallest)
 
@@ -261,20 +263,18 @@ def test_small_batches_change_nothing(people: pd.DataFrame, monkeypatch: pytest.
 
 def test_wrong_tables_of_predictions(people: pd.DataFrame, tmp_path: Path) -> None:
     table, policy = list_predictions(fit(people), people), make_policy()
-    with pytest.raises(
-        shoal.DataError, match=r"lacks [1-9] of .* combinations .* such as age = .* Add a row for every"
-    ):
+    with pytest.raises(shoal.DataError, match=r"lacks [1-3] of .* combinations, such as age = .* Add a row for every"):
         audit_predictions(table[3:], people, policy)
     twice = pd.concat([table, table[:1].assign(answer="other")])
-    with pytest.raises(shoal.DataError, match="two different predictions for the same inputs: .*Keep one"):
+    with pytest.raises(shoal.DataError, match=r"two different predictions for the same inputs: .*Keep one"):
         audit_predictions(twice, people, policy)
     with pytest.raises(shoal.DataError, match=r"no column with predictions beside the inputs. Add one"):
         audit_predictions(table[list(INPUTS)], people, policy)
     with pytest.raises(shoal.PolicyError, match=r"no column of the policy. List its inputs under 'quasi'"):
         audit_predictions(table[["answer"]], people, policy)
-    with pytest.raises(shoal.DataError, match="lacks columns of the predictions: 'pay'. Add these columns"):
+    with pytest.raises(shoal.DataError, match=r"lacks columns of the predictions: 'pay'. Add these columns"):
         audit_predictions(table, people.drop(columns="pay"), policy.model_copy(update={"sensitive": ("pay",)}))
-    with pytest.raises(shoal.DataError, match="no such file"):
+    with pytest.raises(shoal.DataError, match="there is no file"):
         audit_predictions(tmp_path / "absent.csv", people, policy)
 
 
@@ -287,7 +287,7 @@ def test_a_table_that_lacks_an_input_has_fewer_inputs(people: pd.DataFrame) -> N
 
 def test_wrong_models_and_policies(people: pd.DataFrame) -> None:
     model, policy = fit(people), make_policy()
-    with pytest.raises(shoal.DataError, match="type LinearSVC has no method 'predict_proba'.*table of predictions"):
+    with pytest.raises(shoal.DataError, match=r"type LinearSVC has no method 'predict_proba'.*table of predictions"):
         numbers = people[["age", "pay"]]
         svc = LinearSVC().fit(numbers, people["risk"])
         audit_predictions(svc, people, make_policy(("age",), sensitive=["pay"]), outputs="probabilities")
@@ -299,7 +299,7 @@ def test_wrong_models_and_policies(people: pd.DataFrame) -> None:
         audit_predictions(model, people, make_policy(sensitive=[], identifiers=["pay"]))
     with pytest.raises(shoal.PolicyError, match="no requirement"):
         audit_predictions(model, people, make_policy(require=[]))
-    with pytest.raises(shoal.PolicyError, match="outputs.*classes.*probabilities"):
+    with pytest.raises(shoal.PolicyError, match=r"outputs.*classes.*probabilities"):
         audit_predictions(model, people, policy, outputs="everything")
     with pytest.raises(shoal.PolicyError, match="rule"):
         audit_predictions(model, people, policy, rule="some")

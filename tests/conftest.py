@@ -32,6 +32,7 @@ def secret() -> Iterator[None]:
         patch.setattr("shoal.pipeline.run.new_seed", lambda: SECRET)
         patch.setattr("shoal.pipeline.randomized_run.new_seed", lambda: SECRET)
         patch.setattr("shoal.models.tree.new_seed", lambda: SECRET)
+        patch.setattr("shoal.models.estimator.new_seed", lambda: SECRET)
         yield
 
 

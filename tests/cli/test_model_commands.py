@@ -6,6 +6,7 @@ import json
 import pickle
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import skops.io
 from sklearn.compose import make_column_transformer
@@ -14,7 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
+import shoal
 from shoal.datasets import papers
+from shoal.models import AnonymousClusters
 from tests.support.programs import Run
 
 
@@ -71,3 +74,20 @@ def test_an_unsupported_model_is_refused_by_name(run: Run, here: Path) -> None:
 def test_wrong_options_are_named(run: Run, option: str) -> None:
     found = run("audit-model", "tree.skops", "table.csv", "-p", "private.yaml", option, "surprise")
     assert found.code == 2 and "surprise" in found.err
+
+
+def test_released_clusters(run: Run, here: Path) -> None:
+    table = pd.DataFrame({"age": [20, 21, 22, 46, 50, 51, 52], "result": [1, 2, 3, 3, 8, 9, 10]})
+    policy = shoal.Policy(quasi={"age": "numeric"}, sensitive=["result"], require=[shoal.KAnonymity(3)])
+    AnonymousClusters(policy, least_members=1, max_clusters=2).fit(table).release(here / "out")
+    table.to_csv(here / "results.csv", index=False)
+    policy.save(here / "results.yaml")
+    for model in ("out", "out/model.json", "out/model.skops"):
+        found = run("audit-model", model, "results.csv", "--policy", "results.yaml")
+        assert found.code == 0 and "holds: 7 records in 2 spans" in found.out
+    changed = table.assign(age=[20, 21, 22, 22, 50, 51, 52])
+    changed.to_csv(here / "changed.csv", index=False)
+    other = run("audit-model", "out", "changed.csv", "--policy", "results.yaml")
+    assert other.code == 1 and "fitted on" in other.out
+    (here / "out" / "model.json").write_text("{}")
+    assert run("audit-model", "out", "results.csv", "--policy", "results.yaml").code == 2

@@ -45,13 +45,13 @@ def audit_model(
     table: TableFile,
     policy: PolicyFile,
     rule: Annotated[
-        str,
+        str | None,
         typer.Option(
             help=f"Which spans must meet the requirements: {', '.join(RULES)}. claim3 spares spans of a single cell, "
-            "which show nothing private.",
+            "which show nothing private (default, except for clusters).",
             autocompletion=lambda: list(RULES),
         ),
-    ] = "claim3",
+    ] = None,
     populations: Annotated[
         str,
         typer.Option(
@@ -92,7 +92,7 @@ def audit_model(
         refuse_overwriting(file, model, table, policy)
     loaded = override_read(Policy.load(policy), name_conventions(delimiter, decimal, encoding, dates, sheet))
     if model.suffix.lower() in PREDICTIONS:
-        certificate = shoal.models.audit_predictions(model, table, loaded, rule=rule)
+        certificate = shoal.models.audit_predictions(model, table, loaded, rule=rule or "claim3")
     else:
         found = shoal.models.load_model(model, trust=trust)
         share = parse_share(confidence, "confidence")

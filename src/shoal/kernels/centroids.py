@@ -2,7 +2,7 @@
 
 A distance is a sum over columns. The columns with known values, and those with few possible values, add a constant for each
 centroid. A free column adds the square of the difference, or its absolute value. Ties: the lowest index; distances that differ
-by less than a tolerance are equal.
+by less than a tolerance, relative to the smallest distance, are equal.
 
 One free column: the distances are lines (squares cancel) or bends of two lines, so the nearest centroid changes at few places.
 Several free columns: a centroid can be the nearest if a system of linear inequalities has a solution, which the simplex method
@@ -55,7 +55,7 @@ def find_nearest(total, tolerance):
     for i in range(total.shape[0]):
         if total[i] < least:
             least = total[i]
-    limit = least + tolerance
+    limit = least * (1 + tolerance)
     for i in range(total.shape[0]):
         if total[i] <= limit:
             return np.int64(i)
@@ -123,8 +123,20 @@ def reach_along_line(constant, free, scratch, tolerance, reach):
 
 
 @njit(cache=True, nogil=True)
+def find_unit(constant, free):
+    """A distance that some centroid has at most, whatever the values of the free columns are; 1 if this is 0."""
+    least = np.inf
+    for i in range(constant.shape[0]):
+        total = constant[i]
+        for m in range(free.low.shape[0]):
+            total += max(add_difference(free, m, i, free.low[m]), add_difference(free, m, i, free.high[m]))
+        least = min(least, total)
+    return least if least > 0.0 else 1.0
+
+
+@njit(cache=True, nogil=True)
 def is_behind(constant, free, i, tolerance):
-    """Whether some centroid is nearer than centroid i for all values of the free columns."""
+    """Whether some centroid is nearer than centroid i for all values of the free columns, by more than a tolerance."""
     for j in range(constant.shape[0]):
         if j == i:
             continue
@@ -140,8 +152,8 @@ def is_behind(constant, free, i, tolerance):
 
 
 @njit(cache=True, nogil=True)
-def fill_system(constant, free, i, tolerance, scratch):
-    """Write the inequalities of centroid i as a dictionary: every basic variable, its bound, and the free variables.
+def fill_system(constant, free, i, unit, tolerance, scratch):
+    """Write the inequalities of centroid i, divided by ``unit``, as a dictionary: basic variables, bounds, free variables.
 
     The variables are the free columns above their low ends, and a slack that all inequalities share. Return how far the slack
     must rise, so that every inequality holds.
@@ -152,10 +164,10 @@ def fill_system(constant, free, i, tolerance, scratch):
     for j in range(constant.shape[0]):
         if j == i:
             continue
-        right = constant[j] - constant[i]
+        right = (constant[j] - constant[i]) / unit
         for m in range(width):
             a, b = free.center[m, i], free.center[m, j]
-            square = free.scale[m] * free.scale[m]
+            square = free.scale[m] * free.scale[m] / unit
             table[row, m] = 2 * square * (b - a)
             right += square * (b * b - a * a) - table[row, m] * free.low[m]
         table[row, width] = 1.0
@@ -230,9 +242,9 @@ def exchange(table, bound, basic, names, goal, row, column, rows):
 
 
 @njit(cache=True, nogil=True)
-def can_be_nearest(constant, free, i, tolerance, scratch):
+def can_be_nearest(constant, free, i, unit, tolerance, scratch):
     """Whether some values of the free columns make centroid i the nearest."""
-    needed = fill_system(constant, free, i, tolerance, scratch)
+    needed = fill_system(constant, free, i, unit, tolerance, scratch)
     rows = constant.shape[0] - 1 + free.low.shape[0]
     width = free.low.shape[0] + 1
     names, goal = scratch.free[:width], scratch.goal[:width]
@@ -257,9 +269,10 @@ def reach_in_box(constant, free, scratch, tolerance, reach):
     for m in range(width):
         scratch.point[m] = (free.low[m] + free.high[m]) / 2
     mark_nearest(constant, free, scratch.point, scratch, tolerance, reach)
+    unit = find_unit(constant, free)
     for i in range(constant.shape[0]):
-        if not reach[i] and not is_behind(constant, free, np.int64(i), tolerance):
-            reach[i] = can_be_nearest(constant, free, np.int64(i), tolerance, scratch)
+        if not reach[i] and not is_behind(constant, free, np.int64(i), tolerance * unit):
+            reach[i] = can_be_nearest(constant, free, np.int64(i), unit, tolerance, scratch)
 
 
 @njit(cache=True, nogil=True)

@@ -13,7 +13,7 @@ import numpy as np
 from shoal.arrays import FloatArray, Int64Array
 from shoal.engines import Engine
 from shoal.errors import DataError
-from shoal.formats.checked_json import member, refuse_unknown, require
+from shoal.formats.checked_json import DAMAGE, member, refuse_unknown, require
 from shoal.formats.dates import format_date, parse_date
 from shoal.formats.numbers import format_count, format_number
 from shoal.mining.model_columns import ModelColumn, locate_columns, read_column
@@ -23,6 +23,7 @@ from shoal.spans import CentroidCells, CentroidColumn, FreeColumn
 FORMAT, VERSION = "shoal-clusters", 1
 DISTANCES = ("squared", "mixed")
 MOST_RECORDS = 2**53
+LARGEST = float(np.finfo(np.float64).max)
 
 Center = float | str | None  # the mean of a number or date; a category; None is a missing category
 Located = float | frozenset[str] | None
@@ -102,6 +103,7 @@ class ClusterModel:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> ClusterModel:
         """Read centroids from the content of their JSON file."""
+        require(isinstance(found, Mapping), "clusters must be an object")
         refuse_unknown(found, ("format", "version", "distance", "missing", "columns", "clusters"))
         require(found.get("format") == FORMAT, f"'format' must be {FORMAT!r}")
         require(found.get("version") == VERSION, f"'version' must be {VERSION}")
@@ -142,7 +144,7 @@ class ClusterModel:
                 np.isnan(numbers), np.array(center, np.float64)[0], numbers
             )  # a missing value is refused
             return number_column(name, numbers, np.array(center, np.float64), self.width[name], self.distance)
-        located = column.locate_labels([None if c is None else str(c) for c in center])
+        located = column.locate_labels([None if c is None else column.read_value(str(c)) for c in center])
         terms = np.array([[measure_labels(v, c, self.distance) for c in located] for v in values])
         return CentroidColumn(name, terms.reshape(len(values), len(center)))
 
@@ -182,7 +184,7 @@ def refuse_missing_numbers(name: str, column: ModelColumn, is_missing: bool) -> 
 
 
 def _read_number(value: Any, what: str) -> float:
-    require(type(value) in (int, float) and math.isfinite(value), f"{what} must be a finite number")
+    require(type(value) in (int, float) and abs(value) <= LARGEST, f"{what} must be a finite number")
     return float(value)
 
 
@@ -195,4 +197,8 @@ def _read_center(column: ModelColumn, value: Any, i: int) -> Center:
     if column.has_numbers:
         return _read_number(value, what)
     require(value is None or isinstance(value, str), f"{what} must be a text")
+    try:
+        column.locate_labels([value])
+    except DAMAGE as error:
+        raise DataError(f"{what} has a wrong value: {error}.") from error
     return value  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ class ClusterTable:
 
     ``values`` and ``labels`` have the located value and the text of every code, by column. ``combination`` is the distinct
     record of every record, ``codes`` the codes of the distinct records, ``records`` how many records are equal to each.
+    ``person`` is the person of every record if people have several, -1 if unknown.
     """
 
     columns: Mapping[str, ModelColumn]
@@ -43,6 +44,7 @@ class ClusterTable:
     codes: Int32Array
     records: Int64Array
     missing: tuple[str, ...]
+    person: Int32Array | None = None
 
     @classmethod
     def of(cls, columns: Mapping[str, ModelColumn], engine: Engine, missing: tuple[str, ...]) -> ClusterTable:
@@ -51,20 +53,33 @@ class ClusterTable:
         labels: dict[str, list[str | None]] = {}
         for name, column in columns.items():
             refuse_missing_numbers(name, column, bool((codes[name] == len(values[name]) - 1).any()))
-            labels[name] = [*map(str, engine.distinct(name, column.reading).values), None]
+            labels[name] = [*(column.write_value(v) for v in engine.distinct(name, column.reading).values), None]
         chosen = [codes[name] for name in columns]
         combination, order, start = sort_combinations(chosen, len(chosen[0]))
         table = np.stack([c[order[start]] for c in chosen], axis=1).astype(np.int32)
         records = np.diff(start, append=len(chosen[0])).astype(np.int64)
         return cls(columns, values, labels, combination, table, records, missing)
 
-    def find_widths(self) -> dict[str, float]:
-        """The width of the values of every column of numbers, rounded up; 1 if all numbers are equal."""
+    def count_members(self, cluster: Int64Array, count: int) -> Int64Array:
+        """The number of records, or of different people, in every cluster; ``cluster`` is that of every distinct record."""
+        if self.person is None:
+            return np.bincount(cluster, self.records, minlength=count).astype(np.int64)
+        pairs = np.unique(np.stack([cluster[self.combination], self.person]), axis=1)
+        return np.bincount(pairs[0, pairs[1] >= 0], minlength=count).astype(np.int64)
+
+    def find_widths(self, least: int) -> dict[str, float]:
+        """The width of the values of every column of numbers, rounded up; 1 if all numbers are equal.
+
+        A private column is measured without its ``least - 1`` smallest and largest records: the width is published, and it
+        must not show the values of single records. If nothing is left, the width is a power of ten.
+        """
         found = {}
         for j, (name, column) in enumerate(self.columns.items()):
             if column.has_numbers:
                 numbers = self._list_numbers(name, j)
-                found[name] = round_up(float(numbers.max() - numbers.min()))
+                whole = float(numbers.max() - numbers.min())
+                width = whole if column.public else measure_inner_width(numbers, self.records, least)
+                found[name] = round_up(width) if width > 0 or whole <= 0 else 10.0 ** math.ceil(math.log10(whole))
         return found
 
     def find_center(self, members: BoolArray, width: Mapping[str, float], distance: str) -> dict[str, Center]:
@@ -162,19 +177,25 @@ def grow_clusters(
     table : the records
     meets : whether the spans of all people meet the requirements
     distance : ``squared`` or ``mixed``
-    least_members : the least number of records of a centroid: of those that make it, and of those that are nearest to it
+    least_members : the least number of records (of people, if they have several records) of a centroid: of those that make it,
+        and of those that are nearest to it
     max_clusters : end with this many clusters
     max_refusals : end after this many refused deletions in a row
     """
-    width = table.find_widths()
+    width = table.find_widths(least_members)
     part = np.zeros(len(table.codes), np.int64)
     centers = [table.find_center(np.ones(len(part), bool), width, distance)]
 
-    def build(found: Sequence[Mapping[str, Center]]) -> ClusterModel:
-        model = ClusterModel(table.columns, width, tuple(found), (0,) * len(found), distance, table.missing)
-        return count_records(model, table)
+    def build(found: Sequence[Mapping[str, Center]]) -> tuple[ClusterModel, int]:
+        """The model, and the members of its smallest cluster."""
+        count = len(found)
+        model = ClusterModel(table.columns, width, tuple(found), (0,) * count, distance, table.missing)
+        codes = [table.codes[:, j] for j in range(table.codes.shape[1])]
+        nearest = model.build_cells(table.values).find_nearest(codes)
+        records = np.bincount(nearest, table.records, minlength=count).astype(np.int64)
+        return replace(model, records=tuple(records.tolist())), int(table.count_members(nearest, count).min())
 
-    model = build(centers)
+    model, _ = build(centers)
     if not meets(model):
         return None
     tree = table.build_spanning_tree(width, distance)
@@ -186,14 +207,14 @@ def grow_clusters(
         cluster = int(part[p])
         below = (part == cluster) & tree.is_below(p)
         rest = (part == cluster) & ~below
-        sizes = (int(table.records[below].sum()), int(table.records[rest].sum()))
+        sizes = table.count_members(np.where(below, 0, np.where(rest, 1, 2)), 3)[:2]
         refused += 1
-        if min(sizes) < least_members:
+        if sizes.min() < least_members:
             continue
         tried = [*centers, table.find_center(below, width, distance)]
         tried[cluster] = table.find_center(rest, width, distance)
-        found = build(tried)
-        if min(found.records) < least_members or not meets(found):
+        found, smallest = build(tried)
+        if smallest < least_members or not meets(found):
             continue
         centers, model, refused = tried, found, 0
         part[below] = len(centers) - 1
@@ -201,18 +222,18 @@ def grow_clusters(
     return model
 
 
-def count_records(model: ClusterModel, table: ClusterTable) -> ClusterModel:
-    """The model with the number of records that are nearest to every centroid."""
-    nearest = model.build_cells(table.values).find_nearest([table.codes[:, j] for j in range(table.codes.shape[1])])
-    records = np.bincount(nearest, table.records, minlength=len(model.centers)).astype(np.int64)
-    return ClusterModel(
-        model.columns, model.width, model.centers, tuple(records.tolist()), model.distance, model.missing
-    )
-
-
 def measure_categories(values: Sequence[Located], distance: str) -> FloatArray:
     """The distances of all pairs of categories."""
     return np.array([[measure_labels(a, b, distance) for b in values] for a in values], np.float64)
+
+
+def measure_inner_width(numbers: FloatArray, records: Int64Array, least: int) -> float:
+    """The width of numbers without the ``least - 1`` smallest and largest records; 0 if nothing is left."""
+    order = np.argsort(numbers, kind="stable")
+    total = np.cumsum(records[order])
+    low = np.searchsorted(total, least)
+    high = np.searchsorted(total, int(total[-1]) - least, side="right")
+    return float(numbers[order[high]] - numbers[order[low]]) if low < high < len(order) else 0.0
 
 
 def round_up(width: float) -> float:

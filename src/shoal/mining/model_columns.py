@@ -14,8 +14,8 @@ from shoal.encoding.attributes import Attribute
 from shoal.engines import Dictionary, Distinct, Engine, Reading
 from shoal.errors import DataError, list_some
 from shoal.formats.checked_json import DAMAGE, member, refuse_unknown, require
-from shoal.formats.dates import parse_date
-from shoal.formats.numbers import parse_number
+from shoal.formats.dates import format_date, parse_date
+from shoal.formats.numbers import format_number, parse_number
 from shoal.policy import READ_AS, Policy, QuasiIdentifier
 
 
@@ -60,6 +60,20 @@ class ModelColumn:
         if tree is None:
             return [None if v is None else frozenset((str(v),)) for v in values]
         return [None if v is None else self._labels_above(str(v)) for v in values]
+
+    def write_value(self, value: Any) -> str:
+        """A distinct value as text."""
+        if self.reading.kind == "text" or self.quasi.kind == "categorical":
+            return str(value)
+        return format_date(float(value)) if self.quasi.kind == "date" else format_number(float(value))
+
+    def read_value(self, text: str) -> Any:
+        """A value that `write_value` wrote."""
+        if self.reading.kind == "text" or self.quasi.kind == "categorical":
+            return text
+        found = parse_date(text) if self.quasi.kind == "date" else parse_number(text)
+        require(found is not None, f"{text!r} is no value of column {self.name!r}")
+        return found
 
     def _labels_above(self, value: str) -> frozenset[str]:
         """The labels of all nodes above a value of a given taxonomy; only the value itself if the taxonomy lacks it."""

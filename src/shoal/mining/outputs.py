@@ -156,8 +156,9 @@ class PredictionTable:
         found = [self.rows.get(key, -1) for key in keys]
         if -1 in found:
             example = ", ".join(f"{n} = {v}" for n, v in zip(self.inputs, keys[found.index(-1)], strict=True))
+            asked = set(keys)
             raise DataError(
-                f"the table of predictions lacks {found.count(-1):,} of {len(found):,} combinations that the audit needs, such "
+                f"the table of predictions lacks {len(asked - set(self.rows)):,} of {len(asked):,} combinations, such "
                 f"as {example}. Add a row for every combination of public values in the table and of private values."
             )
         outputs: NDArray[Any] = self.values[found]

@@ -256,7 +256,10 @@ def _trace_centroids(steps: Sequence[Any], final: Any, names: list[str], raw: Ra
     traced = _Features.of(steps, final, names, raw)
     coded = [traced.coded[name] for name in names]
     values = [raw.list_values(name, first) for name, (_, first) in zip(names, coded, strict=True)]
-    predicted = np.asarray(final.predict(_transform(steps, final, traced.frame)))
+    features = _transform(steps, final, traced.frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the features have no names
+        predicted = np.asarray(final.predict(features))
     return read_centroids(final, traced.values, traced.source, names, [codes for codes, _ in coded], values, predicted)
 
 

@@ -54,7 +54,7 @@ def audit(
     frame: Any,
     policy: Policy,
     *,
-    rule: str = "claim3",
+    rule: str | None = None,
     populations: str = "bins",
     confidence: float = 0.9,
 ) -> ModelCertificate:
@@ -69,7 +69,8 @@ def audit(
         scikit-learn, or a pipeline that ends with one
     frame : the records that the model was fitted on: a frame or the path of a file
     policy : the policy with the requirements
-    rule : ``claim3`` (default) spares spans of a single cell, which show nothing private; ``all`` does not
+    rule : ``claim3`` spares spans of a single cell, which show nothing private; ``all`` does not. Default: ``all`` for
+        clusters, whose centroids show private values, else ``claim3``
     populations : what the model publishes about its leaves: the records of every class (``bins``, the default and the worst
         case), ``frequencies``, ``majority`` or ``nothing``
     confidence : count the records of spans in which one private value has a larger share than this
@@ -89,7 +90,8 @@ def audit(
     ----------
     Friedman, Wolff, Schuster: Providing k-anonymity in data mining. VLDB Journal 17 (2008).
     """
-    check_choice("rule", rule, RULES)
+    if rule is not None:
+        check_choice("rule", rule, RULES)
     check_choice("populations", populations, POPULATIONS)
     share = parse_share(confidence, "confidence")
     if not 0 <= share <= 1:
@@ -99,7 +101,7 @@ def audit(
 
 
 def audit_table(
-    model: Any, engine: Engine, policy: Policy, rule: str, populations: str, confidence: float
+    model: Any, engine: Engine, policy: Policy, rule: str | None, populations: str, confidence: float
 ) -> ModelCertificate:
     """`audit` for a table in an engine."""
     check_policy(policy)
@@ -109,6 +111,8 @@ def audit_table(
     target = policy.target
     read = read_model(model, engine, policy, target)
     notes = (STEPS,) if hasattr(model, "steps") else ()
+    if rule is None:
+        rule = "all" if isinstance(read, ReadCells) else "claim3"
     return audit_read(read, engine, policy, fingerprint_model(model), rule, populations, confidence, notes)
 
 
@@ -140,7 +144,7 @@ def audit_read(
         notes=(
             *(() if read.fits else (OTHER_RECORDS,)),
             *notes,
-            *_note_small_clusters(read, policy),
+            *_note_small_clusters(read, policy, private.person),
             *(() if all(f.holds for f in findings) else (_find_advice(read),)),
         ),
         people=everything.groups.people,
@@ -148,9 +152,8 @@ def audit_read(
     )
     prefixes = [f"an attacker who knows only {', '.join(sorted(k.columns))}: " for k in views]
     listed = [everything.list_spans(""), *(v.list_spans(p) for v, p in zip(views.values(), prefixes, strict=True))]
-    figures = everything.measure(
-        private.watched, confidence, shown=target is not None and populations in ("bins", "frequencies")
-    )
+    shown = read.publishes == "clusters" if isinstance(read, ReadCells) else populations in ("bins", "frequencies")
+    figures = everything.measure(private.watched, confidence, shown=shown)
     return ModelCertificate.of(
         certificate,
         rule=rule,
@@ -170,18 +173,23 @@ def _find_advice(read: ReadModel | ReadEnsemble | ReadCells) -> str:
     return CLUSTER_ADVICE if read.publishes == "clusters" else OUTPUT_ADVICE
 
 
-def _note_small_clusters(read: ReadModel | ReadEnsemble | ReadCells, policy: Policy) -> tuple[str, ...]:
-    """A note on clusters with few records: their centroids nearly are the records themselves."""
+def _note_small_clusters(
+    read: ReadModel | ReadEnsemble | ReadCells, policy: Policy, person: Int32Array | None
+) -> tuple[str, ...]:
+    """A note on clusters of few records or people: their centroids nearly are the records themselves."""
     if not isinstance(read, ReadCells) or read.publishes != "clusters":
         return ()
-    size = read.count_cells()[:, 0]
+    size, noun = read.count_cells()[:, 0], "records"
+    if person is not None:
+        pairs = np.unique(np.stack([read.cell, person]), axis=1)
+        size, noun = np.bincount(pairs[0, pairs[1] >= 0], minlength=read.count), "people"
     few = int((size < policy.least_group_size).sum())
     if not few:
         return ()
     subject = "1 cluster has" if few == 1 else f"{few} clusters have"
     return (
-        f"{subject} fewer than {policy.least_group_size} records. A centroid of few records shows nearly the values of these "
-        "records; the spans do not cover this.",
+        f"{subject} fewer than {policy.least_group_size} {noun}. A centroid of few {noun} shows nearly their values; the spans "
+        "do not cover this.",
     )
 
 

@@ -19,6 +19,7 @@ RULE_NOTES = {
     "claim3": "a span of a single cell shows nothing private, so it need not meet the requirements",
     "all": "spans of a single cell must meet the requirements, too",
 }
+SPARED_CLUSTERS = "spans of a single cluster are not tested, although its centroid shows private values"
 POPULATIONS_NOTES = {
     "bins": "the number of records of every class in every leaf is published",
     "frequencies": "the share of every class in every leaf is published; with the number of people of a span, which attackers "
@@ -91,7 +92,12 @@ class ModelCertificate(Certificate):
     @property
     def remarks(self) -> tuple[str, ...]:
         """Notes on the rule and the published statistics, then the warnings of every certificate."""
-        return (RULE_NOTES[self.rule], POPULATIONS_NOTES[self.populations], *super().remarks)
+        spared = self.populations == "clusters" and self.rule == "claim3"
+        return (
+            SPARED_CLUSTERS if spared else RULE_NOTES[self.rule],
+            POPULATIONS_NOTES[self.populations],
+            *super().remarks,
+        )
 
     def public(self) -> ModelCertificate:
         """The certificate without the spans and figures that are for the owner only."""

@@ -46,10 +46,12 @@ class AnonymousClusters(ClusterMixin, AnonymousEstimator):
     ----------
     policy : the policy (default: all columns are public numbers)
     k : k-anonymity, in addition to the requirements of the policy (default without a policy: 5)
-    rule : ``all`` tests every span, as in the paper; ``claim3`` spares spans of a single cell, which show nothing private
+    rule : ``all`` tests every span, as in the paper; ``claim3`` spares spans of a single cluster, although
+        its centroid shows private values
     distance : ``squared``, or ``mixed``: the sum of the differences, not squared, for at most one private number
-    least_members : the least number of records of a cluster (default: the k of the policy). The centroid of few records shows
-        nearly the values of these records, which the spans do not cover; the paper has no such limit (1)
+    least_members : the least number of records of a cluster, or of people if the policy has a unit (default: the k of the
+        policy). The centroid of few records shows nearly the values of these records, which the spans do not cover; the paper
+        has no such limit (1)
     max_clusters : end with this many clusters; None for no limit
     max_refusals : end after this many edges in a row whose deletion is refused
 
@@ -116,6 +118,7 @@ class AnonymousClusters(ClusterMixin, AnonymousEstimator):
         table = ClusterTable.of(columns, engine, policy.missing_texts)
         _check_size(table)
         private = PrivateColumns.of(engine, policy, None, tuple(columns))
+        table = replace(table, person=private.person)
 
         def meets(model: ClusterModel) -> bool:
             read = model.read(engine)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +86,19 @@ def audit_predictions(
         return found
 
     read = read_outputs(raw, columns, ask)
-    digest = hashlib.sha256(np.ascontiguousarray(read.cell).tobytes()).hexdigest()
-    return audit_read(read, engine, policy, digest, rule, "outputs", CONFIDENCE, (PARAMETERS,))
+    certificate = audit_read(read, engine, policy, "", rule, "outputs", CONFIDENCE, (PARAMETERS,))
+    return replace(certificate, fingerprint=_fingerprint(certificate.spans))
+
+
+def _fingerprint(spans: Any) -> str:
+    """A digest of the possible predictions for every record, which attackers know.
+
+    A digest of the predictions themselves could be inverted if a table is small.
+    """
+    found = spans.attackers[0].spans
+    possible = [sorted(found.names[c] for c in cells) for cells in found.cells]
+    text = json.dumps([possible[s] for s in found.span.tolist()], ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _read_table(model: Any, policy: Policy) -> PredictionTable | None:

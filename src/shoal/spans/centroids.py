@@ -20,7 +20,7 @@ from shoal.spans.cell_sets import CellSets, collect_cell_sets
 from shoal.spans.spans import Knowledge
 
 MOST_WORK = 4_000_000_000  # distances that are computed for private categories
-TOLERANCE = 1e-11  # relative to the largest distance; smaller differences are ties
+TOLERANCE = 1e-11  # relative to the distance of the nearest centroid; smaller differences are ties
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,13 @@ class FreeColumn:
     low: float
     high: float
     scale: float = 1.0
+
+    def move_to_zero(self) -> FreeColumn:
+        """The same distances for values from 0 to 1, so that large numbers with small differences lose no digits."""
+        width = self.high - self.low
+        if not width:
+            return FreeColumn(self.center - self.low, 0.0, 0.0, self.scale)
+        return FreeColumn((self.center - self.low) / width, 0.0, 1.0, self.scale * width)
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class CentroidCells:
         """The nearest centroid of every record; ties: the lowest index."""
         total = self._sum_terms(codes, range(len(self.columns)))
         least = total.min(axis=1, keepdims=True)
-        return np.asarray((total <= least + self.tolerance).argmax(axis=1), np.int64)
+        return np.asarray((total <= least * (1 + TOLERANCE)).argmax(axis=1), np.int64)
 
     def find_spans(self, codes: Sequence[Int32Array], knowledge: Knowledge) -> CellSets:
         """The spans of all records, from the centroids that are possible for every combination of public values."""
@@ -74,7 +81,7 @@ class CentroidCells:
 
     def find_reachable(self, base: FloatArray, codes: Sequence[Int32Array], private: Sequence[int]) -> BoolArray:
         """Which centroids can be the nearest to every row of ``base``, the parts of the public columns in the distances."""
-        free = [column for j in private if (column := self.columns[j].free) is not None]
+        free = [column.move_to_zero() for j in private if (column := self.columns[j].free) is not None]
         finite = [j for j in private if self.columns[j].free is None]
         extra = self._list_extra(codes, finite, len(base))
         count, width = len(self.names), len(free)
@@ -87,20 +94,14 @@ class CentroidCells:
         )
         reach = np.zeros(base.shape, np.bool_)
         half = len(base) // 2
-        tolerance = self.tolerance
 
         def mark(part: tuple[int, int]) -> None:
             scratch = _make_scratch(count, width)
             begin, end = np.int64(part[0]), np.int64(part[1])
-            kernels.centroids.find_reachable(base, extra, given, begin, end, tolerance, scratch, reach)
+            kernels.centroids.find_reachable(base, extra, given, begin, end, TOLERANCE, scratch, reach)
 
         threads.each(mark, [(0, half), (half, len(base))], rows=len(base))
         return reach
-
-    @property
-    def tolerance(self) -> float:
-        """The difference of distances up to which they are equal."""
-        return TOLERANCE * max(1.0, sum(float(np.abs(c.terms).max(initial=0.0)) for c in self.columns))
 
     def _sum_terms(self, codes: Sequence[Int32Array], chosen: Sequence[int], rows: int | None = None) -> FloatArray:
         total = np.zeros((len(codes[0]) if rows is None else rows, len(self.names)))

@@ -121,13 +121,14 @@ class Channels(Sequence[Channel]):
         return bits, sum(1 << i for i in members) & ~bits
 
 
-def find_channels(itemsets: Itemsets, k: int) -> Channels:
+def find_channels(itemsets: Itemsets, k: int, *, tested: BoolArray | None = None) -> Channels:
     """Find all groups of fewer than k people that follow from the published supports.
 
     Parameters
     ----------
     itemsets : the published sets, of at most 20 items each. The number of records counts as published, too
     k : the least number of people of a group
+    tested : for each set whether channels count that name all of its items as present or absent (default: all count)
 
     Returns
     -------
@@ -154,7 +155,7 @@ def find_channels(itemsets: Itemsets, k: int) -> Channels:
     found: list[_Places] = []
     inner: _Marks | None = None
     for level in walk_groups(itemsets):
-        inner = _Marks.of(level, level.valid & (level.people > 0) & (level.people < k), inner)
+        inner = _Marks.of(level, level.list_peopled(tested) & (level.people < k), inner)
         row, mask = np.nonzero(inner.channel)
         places = level.number[row], mask, level.people[row, mask], inner.minimal[row, mask], inner.narrow[row, mask]
         found.append(_Places(*places))
@@ -179,6 +180,13 @@ class GroupLevel:
     def size(self) -> int:
         """The number of items of the sets."""
         return int(self.parent.shape[1])
+
+    def list_peopled(self, tested: BoolArray | None) -> BoolArray:
+        """The valid groups with people, only of tested sets J; the empty set is none of them."""
+        found = self.valid & (self.people > 0)
+        if tested is not None:
+            found[~np.append(tested, False)[self.number]] = False
+        return np.asarray(found)
 
 
 def walk_groups(itemsets: Itemsets) -> Iterator[GroupLevel]:
@@ -274,9 +282,7 @@ def measure_groups(itemsets: Itemsets, tested: BoolArray | None = None) -> tuple
     """
     groups, smallest = 0, itemsets.records
     for level in walk_groups(itemsets):
-        counts = level.valid & (level.people > 0)
-        if tested is not None:
-            counts[(level.number < 0) | ~tested[level.number]] = False
+        counts = level.list_peopled(tested)
         groups += int(counts.sum())
         smallest = int(level.people[counts].min(initial=smallest))
     return groups, smallest

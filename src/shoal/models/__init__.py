@@ -9,10 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import EngineError
+from shoal.mining.channels import BlockedChannels, Channel, Channels, block_channels, find_channels
+from shoal.mining.implied_spans import ImpliedSpan
+from shoal.mining.itemsets import Item, Itemsets, Rules
 from shoal.models.audit import audit
 from shoal.models.certificate import ModelCertificate
 from shoal.models.minimization import MinimizedColumn, MinimizedInputs, minimize
 from shoal.models.model_files import load_model
+from shoal.models.rule_audit import FiguresAudit, audit_figures
 from shoal.models.scores import ModelFlags, choose_best, find_flags, score_exposed, score_k
 from shoal.models.span_reports import SpanCell, SpanReport
 
@@ -23,17 +27,28 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnonymousTree",
+    "BlockedChannels",
+    "Channel",
+    "Channels",
     "DistilledTree",
+    "FiguresAudit",
+    "ImpliedSpan",
+    "Item",
+    "Itemsets",
     "MinimizedColumn",
     "MinimizedInputs",
     "ModelCertificate",
     "ModelFlags",
     "PublishedTree",
+    "Rules",
     "SpanCell",
     "SpanReport",
     "audit",
+    "audit_figures",
+    "block_channels",
     "choose_best",
     "distill",
+    "find_channels",
     "find_flags",
     "load_model",
     "minimize",

@@ -15,9 +15,11 @@ from shoal.errors import PolicyError, list_some
 from shoal.mining.grow import RULES, check_choice
 from shoal.mining.learning_policy import name_target
 from shoal.mining.readers import fingerprint_model, read_model
+from shoal.mining.rule_frames import is_rules
 from shoal.mining.scikit_learn import ReadEnsemble, ReadModel
 from shoal.mining.tree_model import POPULATIONS, row_codes
 from shoal.models.certificate import ModelCertificate
+from shoal.models.rule_audit import audit_rules
 from shoal.models.span_reports import AttackerSpans, SpanList
 from shoal.policy import Policy, parse_policy
 from shoal.requirements import Certificate, Finding, Requirement, describe, judge_spans
@@ -55,7 +57,8 @@ def audit(
 
     Parameters
     ----------
-    model : an `AnonymousTree`, a scikit-learn decision tree, or a scikit-learn pipeline that ends with one
+    model : an `AnonymousTree`, a scikit-learn decision tree, or a scikit-learn pipeline that ends with one; or association
+        rules or itemsets (`Rules`, `Itemsets`, `AnonymousRules`, or a frame in the form of mlxtend)
     frame : the records that the model was fitted on: a frame or the path of a file
     policy : the policy with the requirements
     rule : ``claim3`` (default) spares spans of a single cell, which show nothing private; ``all`` does not
@@ -84,6 +87,9 @@ def audit(
     if not 0 <= share <= 1:
         raise PolicyError(f"confidence must be between 0 and 1, not {confidence!r}.")
     policy = parse_policy(policy)
+    if is_rules(model):
+        check_policy(policy)
+        return audit_rules(model, open_data(frame, policy.with_conventions()), policy, rule, populations, share)
     return audit_table(model, open_data(frame, policy.with_conventions()), policy, rule, populations, share)
 
 

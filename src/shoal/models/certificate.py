@@ -25,6 +25,12 @@ POPULATIONS_NOTES = {
     "know, it tells as much as the number of records",
     "majority": "the most frequent class of every leaf is published, and no numbers",
     "nothing": "no statistics of the leaves are published",
+    "rules": "the number of records of both sides, and of each side, of every rule is published",
+    "supports": "the support of every itemset is published",
+}
+SUPPORTS_RULE_NOTES = {
+    "claim3": "a group that is described by public items alone shows nothing private, so it need not meet the requirements",
+    "all": "groups that are described by public items alone must meet the requirements, too",
 }
 
 
@@ -46,6 +52,9 @@ class ModelCertificate(Certificate):
     ``fits``: the model holds the numbers of records of this table in its leaves. If not, it was fitted on other records, and
     it is not ``publishable``.
 
+    For itemsets, ``smallest`` is the size of the smallest group with people that follows from the published supports and is
+    described by a private item, ``groups`` is the number of these groups, and ``spans`` are the groups that fail.
+
     ``spans`` and ``failing`` are for the owner only: they show numbers that the model does not publish. `to_dict` and the
     published files do not contain them.
     """
@@ -66,7 +75,8 @@ class ModelCertificate(Certificate):
     @property
     def failing(self) -> tuple[SpanReport, ...]:
         """The spans that fail a requirement."""
-        return self.spans.failing if isinstance(self.spans, SpanList) else ()
+        spans = self.spans
+        return spans.failing if isinstance(spans, SpanList) else tuple(span for span in spans if not span.holds)
 
     @property
     def publishable(self) -> bool:
@@ -82,14 +92,16 @@ class ModelCertificate(Certificate):
     def counts(self) -> str:
         """The number of records, and of spans, as text."""
         people = "" if self.people is None else f" of {format_count(self.people, 'person', 'people')}"
+        noun = "group" if self.populations == "supports" else "span"
         return (
-            f"{format_count(self.records, 'record')}{people} in {format_count(self.groups + self.single_spans, 'span')}"
+            f"{format_count(self.records, 'record')}{people} in {format_count(self.groups + self.single_spans, noun)}"
         )
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """Notes on the rule and the published statistics, then the warnings of every certificate."""
-        return (RULE_NOTES[self.rule], POPULATIONS_NOTES[self.populations], *super().remarks)
+        notes = SUPPORTS_RULE_NOTES if self.populations == "supports" else RULE_NOTES
+        return (notes[self.rule], POPULATIONS_NOTES[self.populations], *super().remarks)
 
     def public(self) -> ModelCertificate:
         """The certificate without the spans and figures that are for the owner only."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from shoal.arrays import BoolArray, Int64Array
 from shoal.formats.numbers import format_count
+from shoal.mining.rule_spans import RuleSpans
 from shoal.spans import EnsembleSpans, Spans, describe_conditions
 
 MOST_CELLS = 3  # leaves, and classes of a leaf, in the text of a span
@@ -57,7 +58,7 @@ def _shorten(texts: Sequence[str], noun: str) -> str:
 class AttackerSpans:
     """The spans for one attacker: their sizes, which of them fail, and words that describe the attacker."""
 
-    spans: Spans | EnsembleSpans
+    spans: Spans | EnsembleSpans | RuleSpans
     size: Int64Array
     fails: BoolArray
     prefix: str = ""

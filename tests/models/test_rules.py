@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.errors import DataError, PolicyError
+from shoal.errors import DataError, PolicyError, RequirementNotMet
 from shoal.mining.itemsets import Item, Rules
-from shoal.models import audit, audit_figures
+from shoal.models import AnonymousRules, audit, audit_figures, load_model
 from tests.reference import channels as channel_twin
 from tests.reference import rule_spans as twin
 from tests.support.itemsets import count_sets, make_itemsets, make_rules
@@ -398,3 +401,173 @@ def test_figures_need_records_public_columns_and_rules() -> None:
     impossible = paper_rules().assign(support=[0.084, 0.2])
     with pytest.raises(DataError, match="contradict one another"):
         audit_figures(impossible, 1000, public=PUBLIC, k=3)
+
+
+# AnonymousRules
+
+
+def kept_sides(rules: Rules) -> list[tuple[set[Item], set[Item]]]:
+    return [
+        tuple({rules.items[i] for i in side} for side in pair)  # type: ignore[misc]
+        for pair in zip(rules.left, rules.right, strict=True)
+    ]
+
+
+def fit_or_none(model: AnonymousRules, frame: pd.DataFrame, rules: Any) -> AnonymousRules | None:
+    try:
+        return model.fit(frame, rules)
+    except RequirementNotMet:
+        return None
+
+
+@given(case=cases().filter(lambda case: case.sides), channels=st.booleans())
+def test_the_chosen_rules_are_those_of_a_slow_greedy_search(case: Case, channels: bool) -> None:
+    """Every kept rule passes with those before it, and every withheld rule would fail, by the twins alone."""
+    fitted = fit_or_none(AnonymousRules(case.policy, rule=case.rule, channels=channels), case.frame, case.rules)
+    rules, kept = case.rules, []
+    utility = rules.lift * rules.support
+    seen: list[Any] = []
+    for r in np.argsort(-utility, kind="stable").tolist():
+        side = kept_sides(rules)[r]
+        if side in seen:
+            continue
+        seen.append(side)
+        trial = replace(case, sides=[*kept, side])
+        small = channels and _find_small_groups(trial)
+        if trial.run_twin().holds(case.k, case.rule) and not small:
+            kept.append(side)
+    if fitted is None:
+        assert not kept
+        return
+    assert kept_sides(fitted.rules_) == kept
+    assert len(fitted.withheld_) == len(seen) - len(kept)
+    certificate = audit(fitted.rules_, case.frame, case.policy, rule=case.rule)
+    assert certificate.publishable
+    assert certificate.to_dict() == fitted.certificate_.to_dict()
+    assert audit(fitted, case.frame, case.policy, rule=case.rule).to_dict() == certificate.to_dict()
+
+
+def _find_small_groups(case: Case) -> bool:
+    """Whether the counts of the rules show a small group that a private item describes."""
+    sets = {frozenset(map(str, s)) for left, right in case.sides for s in (left, right, left | right)}
+    baskets = [set(map(str, basket)) for basket in baskets_of(case.frame)]
+    supports = {frozenset(): len(case.frame), **count_sets(baskets, sets)}
+    found = channel_twin.channels(supports, case.k)
+    public = set(case.public)
+    return any(
+        case.rule == "all" or any(name.partition("=")[0] not in public for name in present | absent)
+        for present, absent in found
+    )
+
+
+@given(case=cases(), diverse=st.booleans(), unit=st.booleans())
+def test_whatever_is_fitted_passes_the_audit(case: Case, diverse: bool, unit: bool) -> None:
+    if not case.sides:
+        return
+    frame, more = case.frame, {}
+    private = [c for c in frame.columns if c not in case.public]
+    if diverse and private:
+        more["require"] = [shoal.KAnonymity(case.k), shoal.LDiversity(2, of=private[0])]
+    if unit:
+        frame = frame.assign(person=np.arange(len(frame)) // 2)
+        more["unit"] = "person"
+    policy = make_policy(case.frame, case.public, case.k, **more)
+    fitted = fit_or_none(AnonymousRules(policy), frame, case.rules)
+    if fitted is not None:
+        assert audit(fitted.rules_, frame, policy).publishable
+
+
+def test_the_example_of_the_paper_keeps_both_rules_at_30() -> None:
+    frame = paper_frame()
+    both = AnonymousRules(make_policy(frame, PUBLIC, 30), channels=False).fit(frame, paper_rules())
+    assert len(both.rules_) == 2
+    assert not both.withheld_
+    one = AnonymousRules(make_policy(frame, PUBLIC, 31), channels=False, utility="support").fit(frame, paper_rules())
+    assert str(one) == (
+        "1 association rule of 1,000 records\n"
+        "  Cherries => Viagra: 84 of 112 records (support 8.4 %, confidence 75.0 %, lift 8.06)"
+    )
+    assert [str(w) for w in one.withheld_] == [
+        "Birthday Candles, Cherries => Tylenol: a span of 30 people would not meet k-anonymity (k = 31)"
+    ]
+    assert one.withheld_[0].people == 30
+    # 6 of the 30 do not have Tylenol, and 9 of those with Viagra do not have cherries: groups that follow by subtraction
+    strict = AnonymousRules(make_policy(frame, PUBLIC, 9)).fit(frame, paper_rules())
+    assert len(strict.rules_) == 1
+    assert "the counts would show a group below k = 9" in str(strict.withheld_[0])
+    with pytest.raises(RequirementNotMet, match=r"no rule meets the requirements \(k-anonymity \(k = 30\)\)"):
+        AnonymousRules(make_policy(frame, PUBLIC, 30)).fit(frame, paper_rules())
+    assert "5 groups of fewer than 30 people follow" in str(both.certificate_)
+
+
+def test_utility_and_limits() -> None:
+    frame, policy = paper_frame(), make_policy(paper_frame(), PUBLIC, 5)
+    best = AnonymousRules(policy, max_rules=1, utility="support").fit(frame, paper_rules())
+    assert kept_sides(best.rules_) == [({Item("Cherries")}, {Item("Viagra")})]
+    assert [str(w) for w in best.withheld_] == ["Birthday Candles, Cherries => Tylenol: the limit max_rules is reached"]
+    other = AnonymousRules(policy, max_rules=1, utility=lambda rules: -rules.support).fit(frame, paper_rules())
+    assert kept_sides(other.rules_) == [(set(map(Item, PUBLIC)), {Item("Tylenol")})]
+    for wrong in ("leverage", "lift*price", lambda rules: [1.0], lambda rules: [np.nan] * len(rules)):
+        with pytest.raises(PolicyError, match="utility"):
+            AnonymousRules(policy, utility=wrong).fit(frame, paper_rules())
+    with pytest.raises(PolicyError, match="max_rules"):
+        AnonymousRules(policy, max_rules=0).fit(frame, paper_rules())
+    with pytest.raises(DataError, match="no rules were given"):
+        AnonymousRules(policy).fit(frame)
+    with pytest.raises(DataError, match="differ from those of the table"):
+        AnonymousRules(policy).fit(frame.iloc[1:], paper_rules())
+    with pytest.raises(DataError, match="not fitted"):
+        AnonymousRules(policy).to_dict()
+    assert str(AnonymousRules(policy)) == "AnonymousRules (not fitted)"
+
+
+def test_rules_are_derived_from_itemsets() -> None:
+    frame, policy = paper_frame(), make_policy(paper_frame(), PUBLIC, 5)
+    sets = pd.DataFrame({"support": [0.084], "itemsets": [{"Cherries", "Viagra"}]})
+    fitted = AnonymousRules(policy).fit(frame, sets)
+    assert kept_sides(fitted.rules_) == [({Item("Viagra")}, {Item("Cherries")}), ({Item("Cherries")}, {Item("Viagra")})]
+    assert fitted.rules_.left_count.tolist() == [93, 112]
+    with pytest.raises(DataError, match="differ from those of the table"):
+        AnonymousRules(policy).fit(frame, sets.assign(support=0.083))
+    with pytest.raises(DataError, match="no itemset has two items"):
+        AnonymousRules(policy).fit(frame, sets.assign(itemsets=[{"Cherries"}], support=0.112))
+
+
+def test_the_two_folders(tmp_path: Path) -> None:
+    frame, policy = paper_frame(), make_policy(paper_frame(), PUBLIC, 31)
+    fitted = AnonymousRules(policy, channels=False).fit(frame, paper_rules())
+    folder = fitted.release(tmp_path / "rules")
+    assert sorted(p.name for p in folder.iterdir()) == ["certificate.json", "policy.yaml", "report.html", "rules.json"]
+    owner = tmp_path / "rules.owner"
+    assert sorted(p.name for p in owner.iterdir()) == [
+        "ledger.json",
+        "policy.yaml",
+        "report.html",
+        "spans.json",
+        "withheld.json",
+    ]
+    assert json.loads((folder / "rules.json").read_text(encoding="utf-8")) == fitted.to_dict()
+    assert json.loads((owner / "withheld.json").read_text(encoding="utf-8"))[0]["people"] == 30
+    assert not any("=&gt; Tylenol" in p.read_text(encoding="utf-8") for p in folder.iterdir())
+    assert "=&gt; Tylenol" in (owner / "report.html").read_text(encoding="utf-8")
+    again = load_model(folder)
+    assert isinstance(again, Rules)
+    assert audit(again, frame, policy).fingerprint == fitted.certificate_.fingerprint
+    statement = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
+    assert statement["fingerprint"] == fitted.certificate_.fingerprint
+    (folder / "rules.json").write_text(
+        '{"format": "shoal-rules", "version": 1, "records": 3, "rules": [{}]}', encoding="utf-8"
+    )
+    with pytest.raises(DataError, match="is damaged"):
+        load_model(folder)
+
+
+def test_copies_have_no_records_and_no_private_figures(tmp_path: Path) -> None:
+    frame = paper_frame()
+    fitted = AnonymousRules(make_policy(frame, PUBLIC, 31), channels=False).fit(frame, paper_rules())
+    copied = pickle.loads(pickle.dumps(fitted))  # noqa: S301
+    assert copied.to_dict() == fitted.to_dict()
+    assert not copied.certificate_.spans
+    assert not hasattr(copied, "withheld_")
+    with pytest.raises(DataError, match="Fit them again"):
+        copied.release(tmp_path / "rules")

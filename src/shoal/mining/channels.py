@@ -37,7 +37,7 @@ class Channel:
     people: int
 
     def __str__(self) -> str:
-        words = [*map(str, sorted(self.present)), *(f"not {item}" for item in sorted(self.absent))]
+        words = [*sorted(map(str, self.present)), *(f"not {item}" for item in sorted(map(str, self.absent)))]
         return f"{', '.join(words) or 'all records'}: {format_count(self.people, 'person', 'people')}"
 
 

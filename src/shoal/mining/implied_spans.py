@@ -40,9 +40,9 @@ class ImpliedSpan:
     @property
     def text(self) -> str:
         """The people of the span in words."""
-        words = [f"has {item}" for item in sorted(self.present)]
+        words = [f"has {item}" for item in sorted(map(str, self.present))]
         for side in self.absent:
-            names = " and ".join(map(str, sorted(side)))
+            names = " and ".join(sorted(map(str, side)))
             words.append(f"lacks {names}" if len(side) == 1 else f"lacks one of {names}")
         return ", ".join(words) or "all people"
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from shoal.arrays import FloatArray, Int64Array
 from shoal.errors import DataError
+from shoal.formats.checked_json import member, objects, require
 from shoal.mining.itemsets import Item, Itemsets, Rules
 
 RULE_COLUMNS = ("antecedents", "consequents", "support", "confidence")
@@ -96,7 +97,7 @@ def _read_frame(frame: Any, records: int, columns: Collection[str]) -> Rules | I
         return _make_itemsets(sets, _count(_read_shares(frame, "support"), records), records)
     left, right = ([_read_items(cell, columns) for cell in frame[name]] for name in RULE_COLUMNS[:2])
     support, confidence = _read_shares(frame, "support"), _read_shares(frame, "confidence", positive=True)
-    items = sorted({item for side in (*left, *right) for item in side})
+    items = sorted({item for side in (*left, *right) for item in side}, key=str)
     number = {item: i for i, item in enumerate(items)}
     left_count = support / confidence
     if _has_columns(frame, ("antecedent support",)):
@@ -120,7 +121,7 @@ def _count(shares: FloatArray, records: int) -> Int64Array:
 
 
 def _make_itemsets(sets: Sequence[frozenset[Item]], count: Int64Array, records: int) -> Itemsets:
-    items = sorted(frozenset().union(*sets))
+    items = sorted(frozenset().union(*sets), key=str)
     number = {item: i for i, item in enumerate(items)}
     members = [sorted(number[i] for i in items_of) for items_of in sets]
     return Itemsets(
@@ -174,7 +175,7 @@ def to_plain(model: Rules | Itemsets) -> dict[str, Any]:
     """Rules or itemsets as plain values, for JSON."""
 
     def names(numbers: Iterable[int]) -> list[Any]:
-        chosen = [model.items[i] for i in numbers]
+        chosen = sorted((model.items[i] for i in numbers), key=str)
         return [i.column if i.value is None else {"column": i.column, "value": i.value} for i in chosen]
 
     if isinstance(model, Itemsets):
@@ -189,6 +190,28 @@ def to_plain(model: Rules | Itemsets) -> dict[str, Any]:
         for r in range(len(model))
     ]
     return {"format": "shoal-rules", "version": 1, "records": model.records, "rules": rules}
+
+
+def read_plain(content: Mapping[str, Any]) -> Rules:
+    """The rules of the content of a JSON file."""
+    require(content.get("format") == "shoal-rules", "it holds no association rules of Shoal")
+    require(content.get("version") == 1, "it was written by another version of Shoal")
+    entries = objects(content, "rules")
+    sides = [[_read_plain_items(member(entry, side, list)) for entry in entries] for side in ("left", "right")]
+    items = sorted({item for side in (*sides[0], *sides[1]) for item in side}, key=str)
+    number = {item: i for i, item in enumerate(items)}
+    left, right = (tuple(tuple(sorted(number[i] for i in side)) for side in listed) for listed in sides)
+    counts = [
+        np.array([member({name: UNKNOWN} | entry, name, int) for entry in entries], np.int64)
+        for name in ("records", "left_records", "right_records")
+    ]
+    rules = Rules(tuple(items), left, right, counts[0], counts[1], counts[2], member(content, "records", int))
+    check_rules(rules)
+    return rules
+
+
+def _read_plain_items(names: Iterable[Any]) -> list[Item]:
+    return [Item(n) if isinstance(n, str) else Item(member(n, "column", str), member(n, "value", str)) for n in names]
 
 
 def fingerprint_rules(model: Rules | Itemsets) -> str:

@@ -23,9 +23,12 @@ from shoal.models.span_reports import SpanCell, SpanReport
 if TYPE_CHECKING:
     from shoal.models.distillation import DistilledTree, distill
     from shoal.models.published_tree import PublishedTree
+    from shoal.models.rule_artifact import WithheldRule
+    from shoal.models.rules import AnonymousRules
     from shoal.models.tree import AnonymousTree
 
 __all__ = [
+    "AnonymousRules",
     "AnonymousTree",
     "BlockedChannels",
     "Channel",
@@ -43,6 +46,7 @@ __all__ = [
     "Rules",
     "SpanCell",
     "SpanReport",
+    "WithheldRule",
     "audit",
     "audit_figures",
     "block_channels",
@@ -55,19 +59,21 @@ __all__ = [
     "score_exposed",
     "score_k",
 ]
-_ESTIMATORS = {
+_LAZY = {
+    "AnonymousRules": "rules",
     "AnonymousTree": "tree",
     "DistilledTree": "distillation",
     "PublishedTree": "published_tree",
+    "WithheldRule": "rule_artifact",
     "distill": "distillation",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ESTIMATORS:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f"{__name__}.{_ESTIMATORS[name]}"), name)
+        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "sklearn":
             raise

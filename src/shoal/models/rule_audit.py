@@ -54,7 +54,7 @@ def audit_rules(
     has = find_items(engine, policy, read.items)
     if isinstance(read, Itemsets):
         return _audit_itemsets(read, has, policy, rule)
-    return audit_counted(read, has, TestedColumns.of(engine, policy), policy, rule, confidence)
+    return audit_counted(read, has, CountedColumns.of(engine, policy), policy, rule, confidence)
 
 
 def check_roles(policy: Policy, items: Sequence[Item]) -> None:
@@ -75,7 +75,7 @@ def check_roles(policy: Policy, items: Sequence[Item]) -> None:
 
 
 @dataclass(frozen=True)
-class TestedColumns:
+class CountedColumns:
     """The private columns that requirements test, and the person of every record."""
 
     names: tuple[str, ...]
@@ -84,7 +84,7 @@ class TestedColumns:
     person: Int32Array | None
 
     @classmethod
-    def of(cls, engine: Engine, policy: Policy) -> TestedColumns:
+    def of(cls, engine: Engine, policy: Policy) -> CountedColumns:
         """Encode the columns of a table."""
         names = policy.tested_columns
         for name in (*names, *unit_reading(policy)):
@@ -118,7 +118,7 @@ class _View:
     fails: BoolArray
 
     @classmethod
-    def of(cls, rules: Rules, has: BoolArray, tested: TestedColumns, public: Collection[str], rule: str) -> _View:
+    def of(cls, rules: Rules, has: BoolArray, tested: CountedColumns, public: Collection[str], rule: str) -> _View:
         spans = find_rule_spans(rules, has, public)
         chosen = np.ones(spans.count, bool) if rule == "all" else ~spans.single
         return cls(spans, tested.lower(spans.span, spans.count), chosen, np.zeros(spans.count, bool))
@@ -131,7 +131,7 @@ class _View:
 
 
 def audit_counted(
-    rules: Rules, has: BoolArray, tested: TestedColumns, policy: Policy, rule: str, confidence: float
+    rules: Rules, has: BoolArray, tested: CountedColumns, policy: Policy, rule: str, confidence: float
 ) -> ModelCertificate:
     """The audit of rules; ``has`` says which records have which items."""
     known = {None: tuple(policy.quasi)} | {tuple(r.on): tuple(r.on) for r in policy.require if r.on is not None}

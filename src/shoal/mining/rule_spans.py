@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal.arrays import BoolArray, Int32Array, Int64Array
 from shoal.mining.itemsets import Item, Rules
@@ -36,7 +38,7 @@ class SplitRule:
     private_right: bool
     both_possible: bool
 
-    def is_single(self, status: Int32Array) -> BoolArray:
+    def is_single(self, status: NDArray[np.integer]) -> BoolArray:
         """Whether only one state is possible, by the status: 0, 1 (public items of the left side) or 2 (of both sides)."""
         if self.private_left:
             return np.asarray(status == 0)
@@ -91,7 +93,7 @@ class RuleSpans(SpanFigures):
     rules: Rules
     split: tuple[SplitRule, ...]
     span: Int32Array
-    status: Int32Array
+    status: NDArray[np.int8]
 
     @property
     def known_class(self) -> Int32Array:  # type: ignore[override]
@@ -103,7 +105,7 @@ class RuleSpans(SpanFigures):
         """Rules have no classes."""
         return ()
 
-    @property
+    @cached_property
     def several(self) -> BoolArray:
         """For every span and rule, whether several states are possible."""
         found = np.zeros(self.status.shape, bool)
@@ -128,13 +130,19 @@ class RuleSpans(SpanFigures):
                 lacking.append(rule.public_left)
             elif status == 1 and rule.both_possible:
                 lacking.append(rule.public_right)
-        rest = dict.fromkeys(tuple(i for i in side if i not in present) for side in lacking)
-        fewest = [side for side in rest if not any(set(other) < set(side) for other in rest)]
+        fewest: list[frozenset[int]] = []
+        for side in sorted(
+            {frozenset(side).difference(present) for side in lacking}, key=lambda s: (len(s), sorted(s))
+        ):
+            if not any(other <= side for other in fewest):
+                fewest.append(side)
         names = self.rules.items
         return (
             *(Condition("has", str(names[i])) for i in present),
             *(
-                Condition("lacks" if len(side) == 1 else "lacks one of", " and ".join(str(names[i]) for i in side))
+                Condition(
+                    "lacks" if len(side) == 1 else "lacks one of", " and ".join(str(names[i]) for i in sorted(side))
+                )
                 for side in fewest
             ),
         )
@@ -171,8 +179,10 @@ def find_rule_spans(rules: Rules, has: BoolArray, public: Collection[str]) -> Ru
         growing = growing.refine(rule, rule.find_status(has))
     first = np.full(growing.count, -1, np.int64)
     first[growing.span[::-1]] = np.arange(len(growing.span))[::-1]
-    status = [rule.find_status(has[:, first]) for rule in split]
-    matrix = np.stack(status, axis=1) if split else np.zeros((growing.count, 0), np.int32)
+    sample = has[:, first]
+    matrix = np.zeros((growing.count, len(split)), np.int8)
+    for j, rule in enumerate(split):
+        matrix[:, j] = rule.find_status(sample)
     return RuleSpans(rules, tuple(split), growing.span, matrix)
 
 
@@ -199,5 +209,5 @@ class GrowingSpans:
         occurs = np.bincount(key, minlength=3 * self.count) > 0
         number = np.cumsum(occurs) - 1
         keys = np.flatnonzero(occurs)
-        single = self.single[keys // 3] & rule.is_single((keys % 3).astype(np.int32))
+        single = self.single[keys // 3] & rule.is_single(keys % 3)
         return GrowingSpans(number[key].astype(np.int32), single)

@@ -25,7 +25,7 @@ POPULATIONS_NOTES = {
     "know, it tells as much as the number of records",
     "majority": "the most frequent class of every leaf is published, and no numbers",
     "nothing": "no statistics of the leaves are published",
-    "rules": "the number of records of both sides, and of each side, of every rule is published",
+    "rules": "the support and the confidence of every rule are published, with the number of records",
     "supports": "the support of every itemset is published",
 }
 SUPPORTS_RULE_NOTES = {
@@ -136,10 +136,13 @@ class ModelCertificate(Certificate):
 
     def __str__(self) -> str:
         lines = [super().__str__()]
-        failing = self.failing
-        lines += [f"  fails {escape_invisible(str(span))}" for span in failing[:MOST_SHOWN]]
-        if len(failing) > MOST_SHOWN:
-            lines.append(f"  and {len(failing) - MOST_SHOWN} more spans that fail")
+        count = self.spans.failing_count if isinstance(self.spans, SpanList) else len(self.failing)
+        shown = self.spans[
+            : min(count, MOST_SHOWN)
+        ]  # the spans that fail come first; each is described when it is asked for
+        lines += [f"  fails {escape_invisible(str(span))}" for span in shown]
+        if count > MOST_SHOWN:
+            lines.append(f"  and {count - MOST_SHOWN} more spans that fail")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

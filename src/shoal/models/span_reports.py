@@ -82,9 +82,14 @@ class SpanList(Sequence[SpanReport]):
         object.__setattr__(self, "order", np.lexsort((size, single, holds)))
 
     @property
+    def failing_count(self) -> int:
+        """The number of spans that fail a requirement."""
+        return sum(int(a.fails.sum()) for a in self.attackers)
+
+    @property
     def failing(self) -> tuple[SpanReport, ...]:
         """The spans that fail a requirement."""
-        return tuple(self[i] for i in range(sum(int(a.fails.sum()) for a in self.attackers)))
+        return self[: self.failing_count]
 
     def __len__(self) -> int:
         return len(self.order)

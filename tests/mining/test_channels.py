@@ -165,6 +165,8 @@ def test_wrong_arguments_are_refused() -> None:
         find_channels(sets, 2.5)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="dict is no collection of itemsets"):
         find_channels({"a": 5}, 3)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="name items that do not exist"):
+        find_channels(replace(sets, members=np.array([0, 2], np.int32)), 3)
     with pytest.raises(DataError, match=r"\{a\} is published twice"):
         find_channels(replace(sets, members=np.array([0, 0], np.int32)), 3)
     with pytest.raises(DataError, match="not in ascending order"):

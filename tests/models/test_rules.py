@@ -380,6 +380,51 @@ def test_itemsets_are_tested_for_k_anonymity_of_records_only() -> None:
         audit(sets.iloc[:0], frame, make_policy(frame, PUBLIC, 2))
 
 
+def test_damaged_rules_and_unfitted_models_are_refused() -> None:
+    frame = paper_frame()
+    policy = make_policy(frame, PUBLIC, 3)
+    good = make_rules(baskets_of(frame), [({Item("Cherries")}, {Item("Viagra")})])
+    for wrong in (replace(good, left=((7,),)), replace(good, right=((-1,),)), replace(good, left=((0,), (1,)))):
+        with pytest.raises(DataError, match="do not fit one another"):
+            audit(wrong, frame, policy)
+    with pytest.raises(DataError, match="contradict one another"):
+        audit(replace(good, left_count=np.array([-5])), frame, policy)
+    with pytest.raises(DataError, match="an item is listed twice"):
+        audit(replace(good, items=(Item("Viagra"),) * 2), frame, policy)
+    sets = make_itemsets({frozenset(["Viagra"]): 93}, 1000)
+    for wrong_sets in (replace(sets, members=np.array([4], np.int32)), replace(sets, start=np.array([0, 3]))):
+        with pytest.raises(DataError, match="do not fit one another"):
+            audit(wrong_sets, frame, policy)
+    with pytest.raises(DataError, match="AnonymousRules is not fitted"):
+        audit(AnonymousRules(policy), frame, policy)
+    with pytest.raises(DataError, match="AnonymousRules is not fitted"):
+        audit(AnonymousRules, frame, policy)
+
+
+def test_a_table_outside_memory_is_refused(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    frame = paper_frame()
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    relation = duckdb.connect().read_csv(str(tmp_path / "table.csv"))
+    with pytest.raises(DataError, match="need a table in memory"):
+        audit(paper_rules(), relation, make_policy(frame, PUBLIC, 3))
+
+
+@pytest.mark.parametrize("kind", ["polars", "pyarrow", "csv", "whole numbers"])
+def test_every_kind_of_table_has_the_same_spans(kind: str, tmp_path: Path) -> None:
+    frame = paper_frame()
+    policy = make_policy(frame, PUBLIC, 30)
+    table: Any = frame.astype(int)
+    if kind == "polars":
+        table = pytest.importorskip("polars").from_pandas(frame)
+    elif kind == "pyarrow":
+        table = pytest.importorskip("pyarrow").Table.from_pandas(frame)
+    elif kind == "csv":
+        table = tmp_path / "table.csv"
+        frame.to_csv(table, index=False)
+    assert audit(paper_rules(), table, policy).to_dict() == audit(paper_rules(), frame, policy).to_dict()
+
+
 def test_figures_need_records_public_columns_and_rules() -> None:
     with pytest.raises(DataError, match="number of records is needed"):
         audit_figures(paper_rules(), public=PUBLIC, k=3)

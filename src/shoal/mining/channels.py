@@ -315,6 +315,8 @@ def _check_itemsets(itemsets: Itemsets) -> dict[tuple[int, ...], int]:
             f"a published set has {int(itemsets.size.max())} items; channels are searched in sets of at most {MOST_ITEMS}. "
             "Publish smaller sets."
         )
+    if ((itemsets.members < 0) | (itemsets.members >= len(itemsets.items))).any():
+        raise DataError("the itemsets name items that do not exist. Make the itemsets again.")
     rows: dict[tuple[int, ...], int] = {}
     for s in range(len(itemsets)):
         members = _list_members(itemsets, s)

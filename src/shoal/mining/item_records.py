@@ -32,6 +32,11 @@ def find_items(engine: Engine, policy: Policy, items: Sequence[Item]) -> BoolArr
     engine.prepare({name: policy.published_reading(name) for name in names})
     labels = {n: encode_column(engine, n, policy.published_reading(n), dictionaries).labels for n in names}
     coded = engine.encode(dictionaries) if names else engine
+    if not hasattr(coded, "codes"):
+        raise DataError(
+            f"rules and itemsets need a table in memory, but the engine {engine.name!r} holds it elsewhere. Pass a pandas or "
+            "polars frame, or the path of a file."
+        )
     found = np.zeros((len(items), engine.schema().rows), bool)
     for i, item in enumerate(items):
         found[i] = np.array(_match(item, labels[item.column]), bool)[row_codes(coded, item.column)]

@@ -24,8 +24,13 @@ UNKNOWN = -1  # the count of a right side that is not published
 
 
 def is_rules(model: Any) -> bool:
-    """Whether an object holds association rules or itemsets: our own, or a frame in the form of mlxtend."""
-    return find_rules(model) is not None or _has_columns(model, RULE_COLUMNS) or _has_columns(model, SET_COLUMNS)
+    """Whether an object holds association rules or itemsets: our own, or a frame in the form of mlxtend.
+
+    A class declares with ``holds_rules`` that its fitted objects have ``rules_``.
+    """
+    if find_rules(model) is not None or getattr(model, "holds_rules", False) is True:
+        return True
+    return _has_columns(model, RULE_COLUMNS) or _has_columns(model, SET_COLUMNS)
 
 
 def find_rules(model: Any) -> Rules | Itemsets | None:
@@ -44,19 +49,37 @@ def read_rules(model: Any, records: int, columns: Collection[str]) -> Rules | It
     columns : the columns of the table, by which the texts of a frame are read as items
     """
     own = find_rules(model)
+    if own is None and getattr(model, "holds_rules", False) is True:
+        name = model.__name__ if isinstance(model, type) else type(model).__name__
+        raise DataError(f"{name} is not fitted. Make an object of it, and call its method fit first.")
     if own is None:
         own = _read_frame(model, records, columns)
     if isinstance(own, Rules):
         check_rules(own)
-    elif not len(own):
-        raise DataError("there are no itemsets. Pass at least one.")
-    elif len(set(own.items)) < len(own.items):
-        raise DataError("an item is listed twice. List every item once.")
+    else:
+        check_itemsets(own)
     return own
+
+
+def check_itemsets(itemsets: Itemsets) -> None:
+    """Raise `DataError` for no itemsets, for repeated items, and for arrays that do not fit one another."""
+    start, members = itemsets.start, itemsets.members
+    fits = (
+        len(start) == len(itemsets) + 1 and start[0] == 0 and start[-1] == len(members) and (np.diff(start) >= 0).all()
+    )
+    if not fits or ((members < 0) | (members >= len(itemsets.items))).any():
+        raise DataError("the arrays of the itemsets do not fit one another. Make the itemsets again.")
+    if not len(itemsets):
+        raise DataError("there are no itemsets. Pass at least one.")
+    if len(set(itemsets.items)) < len(itemsets.items):
+        raise DataError("an item is listed twice. List every item once.")
 
 
 def check_rules(rules: Rules) -> None:
     """Raise `DataError` for no rules, for sides that are empty or overlap, and for counts that are impossible."""
+    lengths = {len(column) for column in (rules.left, rules.right, rules.count, rules.left_count, rules.right_count)}
+    if len(lengths) > 1 or any(not 0 <= i < len(rules.items) for side in (*rules.left, *rules.right) for i in side):
+        raise DataError("the columns of the rules do not fit one another. Make the rules again.")
     if not len(rules):
         raise DataError("there are no rules. Pass at least one.")
     if len(set(rules.items)) < len(rules.items):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -84,6 +84,7 @@ class AnonymousRules:
       cherries => pills: 3 of 6 records (support 30.0 %, confidence 50.0 %, lift 1.67)
     """
 
+    holds_rules: ClassVar[bool] = True  # for `rule_frames.is_rules`
     rules_: Rules
     certificate_: Any
     withheld_: tuple[WithheldRule, ...]

@@ -188,6 +188,12 @@ def model_lines(unit: float, quick: bool) -> Iterator[Line]:
     )
     yield Line("Adult, audit of a forest of 100 trees: time", found["wall"] / unit, "yd", 15.0, note=note)
     yield Line("Adult, tree distilled from the forest: time", found["distilled"] / unit, "yd", 3.0)
+    found = child("models", case="centroids", k=10)
+    note = f"{found['rows']:,} rows, 8 centroids, two private numbers, {found['spans']} spans, CPU {found['cpu']:.2f} s"
+    yield Line("Adult, audit of k-means: time", found["wall"] / unit, "yd", 15.0, note=note)
+    found = child("models", case="clusters", k=10)
+    note = f"{found['rows']:,} rows, {found['clusters']} clusters, {found['wall']:.1f} s; bound: a minute"
+    yield Line("Adult, AnonymousClusters, k=10: time", found["wall"] / unit, "yd", 60 / unit, note=note)
     for table, k in (("bootstrap", 10), ("blow-up", 100)) + (() if quick else (("blow-up", 10), ("blow-up", 2))):
         found = child("models", case=table, k=k)
         note = (

@@ -30,12 +30,17 @@ from shoal.mining.tree_model import POPULATIONS
 from shoal.policy import Policy
 from shoal.requirements.requirement import parse_share
 
+PREDICTIONS = (".csv", ".tsv", ".parquet")
 MOST_SPANS = 10  # spans that are printed
 
 
 def audit_model(
     model: Annotated[
-        Path, typer.Argument(help="Model: .skops file, model.json, or the public folder of a model release.")
+        Path,
+        typer.Argument(
+            help="Model: .skops file, model.json, or the public folder of a model release. Or a table of predictions: a CSV or "
+            "Parquet file with one row for every combination of public and private values."
+        ),
     ],
     table: TableFile,
     policy: PolicyFile,
@@ -86,10 +91,12 @@ def audit_model(
     for file in (json_, spans):
         refuse_overwriting(file, model, table, policy)
     loaded = override_read(Policy.load(policy), name_conventions(delimiter, decimal, encoding, dates, sheet))
-    found = shoal.models.load_model(model, trust=trust)
-    certificate = shoal.models.audit(
-        found, table, loaded, rule=rule, populations=populations, confidence=parse_share(confidence, "confidence")
-    )
+    if model.suffix.lower() in PREDICTIONS:
+        certificate = shoal.models.audit_predictions(model, table, loaded, rule=rule)
+    else:
+        found = shoal.models.load_model(model, trust=trust)
+        share = parse_share(confidence, "confidence")
+        certificate = shoal.models.audit(found, table, loaded, rule=rule, populations=populations, confidence=share)
     if spans is not None:
         write_file(spans, json.dumps(certificate.to_private_dict(), indent=1, ensure_ascii=False) + "\n")
     if json_ is not None and str(json_) == "-":

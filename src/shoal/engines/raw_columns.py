@@ -34,6 +34,12 @@ class RawColumns:
             data = nw.from_native(frames.to_native(plain, None), eager_only=True)
         return cls(data)
 
+    @classmethod
+    def typed(cls, engine: Engine) -> RawColumns:
+        """The columns of a table; texts of a file that are all numbers are numbers."""
+        raw = cls.of(engine)
+        return raw.with_numbers() if getattr(engine, "from_file", False) else raw
+
     def with_numbers(self) -> RawColumns:
         """The same columns; columns of texts that are all numbers become numbers."""
         numbers = {}
@@ -99,9 +105,9 @@ class RawColumns:
         if library is not nw.get_native_namespace(given):
             columns = [nw.new_series(n, given.get_column(n).to_list(), backend=library) for n in given.columns]
             given = nw.from_dict({s.name: s.to_native() for s in columns}, backend=library)
-        if library.__name__ == "pandas":  # by position, whatever the index is
-            arrays = {name: given.get_column(name).to_native().array for name in given.columns}
-            return RawColumns(nw.from_native(native.assign(**arrays), eager_only=True))
+        if library.__name__ == "pandas":  # by position, whatever the index is; an array would lose the type object
+            series = {name: given.get_column(name).to_native().set_axis(native.index) for name in given.columns}
+            return RawColumns(nw.from_native(native.assign(**series), eager_only=True))
         return RawColumns(self.data.with_columns(*(given.get_column(name) for name in given.columns)))
 
     def select(self, columns: Sequence[str]) -> Any:

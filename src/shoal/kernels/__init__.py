@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shoal.kernels import agglomerative as agglomerative
     from shoal.kernels import boxes as boxes
+    from shoal.kernels import centroids as centroids
     from shoal.kernels import cluster_merging as cluster_merging
     from shoal.kernels import downcoding as downcoding
     from shoal.kernels import generalize as generalize
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from shoal.kernels import people as people
     from shoal.kernels import randomize as randomize
     from shoal.kernels import regrouping as regrouping
+    from shoal.kernels import spanning_tree as spanning_tree
     from shoal.kernels import specialize as specialize
     from shoal.kernels import tree_induction as tree_induction
     from shoal.kernels import tree_spans as tree_spans
@@ -45,6 +47,7 @@ _MODULES = frozenset(
     {
         "agglomerative",
         "boxes",
+        "centroids",
         "cluster_merging",
         "downcoding",
         "generalize",
@@ -62,6 +65,7 @@ _MODULES = frozenset(
         "people",
         "randomize",
         "regrouping",
+        "spanning_tree",
         "specialize",
         "tree_induction",
         "tree_spans",

@@ -12,7 +12,7 @@ from shoal.encoding.codes import encode_column
 from shoal.engines import Dictionary, Engine
 from shoal.errors import DataError, explain_unknown_column
 from shoal.mining.itemsets import Item, Itemsets, Rules
-from shoal.mining.tree_model import row_codes
+from shoal.mining.model_columns import row_codes
 from shoal.policy import Policy
 
 TRUE, FALSE = ("true", "1"), ("false", "0")  # truth values as texts, in lower case

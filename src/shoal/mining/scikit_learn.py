@@ -21,8 +21,10 @@ from shoal.arrays import BoolArray, Int32Array, Int64Array
 from shoal.engines.raw_columns import RawColumns
 from shoal.errors import DataError, list_some
 from shoal.formats.numbers import format_number
+from shoal.mining.centroids import read_centroids
 from shoal.mining.ensembles import build_forest, order_histogram_features
-from shoal.mining.supported import ENSEMBLES, HISTOGRAMS, PER_COLUMN, SUPPORTED, TREES, check_nodes
+from shoal.mining.read_cells import ReadCells
+from shoal.mining.supported import CENTROIDS, ENSEMBLES, HISTOGRAMS, PER_COLUMN, SUPPORTED, TREES, check_nodes
 from shoal.spans import CellTree, Condition, EnsembleSpans, Knowledge, Spans, ThresholdForest, find_spans
 
 UNKNOWN = re.compile(r"unknown categories \[(.*?)[,\]]")
@@ -96,26 +98,32 @@ def is_scikit_learn(model: Any) -> bool:
     return any(kind.__module__.partition(".")[0] == "sklearn" for kind in type(model).__mro__)
 
 
-def read_scikit_learn(model: Any, raw: RawColumns, target: str, *, from_file: bool = False) -> ReadModel | ReadEnsemble:
-    """Read a fitted tree or pipeline; `DataError` for an unsupported, unfitted or unfitting model.
+def read_scikit_learn(
+    model: Any, raw: RawColumns, target: str | None, *, from_file: bool = False
+) -> ReadModel | ReadEnsemble | ReadCells:
+    """Read a fitted model or pipeline; `DataError` for an unsupported, unfitted or unfitting model.
 
     Parameters
     ----------
     model : the fitted model
     raw : the records that the model was fitted on, with the columns that the model uses, and the target
-    target : the column that the model predicts
+    target : the column that the model predicts; None for clusters
     from_file : whether texts that are numbers may have been numbers when the model was fitted. Both ways are tried, and the
         one that fits the numbers of records in the leaves of the model is chosen
     """
     steps, final = _unwrap(model)
     _check_fitted(model, final)
-    trace = _trace if type(final).__name__ in TREES else _trace_ensemble
+    kind = type(final).__name__
     names = _input_columns(steps[0] if steps else final, raw.data.columns, target)
     ways = [raw.with_numbers(), raw] if from_file else [raw]
     found, failure = [], None
     for way in ways:
         try:
-            read = trace(steps, final, names, way, target)
+            read = (
+                _trace_centroids(steps, final, names, way)
+                if kind in CENTROIDS
+                else (_trace if kind in TREES else _trace_ensemble)(steps, final, names, way, str(target))
+            )
         except _CannotTransform as error:
             failure = error
             continue
@@ -139,17 +147,19 @@ def _unwrap(model: Any) -> tuple[list[Any], Any]:
             raise DataError(f"the pipeline has no model. {SUPPORTED}.")
         inner, final = _unwrap(steps[-1])
         return [*steps[:-1], *inner], final
-    if type(model).__name__ not in (*TREES, *ENSEMBLES):
+    if type(model).__name__ not in (*TREES, *ENSEMBLES, *CENTROIDS):
         raise DataError(f"a model of the type {type(model).__name__} is not supported. {SUPPORTED}.")
     return [], model
 
 
 def _check_fitted(model: Any, final: Any) -> None:
-    if not any(hasattr(final, name) for name in ("tree_", "estimators_", "_predictors")):
+    if not any(
+        hasattr(final, name) for name in ("tree_", "estimators_", "_predictors", "cluster_centers_", "centroids_")
+    ):
         raise DataError(f"the model {type(model).__name__} is not fitted. Call its method fit first.")
 
 
-def _input_columns(first: Any, columns: Sequence[str], target: str) -> list[str]:
+def _input_columns(first: Any, columns: Sequence[str], target: str | None) -> list[str]:
     """The columns that a model gets, in its order."""
     names = getattr(first, "feature_names_in_", None)
     if names is not None:
@@ -163,9 +173,9 @@ def _input_columns(first: Any, columns: Sequence[str], target: str) -> list[str]
     rest = [name for name in columns if name != target]
     if len(rest) != first.n_features_in_:
         raise DataError(
-            f"the model was fitted on {first.n_features_in_} columns without names, but the table has {len(rest)} columns "
-            f"beside the target {target!r}. Fit the model on a frame with column names, or pass a table with these columns "
-            "only, in the order of the fit."
+            f"the model was fitted on {first.n_features_in_} columns without names, but the table has {len(rest)} columns"
+            f"{'' if target is None else f' beside the target {target!r}'}. Fit the model on a frame with column names, or "
+            "pass a table with these columns only, in the order of the fit."
         )
     return rest
 
@@ -242,13 +252,21 @@ def _trace_ensemble(steps: Sequence[Any], final: Any, names: list[str], raw: Raw
     return ReadEnsemble(named, codes, classes)
 
 
+def _trace_centroids(steps: Sequence[Any], final: Any, names: list[str], raw: RawColumns) -> ReadCells:
+    traced = _Features.of(steps, final, names, raw)
+    coded = [traced.coded[name] for name in names]
+    values = [raw.list_values(name, first) for name, (_, first) in zip(names, coded, strict=True)]
+    predicted = np.asarray(final.predict(_transform(steps, final, traced.frame)))
+    return read_centroids(final, traced.values, traced.source, names, [codes for codes, _ in coded], values, predicted)
+
+
 def _to_array(frame: Any) -> NDArray[Any]:
     """A frame as an array, as a model without column names was fitted on."""
     return np.asarray(frame)
 
 
 def _transform(steps: Sequence[Any], final: Any, frame: Any) -> NDArray[Any]:
-    """The features of a frame as the model sees them: short floats, or long floats where a model uses histograms."""
+    """The features of a frame as the model sees them: short floats for trees, except histograms, else long floats."""
     from sklearn.utils import check_array  # the model is one of scikit-learn, so it is installed
 
     found = frame
@@ -264,7 +282,8 @@ def _transform(steps: Sequence[Any], final: Any, frame: Any) -> NDArray[Any]:
                 restored: NDArray[Any] = np.empty_like(ordered)
                 restored[:, order_histogram_features(final)] = ordered
                 return restored
-            read: NDArray[np.float32] = check_array(found, dtype=np.float32, ensure_all_finite=False)
+            precision = np.float64 if type(final).__name__ in CENTROIDS else np.float32
+            read: NDArray[Any] = check_array(found, dtype=precision, ensure_all_finite=False)
             return read
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         unknown = UNKNOWN.search(str(error))

@@ -14,6 +14,8 @@ BOOSTING = ("GradientBoostingClassifier", "GradientBoostingRegressor")
 HISTOGRAMS = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
 ENSEMBLES = (*FORESTS, *BAGGING, *BOOSTING, *HISTOGRAMS)
 TREES = ("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor")
+CLUSTERS = ("KMeans", "MiniBatchKMeans")  # models without a target
+CENTROIDS = (*CLUSTERS, "NearestCentroid")
 PER_COLUMN = (  # transformers that compute every feature from one column
     "Binarizer",
     "KBinsDiscretizer",
@@ -32,8 +34,9 @@ PER_COLUMN = (  # transformers that compute every feature from one column
     "VarianceThreshold",
 )
 SUPPORTED = (
-    f"Shoal audits its own trees (AnonymousTree) and the scikit-learn models {', '.join((*TREES, *ENSEMBLES))}, alone or at "
-    f"the end of a Pipeline with ColumnTransformer and {', '.join(PER_COLUMN)}"
+    "Shoal audits its own models (AnonymousTree, AnonymousClusters, AnonymousRules) and the scikit-learn models "
+    f"{', '.join((*TREES, *ENSEMBLES, *CENTROIDS))}, alone or at the end of a Pipeline with ColumnTransformer and "
+    f"{', '.join(PER_COLUMN)}. The predictions of any other model can be tested with shoal.models.audit_predictions"
 )
 
 

@@ -17,15 +17,15 @@ import numpy as np
 
 from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.attributes import Attribute
-from shoal.engines import Dictionary, Distinct, Engine, Reading
-from shoal.errors import DataError, PolicyError, list_choices, list_some
-from shoal.formats.checked_json import DAMAGE, member, refuse_unknown, require
+from shoal.engines import Engine
+from shoal.errors import PolicyError, list_choices
+from shoal.formats.checked_json import member, refuse_unknown, require
 from shoal.formats.dates import format_date, parse_date
-from shoal.formats.numbers import format_number, parse_number
+from shoal.formats.numbers import format_number
 from shoal.kernels.interface import CUT
 from shoal.mining.grow import InducedTree
-from shoal.policy import Policy, QuasiIdentifier
-from shoal.policy.policy import READ_AS
+from shoal.mining.model_columns import ModelColumn, describe_column, locate_columns, read_column
+from shoal.policy import Policy
 from shoal.spans import CellTree, Condition
 
 Populations = Literal["bins", "frequencies", "majority", "nothing"]
@@ -36,58 +36,6 @@ MISSING = "missing"
 MOST_RECORDS = 2**53  # larger counts are not exact as numbers
 LARGEST_CUT = float(np.finfo(np.float64).max)
 UNITS = ("Y", "M", "D", "h", "m", "s", "ms", "us")  # of dates, from coarse to fine
-
-
-@dataclass(frozen=True)
-class ModelColumn:
-    """A column that a tree tests: its kind and taxonomy, whether attackers know it, and how its texts are read."""
-
-    name: str
-    quasi: QuasiIdentifier
-    public: bool
-    reading: Reading
-
-    @property
-    def has_numbers(self) -> bool:
-        """Whether a tree tests the values with cuts, and not with labels."""
-        return self.quasi.kind != "categorical" and self.quasi.tree_builder is None
-
-    def locate(self, distinct: Distinct) -> list[Any]:
-        """The distinct values as a tree tests them: numbers, or the labels above each value.
-
-        The last entry is the missing value: NaN, which no cut is above, or None.
-        """
-        if self.has_numbers:
-            if self.reading.kind == "text":  # a private column of numbers
-                parse, noun = (parse_date, "dates") if self.quasi.kind == "date" else (parse_number, "numbers")
-                found = [parse(str(v)) for v in distinct.values]
-                wrong = [str(v) for v, number in zip(distinct.values, found, strict=True) if number is None]
-                if wrong:
-                    raise DataError(
-                        f"column {self.name!r} must contain {noun}, because the model compares its values with {noun}, but "
-                        f"it contains {list_some(wrong)}. Correct these values."
-                    )
-                return [*found, math.nan]
-            return [*np.asarray(distinct.values, np.float64).tolist(), math.nan]
-        builder, tree = self.quasi.tree_builder, self.quasi.taxonomy
-        if builder is not None:
-            return [*(frozenset(builder.path(v)) for v in distinct.values), None]
-        if tree is None:
-            return [*(frozenset((str(v),)) for v in distinct.values), None]
-        return [*(self._labels_above(str(v)) for v in distinct.values), None]
-
-    def _labels_above(self, value: str) -> frozenset[str]:
-        """The labels of all nodes above a value of a given taxonomy; only the value itself if the taxonomy lacks it."""
-        tree = self.quasi.taxonomy
-        assert tree is not None  # noqa: S101
-        code = tree.code.get(value)
-        if code is None:
-            return frozenset((value,))
-        found, node = [], int(tree.leaf[code])
-        while node > 0:
-            found.append(str(tree.label[node]))
-            node = int(tree.parent[node])
-        return frozenset(found)
 
 
 @dataclass(frozen=True)
@@ -204,21 +152,7 @@ class TreeModel:
 
     def locate(self, engine: Engine) -> tuple[dict[str, list[Any]], dict[str, Int32Array]]:
         """Read the tested columns of a table: the located values by code, and the code of every record."""
-        names = engine.schema().names
-        absent = [name for name in self.columns if name not in names]
-        if absent:
-            raise DataError(
-                f"the table lacks columns that the model uses: {list_some(absent)}. Add these columns to the table."
-            )
-        engine.prepare({name: column.reading for name, column in self.columns.items()})
-        dictionaries, values = {}, {}
-        for name, column in self.columns.items():
-            distinct = engine.distinct(name, column.reading)
-            codes = np.arange(len(distinct.values), dtype=np.int32)
-            dictionaries[name] = Dictionary(column.reading, distinct, codes, len(codes))
-            values[name] = column.locate(distinct)
-        coded = engine.encode(dictionaries)
-        return values, {name: row_codes(coded, name) for name in self.columns}
+        return locate_columns(self.columns, engine)
 
     def cell_tree(self, values: Mapping[str, Sequence[Any]]) -> CellTree:
         """The tree over the located values of a table; ``child`` is -1 where no child has the value."""
@@ -310,14 +244,7 @@ class TreeModel:
             "classes": list(self.classes),
             "populations": self.populations,
             "missing": list(self.missing),
-            "columns": {
-                name: {
-                    "values": c.quasi.to_plain(public=True),
-                    "public": c.public,
-                    **({"normalize": True} if c.reading.normalized else {}),
-                }
-                for name, c in self.columns.items()
-            },
+            "columns": {name: column.to_dict() for name, column in self.columns.items()},
             "nodes": [self._node_to_dict(node) for node in self.nodes],
         }
 
@@ -350,27 +277,13 @@ class TreeModel:
         require(populations in POPULATIONS, f"'populations' must be one of {', '.join(POPULATIONS)}")
         missing = tuple(member(found, "missing", list))
         require(all(isinstance(m, str) for m in missing), "'missing' must be a list of texts")
-        columns = {name: _read_column(name, body, missing) for name, body in member(found, "columns", dict).items()}
+        columns = {name: read_column(name, body, missing) for name, body in member(found, "columns", dict).items()}
         bodies = member(found, "nodes", list)
         require(bool(bodies), "'nodes' must not be empty")
         nodes = [_read_node(n, body, columns, len(bodies), len(classes), populations) for n, body in enumerate(bodies)]
         below = [c for node in nodes for c in node.children]
         require(sorted(below) == list(range(1, len(nodes))), "every node but the first must be the child of one node")
         return cls(member(found, "target", str), tuple(classes), columns, tuple(nodes), populations, missing)
-
-
-def row_codes(engine: Engine, column: str) -> Int32Array:
-    """The code of every record of an encoded table in memory."""
-    codes: Mapping[str, Int32Array] = engine.codes  # type: ignore[attr-defined]
-    return codes[column]
-
-
-def describe_column(attribute: Attribute, policy: Policy, *, public: bool) -> ModelColumn:
-    """A feature as a column of a published tree."""
-    if attribute.name in policy.quasi:
-        return ModelColumn(attribute.name, policy.quasi[attribute.name], public, policy.raw_reading(attribute.name))
-    quasi = QuasiIdentifier(kind=attribute.kind)
-    return ModelColumn(attribute.name, quasi, public, policy.published_reading(attribute.name))
 
 
 def _describe_node(tree: InducedTree, n: int) -> ModelNode:
@@ -437,24 +350,6 @@ def _reduce_statistics(node: ModelNode, kind: str) -> ModelNode:
 
 def _plain(number: float) -> int | float:
     return int(number) if float(number).is_integer() and abs(number) < 2**53 else number
-
-
-def _read_column(name: str, body: Any, missing: tuple[str, ...]) -> ModelColumn:
-    require(isinstance(body, Mapping), f"column {name!r} must be a mapping")
-    refuse_unknown(body, ("values", "public", "normalize"))
-    public = member(body, "public", bool)
-    normalized = "normalize" in body and member(body, "normalize", bool)
-    values = body.get("values")
-    tree = values.get("taxonomy") if isinstance(values, Mapping) else None
-    require(not isinstance(tree, str), f"the taxonomy of column {name!r} must not be the path of a file")
-    try:
-        quasi = QuasiIdentifier.model_validate(values)
-    except DAMAGE as error:
-        raise DataError(f"column {name!r} of the model is not valid: {error}") from error
-    if not public:
-        reading = Policy.model_construct(missing=missing, normalize=(name,) * normalized).published_reading(name)
-        return ModelColumn(name, quasi, public, reading)
-    return ModelColumn(name, quasi, public, Reading(READ_AS[quasi.kind], missing))  # type: ignore[arg-type]
 
 
 def _read_node(

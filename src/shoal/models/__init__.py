@@ -1,6 +1,6 @@
 """Models: their audit by spans, and models that meet the requirements of a policy by construction.
 
-`AnonymousTree` and `PublishedTree` need scikit-learn (``pip install "shoal[models]"``).
+`AnonymousTree`, `AnonymousClusters` and their published forms need scikit-learn (``pip install "shoal[models]"``).
 """
 
 from __future__ import annotations
@@ -16,18 +16,22 @@ from shoal.models.audit import audit
 from shoal.models.certificate import ModelCertificate
 from shoal.models.minimization import MinimizedColumn, MinimizedInputs, minimize
 from shoal.models.model_files import load_model
+from shoal.models.predictor_audit import audit_predictions
 from shoal.models.rule_audit import FiguresAudit, audit_figures
 from shoal.models.scores import ModelFlags, choose_best, find_flags, score_exposed, score_k
 from shoal.models.span_reports import SpanCell, SpanReport
 
 if TYPE_CHECKING:
+    from shoal.models.clusters import AnonymousClusters
     from shoal.models.distillation import DistilledTree, distill
+    from shoal.models.published_clusters import PublishedClusters
     from shoal.models.published_tree import PublishedTree
     from shoal.models.rule_artifact import WithheldRule
     from shoal.models.rules import AnonymousRules
     from shoal.models.tree import AnonymousTree
 
 __all__ = [
+    "AnonymousClusters",
     "AnonymousRules",
     "AnonymousTree",
     "BlockedChannels",
@@ -42,6 +46,7 @@ __all__ = [
     "MinimizedInputs",
     "ModelCertificate",
     "ModelFlags",
+    "PublishedClusters",
     "PublishedTree",
     "Rules",
     "SpanCell",
@@ -49,6 +54,7 @@ __all__ = [
     "WithheldRule",
     "audit",
     "audit_figures",
+    "audit_predictions",
     "block_channels",
     "choose_best",
     "distill",
@@ -60,9 +66,11 @@ __all__ = [
     "score_k",
 ]
 _LAZY = {
+    "AnonymousClusters": "clusters",
     "AnonymousRules": "rules",
     "AnonymousTree": "tree",
     "DistilledTree": "distillation",
+    "PublishedClusters": "published_clusters",
     "PublishedTree": "published_tree",
     "WithheldRule": "rule_artifact",
     "distill": "distillation",

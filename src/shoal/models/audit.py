@@ -14,10 +14,12 @@ from shoal.engines import Dictionary, Engine, open_data
 from shoal.errors import PolicyError, list_some
 from shoal.mining.grow import RULES, check_choice
 from shoal.mining.learning_policy import name_target
-from shoal.mining.readers import fingerprint_model, read_model
+from shoal.mining.model_columns import row_codes
+from shoal.mining.read_cells import ReadCells
+from shoal.mining.readers import fingerprint_model, has_target, read_model
 from shoal.mining.rule_frames import is_rules
 from shoal.mining.scikit_learn import ReadEnsemble, ReadModel
-from shoal.mining.tree_model import POPULATIONS, row_codes
+from shoal.mining.tree_model import POPULATIONS
 from shoal.models.certificate import ModelCertificate
 from shoal.models.rule_audit import audit_rules
 from shoal.models.span_reports import AttackerSpans, SpanList
@@ -25,11 +27,19 @@ from shoal.policy import Policy, parse_policy
 from shoal.requirements import Certificate, Finding, Requirement, describe, judge_spans
 from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import parse_share
-from shoal.spans import EnsembleSpans, Knowledge, Spans, lower_spans
+from shoal.spans import CellSets, EnsembleSpans, Knowledge, Spans, lower_spans
 
 ADVICE = (
     "Instead of this model you can publish its predictions only, a model with fewer or smaller trees, or a tree that is fitted "
     "to its predictions (shoal.models.distill)."
+)
+CLUSTER_ADVICE = (
+    "Instead of these centroids you can publish fewer of them, or clusters that meet the requirements "
+    "(shoal.models.AnonymousClusters)."
+)
+OUTPUT_ADVICE = (
+    "Instead of these predictions you can publish classes without probabilities, or a tree that is fitted to the predictions "
+    "(shoal.models.distill)."
 )
 STEPS = (
     "The steps before the model hold values of its columns, such as the categories of an encoder or quantiles. The audit does "
@@ -57,8 +67,9 @@ def audit(
 
     Parameters
     ----------
-    model : an `AnonymousTree`, a scikit-learn decision tree, or a scikit-learn pipeline that ends with one; or association
-        rules or itemsets (`Rules`, `Itemsets`, `AnonymousRules`, or a frame in the form of mlxtend)
+    model : an `AnonymousTree` or `AnonymousClusters`; a decision tree, forest, boosting, k-means or nearest-centroid model of
+        scikit-learn, or a pipeline that ends with one; or association rules or itemsets (`Rules`, `Itemsets`, `AnonymousRules`,
+        or a frame in the form of mlxtend)
     frame : the records that the model was fitted on: a frame or the path of a file
     policy : the policy with the requirements
     rule : ``claim3`` (default) spares spans of a single cell, which show nothing private; ``all`` does not
@@ -98,51 +109,85 @@ def audit_table(
 ) -> ModelCertificate:
     """`audit` for a table in an engine."""
     check_policy(policy)
-    policy = name_target(policy, engine.schema().names)
-    target = str(policy.target)
+    policy = (
+        name_target(policy, engine.schema().names) if has_target(model) else policy.model_copy(update={"target": None})
+    )
+    target = policy.target
     read = read_model(model, engine, policy, target)
-    _check_roles(policy, read.columns, target)
+    notes = (STEPS,) if hasattr(model, "steps") else ()
+    return audit_read(read, engine, policy, fingerprint_model(model), rule, populations, confidence, notes)
+
+
+def audit_read(
+    read: ReadModel | ReadEnsemble | ReadCells,
+    engine: Engine,
+    policy: Policy,
+    fingerprint: str,
+    rule: str,
+    populations: str,
+    confidence: float,
+    notes: Sequence[str] = (),
+) -> ModelCertificate:
+    """`audit` for a model that was read over the values of a table; the target of the policy is that of the model."""
+    target = policy.target
+    check_roles(policy, read.columns, target)
     if populations == "nothing":  # the leaves are not divided by class
         read = read.without_classes()
-    private = _PrivateColumns.of(engine, policy, target, read)
-    known = _list_knowledge(policy, target)
-    views = {
-        knowledge: _View.of(read, private, knowledge, rule)
-        for knowledge in dict.fromkeys((known[None], *known.values()))
-    }
-    findings = []
-    for requirement in policy.require:
-        view = views[known[None if requirement.on is None else tuple(requirement.on)]]
-        findings.append(view.judge(requirement, requirement.on or tuple(policy.quasi)))
-    everything = views.pop(known[None])
+    private = PrivateColumns.of(engine, policy, target, read.columns)
+    everything, views, findings = judge_spans_of(read, private, policy, target, rule)
     certificate = Certificate(
         all(f.holds for f in findings),
         len(read.classes),
         int(everything.tested.sum()),
         everything.smallest,
         tuple(findings),
-        fingerprint_model(model),
+        fingerprint,
         evidence="model",
         notes=(
             *(() if read.fits else (OTHER_RECORDS,)),
-            *((STEPS,) if hasattr(model, "steps") else ()),
-            *(() if all(f.holds for f in findings) else (ADVICE,)),
+            *notes,
+            *_note_small_clusters(read, policy),
+            *(() if all(f.holds for f in findings) else (_find_advice(read),)),
         ),
         people=everything.groups.people,
         smallest_people=everything.smallest if everything.groups.people and everything.tested.any() else None,
     )
     prefixes = [f"an attacker who knows only {', '.join(sorted(k.columns))}: " for k in views]
     listed = [everything.list_spans(""), *(v.list_spans(p) for v, p in zip(views.values(), prefixes, strict=True))]
-    figures = everything.measure(private.watched, confidence, shown=populations in ("bins", "frequencies"))
+    figures = everything.measure(
+        private.watched, confidence, shown=target is not None and populations in ("bins", "frequencies")
+    )
     return ModelCertificate.of(
         certificate,
         rule=rule,
-        populations=populations,
+        populations=read.publishes if isinstance(read, ReadCells) else populations,
         confidence=confidence,
         spans=SpanList(tuple(listed), read.count_cells()),
         tree_smallest=everything.find_smallest_of_trees(read.classes),
         fits=read.fits,
         **figures,
+    )
+
+
+def _find_advice(read: ReadModel | ReadEnsemble | ReadCells) -> str:
+    """What to publish instead of a model that fails."""
+    if not isinstance(read, ReadCells):
+        return ADVICE
+    return CLUSTER_ADVICE if read.publishes == "clusters" else OUTPUT_ADVICE
+
+
+def _note_small_clusters(read: ReadModel | ReadEnsemble | ReadCells, policy: Policy) -> tuple[str, ...]:
+    """A note on clusters with few records: their centroids nearly are the records themselves."""
+    if not isinstance(read, ReadCells) or read.publishes != "clusters":
+        return ()
+    size = read.count_cells()[:, 0]
+    few = int((size < policy.least_group_size).sum())
+    if not few:
+        return ()
+    subject = "1 cluster has" if few == 1 else f"{few} clusters have"
+    return (
+        f"{subject} fewer than {policy.least_group_size} records. A centroid of few records shows nearly the values of these "
+        "records; the spans do not cover this.",
     )
 
 
@@ -163,7 +208,7 @@ def check_policy(policy: Policy) -> None:
             )
 
 
-def _check_roles(policy: Policy, columns: Sequence[str], target: str) -> None:
+def check_roles(policy: Policy, columns: Sequence[str], target: str | None) -> None:
     """Raise `PolicyError` if the model uses a column that is neither public nor private."""
     if target in columns:
         raise PolicyError(f"the model uses its own target {target!r} to predict it. Name another column as target.")
@@ -180,15 +225,35 @@ def _check_roles(policy: Policy, columns: Sequence[str], target: str) -> None:
         )
 
 
-def _list_knowledge(policy: Policy, target: str) -> dict[tuple[str, ...] | None, Knowledge]:
+def _list_knowledge(policy: Policy, target: str | None) -> dict[tuple[str, ...] | None, Knowledge]:
     """What attackers know: all quasi-identifiers, or those that a requirement names."""
     sets: dict[tuple[str, ...] | None, tuple[str, ...]] = {None: tuple(policy.quasi)}
     sets |= {tuple(r.on): tuple(r.on) for r in policy.require if r.on is not None}
     return {on: Knowledge(frozenset(names), target in names) for on, names in sets.items()}
 
 
+def judge_spans_of(
+    read: ReadModel | ReadEnsemble | ReadCells, private: PrivateColumns, policy: Policy, target: str | None, rule: str
+) -> tuple[_View, dict[Knowledge, _View], list[Finding]]:
+    """Test every requirement on the spans for its attacker.
+
+    Returns what the attacker with all quasi-identifiers sees, what the others see, and the findings.
+    """
+    known = _list_knowledge(policy, target)
+    views = {
+        knowledge: _View.of(read, private, knowledge, rule)
+        for knowledge in dict.fromkeys((known[None], *known.values()))
+    }
+    findings = []
+    for requirement in policy.require:
+        view = views[known[None if requirement.on is None else tuple(requirement.on)]]
+        findings.append(view.judge(requirement, requirement.on or tuple(policy.quasi)))
+    everything = views.pop(known[None])
+    return everything, views, findings
+
+
 @dataclass(frozen=True)
-class _PrivateColumns:
+class PrivateColumns:
     """The private columns that requirements test or the model uses, and the person of every record."""
 
     names: tuple[str, ...]
@@ -198,21 +263,22 @@ class _PrivateColumns:
     watched: tuple[str, ...]  # the class and the private columns that the model tests
 
     @classmethod
-    def of(cls, engine: Engine, policy: Policy, target: str, read: ReadModel | ReadEnsemble) -> _PrivateColumns:
-        used = tuple(c for c in (target, *read.columns) if c not in policy.quasi)
+    def of(cls, engine: Engine, policy: Policy, target: str | None, columns: Sequence[str]) -> PrivateColumns:
+        """The private columns of a table; ``columns`` are those that the model uses."""
+        used = tuple(c for c in (target, *columns) if c is not None and c not in policy.quasi)
         names = tuple(dict.fromkeys((*policy.tested_columns, *used)))
         dictionaries: dict[str, Dictionary] = {}
         engine.prepare({n: policy.published_reading(n) for n in names} | unit_reading(policy))
-        columns = [encode_column(engine, n, policy.published_reading(n), dictionaries) for n in names]
+        encoded = [encode_column(engine, n, policy.published_reading(n), dictionaries) for n in names]
         unit = None if policy.unit_column is None else encode_unit(engine, policy, dictionaries)
         coded = engine.encode(dictionaries)
         person = None
         if unit is not None:
             number = row_codes(coded, unit.name)
             person = np.where(number < len(unit.texts), number, -1).astype(np.int32)
-        return cls(names, tuple(row_codes(coded, n) for n in names), tuple(c.labels for c in columns), person, used)
+        return cls(names, tuple(row_codes(coded, n) for n in names), tuple(c.labels for c in encoded), person, used)
 
-    def lower(self, spans: Spans | EnsembleSpans) -> Groups:
+    def lower(self, spans: Spans | EnsembleSpans | CellSets) -> Groups:
         """All spans as groups."""
         return lower_spans(spans.span, spans.count, self.names, self.codes, self.labels, self.person)
 
@@ -221,13 +287,15 @@ class _PrivateColumns:
 class _View:
     """What one attacker sees: the spans, the spans as groups, which of them are tested, and which fail."""
 
-    spans: Spans | EnsembleSpans
+    spans: Spans | EnsembleSpans | CellSets
     groups: Groups
     tested: BoolArray
     fails: BoolArray
 
     @classmethod
-    def of(cls, read: ReadModel | ReadEnsemble, private: _PrivateColumns, knowledge: Knowledge, rule: str) -> _View:
+    def of(
+        cls, read: ReadModel | ReadEnsemble | ReadCells, private: PrivateColumns, knowledge: Knowledge, rule: str
+    ) -> _View:
         spans = read.find_spans(knowledge)
         tested = np.ones(spans.count, bool) if rule == "all" else ~spans.single
         return cls(spans, private.lower(spans), tested, np.zeros(spans.count, bool))

@@ -25,6 +25,8 @@ POPULATIONS_NOTES = {
     "know, it tells as much as the number of records",
     "majority": "the most frequent class of every leaf is published, and no numbers",
     "nothing": "no statistics of the leaves are published",
+    "clusters": "the centroids and the number of records of every cluster are published",
+    "outputs": "the predictions are published, and nothing else about the model",
     "rules": "the support and the confidence of every rule are published, with the number of records",
     "supports": "the support of every itemset is published",
 }

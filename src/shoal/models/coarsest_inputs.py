@@ -2,15 +2,16 @@
 
 Top-down specialization on the predictions of the model grows the trees of values. From the finest cut of these trees, values
 are generalized again, one after another: most information loss per lost accuracy first, and those that cost no accuracy before
-all others. If the last cut fails a requirement, specialization under the requirements searches once more, within cuts of that
-path: columns that do not matter to the model then no longer divide the groups.
+all others. Then neighbouring intervals are joined. If the last cut fails a requirement, specialization under the requirements
+searches once more, within cuts of that path: columns that do not matter to the model then no longer divide the groups.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from shoal.specialization.trees import SpecializationTrees
 
 SEARCHED = 20_000  # records on which the search rates its steps; the result is tested on all records
 LIMITS = (1.0, 0.75, 0.5, 0.25, 0.0)  # shares of the path of generalizations that limit the search under requirements
+BY = ("gain", "score")  # the orders of that search, see `Search`
 BATCH = 100_000  # inputs that are predicted together
 FREE = 1e9  # the score of a generalization that costs nothing, per information loss
 Allowed = Callable[[Sequence[AttributeCut]], bool]
@@ -62,13 +64,16 @@ def find_coarsest(
         finest.run(progress)
         generalization = Generalization.start(finest, inputs)
         found = generalization.run(least, progress)
+        if found.total < least - 1e-9 * max(1.0, abs(least)):  # values with one predicted class were not specialized
+            generalization = Generalization.start(finest, inputs, is_full=True)
+            found = generalization.run(least, progress)
         if meets(found.cuts):
             return found
         reached = []
         required = policy.model_copy(update={"require": (*policy.require, every)})
-        for share in LIMITS:
-            limit = generalization.list_nodes(round(share * len(generalization.path)))
-            search = Search.start(codes, required, "gain", "best", "ncp", workers)
+        for share, by in product(LIMITS, BY):
+            limit = generalization.list_cuts(round(share * len(generalization.path)))
+            search = Search.start(codes, required, by, "best", "ncp", workers)
             follow(search, limit)
             again = Generalization.start(search, inputs)
             reached.append(again.run(least, progress, None if is_closed else meets))
@@ -76,13 +81,15 @@ def find_coarsest(
     return max(enough, key=lambda f: sum(f.losses)) if enough else max(reached, key=lambda f: f.total)
 
 
-def follow(search: Search, limit: set[tuple[int, int, int]]) -> None:
-    """Specialize value after value, but none of the values of a limit: attribute, first and last code."""
+def follow(search: Search, limit: Sequence[AttributeCut]) -> None:
+    """Specialize value after value, but none that lies within an interval of the limit."""
     values, seen = search.values, 0
+    number = [cut.table(a.size) for cut, a in zip(limit, values.attributes, strict=True)]
 
     def stop_at_limit(begin: int) -> int:
         for x in range(begin, len(values.lo)):
-            if (values.attribute[x], values.lo[x], values.hi[x]) in limit:
+            interval = number[values.attribute[x]]
+            if interval[values.lo[x]] == interval[values.hi[x]]:
                 search.alive[x] = False
         return len(values.lo)
 
@@ -92,22 +99,40 @@ def follow(search: Search, limit: set[tuple[int, int, int]]) -> None:
         seen = stop_at_limit(seen)
 
 
+def specialize_fully(values: SpecializationTrees, cut: Iterable[int]) -> set[int]:
+    """The values without children below a cut; intervals are split in the middle, so that their trees are balanced."""
+    waiting, found = list(cut), set()
+    while waiting:
+        x = waiting.pop()
+        if not values.fan_out[x]:
+            found.add(x)
+            continue
+        codes = values.splittable_codes(x)
+        if codes is not None and values.first[x] < 0:
+            invalid = np.ones(codes[1] - codes[0], bool)
+            invalid[len(invalid) // 2] = False
+            values.change_split(x, invalid)
+        waiting += values.expand(x)
+    return found
+
+
 @dataclass
 class Generalization:
     """The current cut of the trees, generalized step by step, with the inputs of every record and their contributions.
 
     ``inner`` are the values above the cut, which can be generalized to; ``path`` those to which the cut was generalized, in
-    order. ``now`` are the codes that the model gets [record, attribute], ``keys`` their keys.
+    order. ``parts`` has the two neighbours that a joined interval consists of. ``now`` are the codes that the model gets [record, attribute], ``keys`` their keys.
     """
 
     values: SpecializationTrees
     inputs: ReplacedInputs
     cut: set[int]
     inner: set[int]
-    representative: Int32Array
-    loss: FloatArray
+    representative: list[int]
+    loss: list[float]
     begin: tuple[frozenset[int], frozenset[int]]
     path: list[int] = field(default_factory=list)
+    parts: dict[int, tuple[int, int]] = field(default_factory=dict)
     scored: ReplacedInputs = field(init=False)
     now: Int32Array = field(init=False)
     keys: UInt64Array = field(init=False)
@@ -115,17 +140,19 @@ class Generalization:
     total: float = field(init=False)
 
     @classmethod
-    def start(cls, search: Search, inputs: ReplacedInputs) -> Generalization:
-        """The cut of a finished search."""
+    def start(cls, search: Search, inputs: ReplacedInputs, *, is_full: bool = False) -> Generalization:
+        """The cut of a finished search; with ``is_full``, all values are specialized further, down to single codes."""
         values = search.values
+        cut = {x for of_attribute in search.cut for x in of_attribute}
+        if is_full:
+            cut = specialize_fully(values, cut)
         numbers = range(len(values.lo))
         representative = [inputs.find_representative(values.attribute[x], values.lo[x], values.hi[x]) for x in numbers]
         records = max(search.codes.records, 1)
         loss = [values.loss(x, "ncp") * values.records[x] / records for x in numbers]
-        cut = {x for of_attribute in search.cut for x in of_attribute}
         inner = {x for x in numbers if values.first[x] >= 0}
         begin = (frozenset(cut), frozenset(inner))
-        return cls(values, inputs, cut, inner, np.array(representative, np.int32), np.array(loss), begin)
+        return cls(values, inputs, cut, inner, representative, loss, begin)
 
     def run(self, least: float, progress: Progress, allowed: Allowed | None = None) -> CoarsestInputs:
         """Generalize while the total stays at least ``least``, and the cuts stay ``allowed``."""
@@ -143,11 +170,10 @@ class Generalization:
             return CoarsestInputs(self.build_cuts(), self.total, self._sum_losses())
         return self._step_back(least)
 
-    def list_nodes(self, steps: int) -> set[tuple[int, int, int]]:
-        """Attribute, first and last code of the values of the cut after some steps of the path."""
+    def list_cuts(self, steps: int) -> tuple[AttributeCut, ...]:
+        """The cuts after some steps of the path."""
         self._replay(steps)
-        values = self.values
-        return {(values.attribute[x], values.lo[x], values.hi[x]) for x in self.cut}
+        return self.build_cuts()
 
     def build_cuts(self) -> tuple[AttributeCut, ...]:
         """The current cut of every attribute."""
@@ -172,8 +198,14 @@ class Generalization:
         self.total = float(self.contribution.sum())
 
     def _follow_path(self, least: float, progress: Progress, allowed: Allowed | None) -> None:
-        waiting, steps = sorted(self.inner), 0
-        done, everything = 0, len(waiting)
+        """Generalize to values of the trees, then join neighbouring intervals, as long as something can be done."""
+        self._try_all(sorted(self.inner), least, progress, allowed)
+        while self._try_all(self._list_joins(), least, progress, allowed):
+            pass
+
+    def _try_all(self, waiting: list[int], least: float, progress: Progress, allowed: Allowed | None) -> bool:
+        """Generalize to some values, best first; return whether there was any step."""
+        steps, everything = 0, len(waiting)
         while waiting:
             self._predict_together(waiting)
             heap = [(-self._rate(x), -1, x) for x in waiting]
@@ -181,18 +213,37 @@ class Generalization:
             refused, before = [], steps
             while heap:
                 score, rated_at, x = heapq.heappop(heap)
-                if x not in self.inner:
+                if not self._is_possible(x):
                     continue
                 if rated_at != steps and (now := -self._rate(x)) > score:  # rated before the last step, and worse since
                     heapq.heappush(heap, (now, steps, x))
                     continue
                 if self._generalize(x, least, allowed):
                     steps += 1
-                    done = everything - len(self.inner)
-                    progress("generalizing inputs", done, everything)
                 else:
                     refused.append(x)
-            waiting = [x for x in refused if x in self.inner] if steps > before else []
+                progress("generalizing inputs", everything - len(heap), everything)
+            waiting = [x for x in refused if self._is_possible(x)] if steps > before else []
+        return steps > 0
+
+    def _is_possible(self, x: int) -> bool:
+        """Whether a value is above the cut, or its neighbours are still in the cut."""
+        return self.cut.issuperset(self.parts[x]) if x in self.parts else x in self.inner
+
+    def _list_joins(self) -> list[int]:
+        """All pairs of neighbouring intervals of the cut as values; a missing value is not joined."""
+        values, found = self.values, []
+        for j, attribute in enumerate(values.attributes):
+            if attribute.taxonomy is not None:
+                continue
+            own = sorted((x for x in self.cut if values.attribute[x] == j), key=lambda x: values.lo[x])
+            for one, other in pairwise(x for x in own if values.lo[x] != attribute.missing):
+                x = values.add_interval(j, values.lo[one], values.hi[other])
+                self.parts[x] = (one, other)
+                self.representative.append(self.inputs.find_representative(j, values.lo[x], values.hi[x]))
+                self.loss.append(values.loss(x, "ncp") * values.records[x] / max(len(self.inputs.codes), 1))
+                found.append(x)
+        return found
 
     def _change(self, x: int) -> tuple[Int64Array, Int32Array, UInt64Array]:
         """The records whose inputs change if a value is generalized to, with their inputs and keys."""
@@ -223,9 +274,9 @@ class Generalization:
         total = self.total + float((contribution - self.contribution[rows]).sum())
         if total < least - 1e-9 * max(1.0, abs(least)):
             return False
-        before = (set(self.cut), set(self.inner))
+        before = None if allowed is None else (set(self.cut), set(self.inner))
         self._remove_below(x)
-        if allowed is not None and not allowed(self.build_cuts()):
+        if allowed is not None and before is not None and not allowed(self.build_cuts()):
             self.cut, self.inner = before
             return False
         self.now[rows], self.keys[rows], self.contribution[rows] = inputs, keys, contribution
@@ -238,11 +289,15 @@ class Generalization:
         waiting = [x]
         while waiting:
             y = waiting.pop()
-            if y in self.inner:
-                self.inner.remove(y)
-                waiting += self.values.expand(y)
-            self.cut.discard(y)
+            if y in self.cut:
+                self.cut.remove(y)
+            else:
+                self.inner.discard(y)
+                waiting += self._list_below(y)
         self.cut.add(x)
+
+    def _list_below(self, x: int) -> Sequence[int]:
+        return self.parts[x] if x in self.parts else self.values.expand(x)
 
     def _replay(self, steps: int) -> None:
         """Return to the cut after some steps of the path."""
@@ -288,7 +343,7 @@ class Generalization:
             if y in self.cut:
                 below += self.loss[y]
             else:
-                waiting += self.values.expand(y)
+                waiting += self._list_below(y)
         return float(self.loss[x]) - below
 
     def _sum_losses(self) -> tuple[float, ...]:

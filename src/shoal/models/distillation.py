@@ -49,7 +49,7 @@ def distill(model: Any, frame: Any, policy: Policy, **parameters: Any) -> Distil
     """
     policy = parse_policy(policy)
     engine = open_data(frame, policy.with_conventions())
-    raw = RawColumns.of(engine)
+    raw = RawColumns.typed(engine)
     policy = name_target(policy, engine.schema().names)
     target = str(policy.target)
     if not hasattr(model, "predict") or not hasattr(model, "classes_"):

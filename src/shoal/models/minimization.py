@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from shoal.arrays import Int32Array, Int64Array
+from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import Engine, open_data
 from shoal.engines.raw_columns import RawColumns, with_texts
@@ -16,7 +17,7 @@ from shoal.errors import DataError, PolicyError, RequirementNotMet, escape_invis
 from shoal.formats.html_text import render_list, render_table, render_view
 from shoal.formats.numbers import format_count
 from shoal.mining.learning_policy import unused_name
-from shoal.mining.tree_model import row_codes
+from shoal.mining.model_columns import row_codes
 from shoal.models.coarsest_inputs import find_coarsest
 from shoal.models.predictions import list_inputs, predict_frame
 from shoal.models.replaced_inputs import Predictor, Rating, ReplacedInputs, choose_representative
@@ -45,6 +46,7 @@ class MinimizedColumn:
     values : the number of different values before
     loss : the information loss (ncp) of the column, from 0 (unchanged) to 1 (not needed)
     has_missing : whether the column may also be missing
+    absent : the labels that no record of the table has; the model has no representative for them
     """
 
     name: str
@@ -52,6 +54,7 @@ class MinimizedColumn:
     values: int
     loss: float
     has_missing: bool = False
+    absent: tuple[str, ...] = ()
 
     @property
     def all_labels(self) -> tuple[str | None, ...]:
@@ -121,7 +124,8 @@ class MinimizedInputs:
         found = {}
         for column in self.columns:
             labels = column.all_labels if column.has_missing else column.labels
-            found[column.name] = dict(zip(labels, self.samples.list_all(column.name), strict=False))
+            pairs = zip(labels, self.samples.list_all(column.name), strict=False)
+            found[column.name] = {label: value for label, value in pairs if label not in column.absent}
         return found
 
     def generalize(self, data: Any) -> Any:
@@ -130,9 +134,9 @@ class MinimizedInputs:
         Numbers outside all intervals get the nearest interval; unknown categories raise `DataError`. Columns that are not
         needed may be absent.
         """
-        engine = open_data(data)
+        engine = self._open(data)
         placed = _place_records(self.cut, engine)
-        raw = RawColumns.of(engine)
+        raw = RawColumns.typed(engine)
         labels = {c.name: [c.all_labels[i] for i in placed[c.name].tolist()] for c in self.columns if c.needed}
         kept = [name for name in raw.data.columns if name not in self.not_needed]
         return (raw.put_texts(labels) if labels else raw).select(kept)
@@ -142,18 +146,20 @@ class MinimizedInputs:
 
         Columns that are not needed may be absent.
         """
-        engine = open_data(data)
+        engine = self._open(data)
         return self._fill(engine, _place_records(self.cut, engine))
 
     def represent(self, data: Any) -> Any:
         """As `transform`, for records that were collected with the values of `generalize`."""
-        engine = open_data(data)
-        raw = RawColumns.of(engine)
+        engine = self._open(data)
+        raw = RawColumns.typed(engine)
         placed = {}
         for column in self.columns:
             if column.needed:
+                if column.name not in raw.data.columns:
+                    raise DataError(f"the table lacks the column {column.name!r}. Add this column.")
                 known = {label: i for i, label in enumerate(column.all_labels)}
-                given = raw.list_all(column.name)
+                given = [None if v != v else v for v in raw.list_all(column.name)]  # NaN is a missing text
                 unknown = dict.fromkeys(str(v) for v in given if v not in known)
                 if unknown:
                     raise DataError(
@@ -175,6 +181,9 @@ class MinimizedInputs:
         return "\n".join([self._headline(), *shown])
 
     __repr__ = __str__
+
+    def _open(self, data: Any) -> Engine:
+        return open_data(data, self.release.policy.with_conventions())
 
     def _headline(self) -> str:
         return (
@@ -205,8 +214,16 @@ class MinimizedInputs:
                     f"column {column.name!r} has missing values, but the table of the search had none. Fill them, or minimize "
                     "the inputs again with a table that has missing values."
                 )
+            absent = [label for i, label in enumerate(column.labels) if label in column.absent and (at == i).any()]
+            if absent:
+                raise _refuse_unseen(column.name, absent)
             wanted[column.name] = at
-        raw = RawColumns.of(engine)
+        raw = RawColumns.typed(engine)
+        lacking = [name for name in self.unchanged if name not in raw.data.columns]
+        if lacking:
+            raise DataError(
+                f"the table lacks inputs of the model: {list_some(lacking)}. Add these columns to the table."
+            )
         return (raw.put(self.samples.sample(wanted)) if wanted else raw).select(self.inputs)
 
 
@@ -251,7 +268,7 @@ def minimize(
     policy = _prepare(parse_policy(policy))
     engine = open_data(frame, policy.with_conventions())
     policy.check_schema(engine.schema())
-    raw = RawColumns.of(engine)
+    raw = RawColumns.typed(engine)
     target = policy.target
     predictor, predicted = Predictor.of(model, raw, target)
     rating = predictor.make_rating(predicted)
@@ -269,9 +286,10 @@ def minimize(
     release = method.release(engine, progress=report)
     cut = release.recoding
     assert isinstance(cut, Cut)  # noqa: S101
-    samples, has_missing = _choose_samples(cut, _place_records(cut, engine), inputs)
+    placed = _place_records(cut, engine)
+    samples = _choose_samples(cut, placed, inputs)
     columns = [
-        MinimizedColumn(a.name, of_column.labels, a.size, loss, has_missing[a.name])
+        _describe_column(a, of_column.labels, loss, placed.get(a.name))
         for a, of_column, loss in zip(codes.attributes, cut.cuts, found.losses, strict=True)
     ]
     minimized = MinimizedInputs(
@@ -339,11 +357,7 @@ def _place_records(cut: Cut, engine: Engine) -> dict[str, Int32Array]:
     fields, cuts = zip(*needed, strict=True)
     later = encode_later_data(Cut(fields, replace(cut.output, unchanged=()), cuts), engine)
     if later.unseen:
-        name, unseen = next(iter(later.unseen.items()))
-        raise DataError(
-            f"column {name!r} has values that the table of the search did not have: {list_some(unseen)}. Replace them, or "
-            "minimize the inputs again with a table that has them."
-        )
+        raise _refuse_unseen(*next(iter(later.unseen.items())))
     found = {}
     for of_column, of_cut, positions in zip(fields, cuts, later.positions, strict=True):
         interval, _ = of_cut.locate(positions)
@@ -351,11 +365,27 @@ def _place_records(cut: Cut, engine: Engine) -> dict[str, Int32Array]:
     return found
 
 
-def _choose_samples(
-    cut: Cut, placed: Mapping[str, Int32Array], inputs: ReplacedInputs
-) -> tuple[dict[str, Int64Array], dict[str, bool]]:
-    """A record with the representative of every interval, by column, and whether the column has missing values."""
-    found, has_missing = {}, {}
+def _refuse_unseen(name: str, unseen: Sequence[str]) -> DataError:
+    return DataError(
+        f"column {name!r} has values that the table of the search did not have: {list_some(unseen)}. Replace them, or "
+        "minimize the inputs again with a table that has them."
+    )
+
+
+def _describe_column(
+    attribute: Attribute, labels: tuple[str, ...], loss: float, placed: Int32Array | None
+) -> MinimizedColumn:
+    """What has to be collected of a column; ``placed`` has the interval of every record, None for the root."""
+    if placed is None:
+        return MinimizedColumn(attribute.name, labels, attribute.size, loss)
+    records = np.bincount(placed, minlength=len(labels) + 1)
+    absent = tuple(label for label, n in zip(labels, records.tolist(), strict=False) if n == 0)
+    return MinimizedColumn(attribute.name, labels, attribute.size, loss, bool(records[-1]), absent)
+
+
+def _choose_samples(cut: Cut, placed: Mapping[str, Int32Array], inputs: ReplacedInputs) -> dict[str, Int64Array]:
+    """A record with the representative of every interval, by column; any record for intervals without records."""
+    found = {}
     for j, (attribute, of_column) in enumerate(zip(inputs.attributes, cut.cuts, strict=True)):
         codes = inputs.codes[:, j]
         place = placed.get(attribute.name, np.zeros(len(codes), np.int32))
@@ -363,6 +393,5 @@ def _choose_samples(
         for i in range(len(of_column.labels) + 1):
             counts = np.bincount(codes[place == i], minlength=attribute.size)
             records.append(inputs.source[j][choose_representative(counts, attribute)])
-        has_missing[attribute.name] = bool((place == len(of_column.labels)).any())
         found[attribute.name] = np.array(records, np.int64)
-    return found, has_missing
+    return found

@@ -9,6 +9,8 @@ from typing import Any
 
 from shoal.errors import DataError, EngineError, list_some
 from shoal.formats.checked_json import read_object, read_text, report_damage
+from shoal.mining.cluster_model import FORMAT as CLUSTERS
+from shoal.mining.cluster_model import ClusterModel
 from shoal.mining.itemsets import Rules
 from shoal.mining.rule_frames import read_plain, to_plain
 from shoal.mining.tree_model import TreeModel
@@ -17,19 +19,20 @@ RULES_FILE = "rules.json"
 PICKLES = (".joblib", ".pkl", ".pickle")
 TRUSTED = (  # beside the types that skops itself trusts; the arrays of a tree are checked before their use
     "numpy.dtype",
+    "shoal.models.published_clusters.PublishedClusters",
     "shoal.models.published_tree.PublishedTree",
     "sklearn.tree._tree.Tree",
 )
 CHOICES = "a .skops file, a model.json file, or the public folder of a model release"
 
 
-def write_json(model: TreeModel, path: Path) -> None:
-    """Write a tree as ``model.json``."""
+def write_json(model: TreeModel | ClusterModel, path: Path) -> None:
+    """Write a model as ``model.json``."""
     path.write_text(format_json(model.to_dict()), encoding="utf-8", newline="\n")
 
 
 def format_json(content: dict[str, Any]) -> str:
-    """A tree as JSON text, with a line for every column and every node."""
+    """A model as JSON text, with a line for every column, and for every node or cluster."""
     lines = []
     for name, value in content.items():
         text = json.dumps(value, ensure_ascii=False)
@@ -44,10 +47,11 @@ def format_json(content: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def read_json(path: Path) -> TreeModel:
-    """Read a tree from ``model.json``; `DataError` for a damaged file."""
+def read_json(path: Path) -> TreeModel | ClusterModel:
+    """Read a model from ``model.json``; `DataError` for a damaged file."""
     with report_damage(path, "model", f"Pass {CHOICES}."):
-        return TreeModel.from_dict(read_object(read_text(path)))
+        found = read_object(read_text(path))
+        return (ClusterModel if found.get("format") == CLUSTERS else TreeModel).from_dict(found)
 
 
 def write_rules_file(rules: Rules, path: Path) -> None:

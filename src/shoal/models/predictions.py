@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.engines.raw_columns import RawColumns
-from shoal.errors import DataError, list_some
+from shoal.errors import DataError, ShoalError, list_some
+from shoal.mining.outputs import write_key
 
 
 def list_inputs(model: Any, raw: RawColumns, target: str | None) -> list[str]:
@@ -32,9 +33,18 @@ def predict(model: Any, raw: RawColumns, target: str | None) -> NDArray[Any]:
 def predict_frame(model: Any, frame: Any) -> NDArray[Any]:
     """The prediction for every record of a frame with the columns of the model."""
     knows_names = getattr(model, "feature_names_in_", None) is not None
-    return np.asarray(model.predict(frame if knows_names else np.asarray(frame)))
+    try:
+        return np.asarray(model.predict(frame if knows_names else np.asarray(frame)))
+    except ShoalError:
+        raise
+    except Exception as error:  # models of other libraries raise errors of any type
+        raise DataError(
+            f"the model of the type {type(model).__name__} cannot predict these records: {str(error).rstrip('.')}. Pass a "
+            "fitted model, and records with the columns and values that it knows."
+        ) from error
 
 
 def measure_agreement(predicted: NDArray[Any], raw: RawColumns, target: str) -> float:
     """The share of the records whose predicted class is the value of the target."""
-    return float((predicted.astype(str) == np.array([str(v) for v in raw.list_all(target)])).mean())
+    pairs = zip(predicted.tolist(), raw.list_all(target), strict=True)
+    return float(np.mean([write_key(one) == write_key(other) for one, other in pairs]))

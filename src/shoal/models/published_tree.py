@@ -62,15 +62,7 @@ class PublishedTree(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The share of every class in the leaf of every record."""
-        return self.tree_model_.probabilities[self.tree_model_.find_nodes(self._open(X))]
-
-    def _open(self, X: Any) -> Engine:
-        if isinstance(X, np.ndarray):
-            names = [f"x{j}" for j in range(X.shape[1])]
-            return open_data(
-                build_frame({n: Column(X[:, j].astype(np.float64)) for j, n in enumerate(names)}, "pyarrow")
-            )
-        return open_data(X)
+        return self.tree_model_.probabilities[self.tree_model_.find_nodes(open_later(X))]
 
     def export_text(self) -> str:
         """The tree as indented text."""
@@ -81,3 +73,11 @@ class PublishedTree(ClassifierMixin, BaseEstimator):
         state = dict(super().__getstate__())
         state.pop("tree_model_", None)
         return state
+
+
+def open_later(X: Any) -> Engine:
+    """Later records as a table; the columns of an array are x0, x1 and so on."""
+    if isinstance(X, np.ndarray):
+        names = [f"x{j}" for j in range(X.shape[1])]
+        return open_data(build_frame({n: Column(X[:, j].astype(np.float64)) for j, n in enumerate(names)}, "pyarrow"))
+    return open_data(X)

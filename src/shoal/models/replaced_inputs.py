@@ -6,6 +6,7 @@ predictions only for the records that it changes, and only for combinations of i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,7 @@ from shoal.arrays import FloatArray, Int32Array, Int64Array, UInt64Array
 from shoal.encoding.attributes import Attribute
 from shoal.engines.raw_columns import RawColumns
 from shoal.errors import DataError
-from shoal.formats.numbers import parse_number
+from shoal.formats.numbers import format_count, parse_number
 from shoal.models.predictions import list_inputs, predict
 
 MOST_KEPT = 4_000_000  # predictions that are kept for reuse
@@ -61,7 +62,7 @@ class Rating:
     def of(self, records: Int64Array) -> Rating:
         """The rating of some records."""
         truth = self.truth[records]
-        return Rating(truth, self.is_regression, self.is_own, float(((truth - truth.mean()) ** 2).sum()))
+        return Rating(truth, self.is_regression, self.is_own, _sum_squares(truth))
 
 
 @dataclass
@@ -79,12 +80,21 @@ class Predictor:
         if not callable(getattr(model, "predict", None)):
             raise DataError(f"a model of the type {type(model).__name__} has no method 'predict'. Pass a fitted model.")
         found = predict(model, raw, target)
-        if found.ndim != 1:
+        if found.ndim > 1:
             raise DataError(
                 f"the model predicts {found.shape[1]} columns at once. Pass a model with one prediction for every record."
             )
+        if found.shape != (len(raw.data),):
+            raise DataError(
+                f"the model has {format_count(found.size, 'prediction')} for {format_count(len(raw.data), 'record')}. Pass a "
+                "model with one prediction for every record."
+            )
+        if any(value is None or value != value for value in found.tolist()):
+            raise DataError(
+                "the model predicts missing values for some records. Pass a model that predicts every record."
+            )
         is_regression = not hasattr(model, "classes_") and found.dtype.kind == "f"
-        predictor = cls(model, raw, target, None if is_regression else np.unique(found))
+        predictor = cls(model, raw, target, None if is_regression else _list_classes(model, found))
         return predictor, predictor.number(found)
 
     def number(self, predicted: NDArray[Any]) -> FloatArray:
@@ -95,7 +105,7 @@ class Predictor:
         values, number = np.unique(predicted, return_inverse=True)
         new = [v for v in values.tolist() if v not in known]
         if new:
-            self.classes = np.append(self.classes, np.array(new, self.classes.dtype))
+            self.classes = np.append(self.classes, np.array(new))
             known |= {value: len(known) + n for n, value in enumerate(new)}
         return np.array([known[v] for v in values.tolist()], np.float64)[number]
 
@@ -108,9 +118,14 @@ class Predictor:
         """The rating of predictions by the target; without one, by the model's own predictions for the full inputs."""
         is_own = self.target is None
         truth = predicted if self.target is None else self._read_truth(self.raw.list_all(self.target))
-        spread = float(((truth - truth.mean()) ** 2).sum())
-        rating = Rating(truth, self.classes is None, is_own, spread)
-        if rating.is_regression and (spread <= 0 or rating.score(float(rating.rate(predicted).sum())) <= 0):
+        rating = Rating(truth, self.classes is None, is_own, _sum_squares(truth))
+        total = float(rating.rate(predicted).sum())
+        if not rating.is_regression and total == 0:
+            raise DataError(
+                f"the model predicts the target {self.target!r} of no record, so there is no accuracy to keep. Pass the target "
+                "that the model was fitted on, with the same classes."
+            )
+        if rating.is_regression and (rating.spread <= 0 or rating.score(total) <= 0):
             raise DataError(
                 "the predictions of the model for these records are no better than their mean, so there is no accuracy to "
                 "keep. Pass other records, or another model."
@@ -120,13 +135,15 @@ class Predictor:
     def _read_truth(self, values: Sequence[Any]) -> FloatArray:
         if self.classes is None:
             numbers = [parse_number(str(v)) for v in values]
-            if any(n is None for n in numbers):
+            if any(n is None or not math.isfinite(n) for n in numbers):
                 raise DataError(
-                    f"the target {self.target!r} has values that are no numbers, but the model predicts numbers."
+                    f"the target {self.target!r} has values that are no numbers, but the model predicts numbers. Remove these "
+                    "records, or choose another target."
                 )
             return np.array(numbers, np.float64)
-        known = {str(value): n for n, value in enumerate(self.classes.tolist())}
-        return np.array([known.get(str(v), -1) for v in values], np.float64)
+        read = _read_number if self.classes.dtype.kind in "biuf" else str
+        known = {read(value): n for n, value in enumerate(self.classes.tolist())}
+        return np.array([known.get(read(v), -1) for v in values], np.float64)
 
 
 @dataclass
@@ -234,6 +251,22 @@ def choose_representative(counts: Int64Array, attribute: Attribute) -> int:
         return int(np.argmax(counts))
     total = np.cumsum(counts)
     return int(np.searchsorted(total, total[-1] / 2))
+
+
+def _list_classes(model: Any, predicted: NDArray[Any]) -> NDArray[Any]:
+    """The classes of a model, also those that it does not predict for the full inputs."""
+    classes = np.asarray(getattr(model, "classes_", predicted))
+    return np.union1d(classes, predicted) if classes.dtype.kind == predicted.dtype.kind else np.unique(predicted)
+
+
+def _sum_squares(numbers: FloatArray) -> float:
+    """The sum of squares around the mean; exactly 0 for equal numbers, whose mean may differ from them by rounding."""
+    return 0.0 if (numbers == numbers[0]).all() else float(((numbers - numbers.mean()) ** 2).sum())
+
+
+def _read_number(value: Any) -> float | None:
+    """A class that is a number or a truth value, in any type: 1, 1.0, "1" and True are one class."""
+    return float(value) if isinstance(value, bool) else parse_number(str(value))
 
 
 def _find_sources(raw: RawColumns, attribute: Attribute, codes: Int32Array) -> Int64Array:

@@ -18,10 +18,10 @@ from shoal.mining.grow import RULES, check_choice
 from shoal.mining.implied_spans import ImpliedSpan, find_implied_spans
 from shoal.mining.item_records import find_items, recount_itemsets, recount_rules
 from shoal.mining.itemsets import Item, Itemsets, Rules
+from shoal.mining.model_columns import row_codes
 from shoal.mining.readers import EMPTY_TABLE
 from shoal.mining.rule_frames import UNKNOWN, fingerprint_rules, list_published_sets, read_rules
 from shoal.mining.rule_spans import RuleSpans, count_states, find_rule_spans
-from shoal.mining.tree_model import row_codes
 from shoal.models.certificate import ModelCertificate
 from shoal.models.span_reports import AttackerSpans, SpanList, SpanReport
 from shoal.policy import Policy

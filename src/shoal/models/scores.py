@@ -151,6 +151,6 @@ def _read_leaves(tree: Any) -> tuple[Any, Any, Any]:
 
 
 def _accuracy(model: Any, frame: Any, policy: Policy) -> float:
-    raw = RawColumns.of(open_data(frame, policy.with_conventions()))
+    raw = RawColumns.typed(open_data(frame, policy.with_conventions()))
     target = str(policy.target)
     return measure_agreement(predict(model, raw, target), raw, target)

@@ -11,7 +11,7 @@ import numpy as np
 from shoal.arrays import BoolArray, Int64Array
 from shoal.formats.numbers import format_count
 from shoal.mining.rule_spans import RuleSpans
-from shoal.spans import EnsembleSpans, Spans, describe_conditions
+from shoal.spans import CellSets, EnsembleSpans, Spans, describe_conditions
 
 MOST_CELLS = 3  # leaves, and classes of a leaf, in the text of a span
 
@@ -37,6 +37,7 @@ class SpanReport:
     single: bool
     holds: bool
     cells: tuple[SpanCell, ...]
+    noun: str = "leaves"
 
     def __str__(self) -> str:
         leaves: dict[str, list[str]] = {}
@@ -45,7 +46,7 @@ class SpanReport:
             if cell.population:
                 found.append(f"{'' if cell.label is None else cell.label + ' '}{cell.population:,}")
         texts = [f"[{leaf}: {_shorten(found, 'classes') or 'nobody'}]" for leaf, found in leaves.items()]
-        cells = f": {_shorten(texts, 'leaves')}" if texts else ""
+        cells = f": {_shorten(texts, self.noun)}" if texts else ""
         return f"{self.text} ({format_count(self.size, 'person', 'people')}){cells}"
 
 
@@ -58,7 +59,7 @@ def _shorten(texts: Sequence[str], noun: str) -> str:
 class AttackerSpans:
     """The spans for one attacker: their sizes, which of them fail, and words that describe the attacker."""
 
-    spans: Spans | EnsembleSpans | RuleSpans
+    spans: Spans | EnsembleSpans | CellSets | RuleSpans
     size: Int64Array
     fails: BoolArray
     prefix: str = ""
@@ -115,4 +116,5 @@ class SpanList(Sequence[SpanReport]):
         words = describe_conditions(spans.describe(s), "all people") + spans.describe_class(s)
         cells = tuple(SpanCell(*cell) for cell in spans.list_cells(s, self.population))
         size, single, fails = int(attacker.size[s]), bool(spans.single[s]), bool(attacker.fails[s])
-        return SpanReport(attacker.prefix + words, size, single, not fails, cells)
+        noun = f"{spans.noun}s" if isinstance(spans, CellSets) else "leaves"
+        return SpanReport(attacker.prefix + words, size, single, not fails, cells, noun)

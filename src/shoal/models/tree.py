@@ -2,47 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from shoal.encoding.codes import encode_table
-from shoal.engines import Column, Engine, build_frame, open_data
+from shoal.engines import Engine, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.engines.raw_columns import RawColumns, with_texts
 from shoal.errors import DataError, PolicyError, RequirementNotMet, list_some
 from shoal.formats.numbers import format_count, format_number
-from shoal.measures import Measures
 from shoal.mining.grow import LearningTable, induce_tree, list_attackers
 from shoal.mining.learning_policy import name_target, set_target, simplify_policy, unused_name
 from shoal.mining.readers import EMPTY_TABLE
 from shoal.mining.tree_model import TreeModel
 from shoal.models.artifact import ModelArtifact
 from shoal.models.audit import audit_table, check_policy
+from shoal.models.estimator import CONFIDENCE, DEFAULT_K, AnonymousEstimator, as_data_error
+from shoal.models.published_tree import PublishedTree
 from shoal.models.tree_picture import TreePicture
 from shoal.policy import Policy, parse_policy
-from shoal.release import Release
 from shoal.requirements import KAnonymity, describe
 from shoal.requirements.requirement import parse_whole_number
 from shoal.secret import new_seed
 
-DEFAULT_K = 5
 DEFAULT_NOTE = (
     f"No policy was given: all columns are public numbers, the class is private, and k is {DEFAULT_K} by default."
 )
-CONFIDENCE = 0.9
-ONE_MODEL = "Publish only one model of these records: an attacker who has two different models can combine them."
 
 
-class AnonymousTree(ClassifierMixin, BaseEstimator):
+class AnonymousTree(ClassifierMixin, AnonymousEstimator):
     """A decision tree classifier that may be published: its spans meet the requirements of a policy.
 
     The quasi-identifiers of the policy are public: attackers may know them. Its sensitive columns are private, and so is the
@@ -190,41 +184,9 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return TreePicture(self.tree_model_)
 
-    def release(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the tree to a public folder, and private figures to the owner folder ``path.owner``; return the public folder.
-
-        The *public folder* has ``model.json``, ``model.skops``, ``certificate.json``, ``policy.yaml`` and ``report.html``. The
-        *owner folder* (mode 700) has the spans, the full policy and a report with the spans. Never publish the owner folder.
-        The written model is read back and audited with the training records before the folders appear.
-
-        Raises `DataError` if the tree was loaded from a file: it then has no training records. Fit it again.
-        """
-        check_is_fitted(self)
-        training = getattr(self, "_training", None)
-        if training is None:
-            raise DataError(
-                "the tree has no training records, because it was copied or loaded. Fit it again to release it."
-            )
-        found = self.certificate_
-        certain = (
-            (f"{found.certain:,} records have a private value that is certain. To prevent this, require l-diversity.",)
-            if found.certain
-            else ()
-        )
+    def _make_artifact(self, training: Engine) -> ModelArtifact:
         classes = [self.classes_.tolist()[self._class_order.index(c)] for c in range(len(self.tree_model_.classes))]
-        release = Release(
-            self.policy_,
-            found,
-            Measures({"records": found.records, "classes": found.groups, "smallest": found.smallest}, {}),
-            None,
-            "AnonymousTree",
-            {name: value for name, value in self.get_params().items() if name != "policy"},
-            (),
-            ModelArtifact(self.tree_model_, training, tuple(classes)),
-            seed=new_seed(),
-            method_notes=(*certain, ONE_MODEL),
-        )
-        return release.save(path, overwrite=overwrite)
+        return ModelArtifact(self.tree_model_, PublishedTree.of(self.tree_model_, classes), training)
 
     @property
     def _class_order(self) -> list[int]:
@@ -234,7 +196,7 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
     def _read_training(self, X: Any, y: Any) -> tuple[Engine, Policy]:
         """The training records with their class as a table, and the policy with its target and all requirements."""
         if self.policy is None:
-            with _as_data_error():
+            with as_data_error():
                 X, y = validate_data(self, X, y, dtype=np.float64)
             names = self._name_columns()
             target = unused_name("class", names)
@@ -261,21 +223,6 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
         self.n_features_in_ = len(self.feature_names_in_)
         return engine, policy
 
-    def _read_later(self, X: Any) -> Engine:
-        """Later records as a table."""
-        if self.policy is None:
-            with _as_data_error():
-                return self._open_numbers(validate_data(self, X, dtype=np.float64, reset=False))
-        return open_data(X, self.policy_.with_conventions())
-
-    def _name_columns(self) -> list[str]:
-        """The names of the columns, or x0, x1 and so on."""
-        given = getattr(self, "feature_names_in_", None)
-        return [f"x{j}" for j in range(self.n_features_in_)] if given is None else [str(name) for name in given]
-
-    def _open_numbers(self, X: NDArray[np.float64]) -> Engine:
-        return open_data(build_frame({n: Column(X[:, j]) for j, n in enumerate(self._name_columns())}, "pyarrow"))
-
     def _add_classes(self, engine: Engine, policy: Policy, given: Any) -> Engine:
         """The table with the class of every record as text; `classes_` has the classes themselves."""
         y = _read_classes(given, policy)
@@ -288,30 +235,9 @@ class AnonymousTree(ClassifierMixin, BaseEstimator):
             raise DataError(f"different classes have the same text: {list_some(labels)}. Rename one of them.")
         return with_texts(engine, target, labels, number)
 
-    def _parse_limit(self, name: str) -> int | None:
-        given = getattr(self, name)
-        return None if given is None else parse_whole_number(given, name, 1)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The state for copies and files, without the training records and the spans, which are for the owner only."""
-        state = dict(super().__getstate__())
-        state.pop("_training", None)
-        if "certificate_" in state:
-            state["certificate_"] = state["certificate_"].public()
-        return state
-
 
 class _TableFails(RequirementNotMet, ValueError):
     """The whole table fails the requirements; scikit-learn expects a `ValueError` for too few records."""
-
-
-@contextmanager
-def _as_data_error() -> Iterator[None]:
-    """Turn an error of scikit-learn about the values of X or y into a `DataError` with the same text."""
-    try:
-        yield
-    except ValueError as error:
-        raise DataError(str(error)) from error
 
 
 def _read_classes(given: Any, policy: Policy) -> NDArray[Any]:
@@ -323,7 +249,7 @@ def _read_classes(given: Any, policy: Policy) -> NDArray[Any]:
             f"the class {policy.target!r} of {format_count(missing, 'record')} is missing. Remove these records, or write a "
             "class of its own for them."
         )
-    with _as_data_error():
+    with as_data_error():
         y: NDArray[Any] = column_or_1d(np.asarray(given), warn=True)
     if policy.target in policy.normalize:
         y = np.array([policy.normalizer(_label(value)) for value in y.tolist()])

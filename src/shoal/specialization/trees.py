@@ -122,6 +122,10 @@ class SpecializationTrees:
         """Create the root value of an attribute and return its number."""
         return self._add(j, 0, self.attributes[j].size - 1, 0 if self.attributes[j].taxonomy is not None else -1)
 
+    def add_interval(self, j: int, lo: int, hi: int) -> int:
+        """Create a value outside the tree, from neighbouring intervals of an attribute, and return its number."""
+        return self._add(j, lo, hi, -1)
+
     def expand(self, x: int) -> range:
         """Return the children of a value; the first call creates them."""
         if self.first[x] < 0:

@@ -32,8 +32,25 @@ def group_sizes(supports: Supports) -> Found:
     return found
 
 
+def remainders(supports: Supports) -> Found:
+    """The number of records with a set and none of the published values (``column=value``) of a column, if two or more."""
+    found: Found = {}
+    for present in supports:
+        items = [i for names in supports for i in names - present if "=" in i and present | {i} in supports]
+        used = {i.partition("=")[0] for i in present}
+        for column in {i.partition("=")[0] for i in items} - used:
+            values = frozenset(i for i in items if i.partition("=")[0] == column)
+            if len(values) > 1:
+                found[present, values] = supports[present] - sum(supports[present | {i}] for i in values)
+    return found
+
+
 def channels(supports: Supports, k: int) -> Found:
-    return {pair: people for pair, people in group_sizes(supports).items() if 0 < people < k}
+    return {pair: people for pair, people in all_groups(supports).items() if 0 < people < k}
+
+
+def all_groups(supports: Supports) -> Found:
+    return group_sizes(supports) | remainders(supports)
 
 
 def minimal_channels(supports: Supports, k: int) -> Found:

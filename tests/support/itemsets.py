@@ -12,12 +12,13 @@ Names = frozenset[str]
 
 
 def make_itemsets(supports: Mapping[Names, int], records: int) -> Itemsets:
-    """Itemsets of truth-value items with these supports, in the given order."""
+    """Itemsets with these supports, in the given order; an item is a column of truth values or ``column=value``."""
     names = sorted(set().union(*supports))
     sets = [sorted(names.index(n) for n in members) for members in supports]
     start = np.cumsum([0, *map(len, sets)]).astype(np.int64)
     members = np.array([i for items in sets for i in items], np.int32)
-    return Itemsets(tuple(map(Item, names)), start, members, np.array(list(supports.values()), np.int64), records)
+    items = tuple(Item(*name.split("=")) for name in names)
+    return Itemsets(items, start, members, np.array(list(supports.values()), np.int64), records)
 
 
 def count_sets(baskets: Sequence[Collection[str]], sets: Iterable[Names]) -> dict[Names, int]:

@@ -21,6 +21,7 @@ from shoal.arrays import BoolArray, Int64Array, UInt64Array
 from shoal.errors import DataError, PolicyError, list_choices
 from shoal.formats.numbers import format_count
 from shoal.mining.itemsets import Item, Itemsets
+from shoal.mining.remainders import Remainder, list_remainders
 from shoal.requirements.requirement import parse_whole_number
 
 MOST_ITEMS = 20  # of a published set
@@ -56,14 +57,15 @@ class _Places(NamedTuple):
 
 @dataclass(frozen=True)
 class Channels(Sequence[Channel]):
-    """The inference channels of a collection of itemsets below k people, by the number of items."""
+    """The inference channels of a collection of itemsets below k people: those between two sets, then remainders."""
 
     itemsets: Itemsets
     k: int
     places: _Places = field(repr=False)
+    remainders: tuple[Remainder, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
-        return len(self.places.people)
+        return len(self.places.people) + len(self.remainders)
 
     @overload
     def __getitem__(self, index: int) -> Channel: ...
@@ -74,19 +76,16 @@ class Channels(Sequence[Channel]):
     def __getitem__(self, index: int | slice) -> Channel | tuple[Channel, ...]:
         if isinstance(index, slice):
             return tuple(self[i] for i in range(*index.indices(len(self))))
-        members = _list_members(self.itemsets, int(self.places.number[index]))
-        mask = int(self.places.mask[index])
-        items = [self.itemsets.items[i] for i in members]
+        present, absent = self._list_sides(range(len(self))[index])
+        items = self.itemsets.items
         return Channel(
-            frozenset(item for b, item in enumerate(items) if mask >> b & 1),
-            frozenset(item for b, item in enumerate(items) if not mask >> b & 1),
-            int(self.places.people[index]),
+            frozenset(items[i] for i in present), frozenset(items[i] for i in absent), int(self.people[index])
         )
 
-    @property
+    @cached_property
     def people(self) -> Int64Array:
         """The number of people of every channel."""
-        return self.places.people
+        return np.concatenate([self.places.people, np.array([r.people for r in self.remainders], np.int64)])
 
     @cached_property
     def minimal(self) -> Channels:
@@ -96,29 +95,44 @@ class Channels(Sequence[Channel]):
         same items, and some more.
         """
         chosen = self.select(self.places.minimal)
-        if _is_closed(self.itemsets):
+        if _is_closed(self.itemsets) and not self.remainders:
             return chosen
         # A set between two channels may be missing, so the search by one item at a time can overlook an implication.
         kept: list[tuple[int, int]] = []
         keeps = np.zeros(len(chosen), bool)
-        for i in range(len(chosen)):
-            present, absent = chosen.read_bits(i)
+        read = [chosen.read_bits(i) for i in range(len(chosen))]
+        for i in sorted(range(len(read)), key=lambda i: read[i][0].bit_count() + read[i][1].bit_count()):
+            present, absent = read[i]
             keeps[i] = not any(p & present == p and a & absent == a for p, a in kept)
             if keeps[i]:
                 kept.append((present, absent))
         return chosen.select(keeps)
 
     def select(self, chosen: BoolArray) -> Channels:
-        """Some of the channels."""
+        """Some of the channels; all remainders if only the channels between two sets are chosen from."""
         number, mask, people, minimal, narrow = self.places
-        places = _Places(number[chosen], mask[chosen], people[chosen], minimal[chosen], narrow[chosen])
-        return replace(self, places=places)
+        between, rest = chosen[: len(number)], chosen[len(number) :].tolist()
+        places = _Places(number[between], mask[between], people[between], minimal[between], narrow[between])
+        remainders = (
+            tuple(r for r, keeps in zip(self.remainders, rest, strict=True) if keeps) if rest else self.remainders
+        )
+        return replace(self, places=places, remainders=remainders)
 
     def read_bits(self, index: int) -> tuple[int, int]:
         """The items that the people of a channel have, and do not have, as bits of two numbers."""
+        present, absent = self._list_sides(index)
+        return sum(1 << i for i in present), sum(1 << i for i in absent)
+
+    def _list_sides(self, index: int) -> tuple[Sequence[int], Sequence[int]]:
+        """The items that the people of a channel have, and do not have, by number."""
+        if index >= len(self.places.people):
+            remainder = self.remainders[index - len(self.places.people)]
+            return remainder.present, remainder.absent
         members, mask = _list_members(self.itemsets, int(self.places.number[index])), int(self.places.mask[index])
-        bits = sum(1 << i for b, i in enumerate(members) if mask >> b & 1)
-        return bits, sum(1 << i for i in members) & ~bits
+        sides: tuple[list[int], list[int]] = ([], [])
+        for b, i in enumerate(members):
+            sides[1 - (mask >> b & 1)].append(i)
+        return sides
 
 
 def find_channels(itemsets: Itemsets, k: int, *, tested: BoolArray | None = None) -> Channels:
@@ -136,9 +150,9 @@ def find_channels(itemsets: Itemsets, k: int, *, tested: BoolArray | None = None
 
     Guarantee
     ---------
-    Without a channel, no sum and difference of published supports counts a group of 1 to k - 1 people. Two things are not
-    tested: bounds of supports that are not published, and knowledge that is not in the sets, such as that nobody has two
-    values of a column.
+    Without a channel, no group of 1 to k - 1 people follows from published supports by inclusion and exclusion, or by the
+    subtraction of all published values of a column (nobody has two values of a column). Bounds of supports that are not
+    published, and subtractions of the values of several columns at once, are not tested.
 
     Raises `DataError` if the supports contradict one another: if a group would have less than no people.
 
@@ -159,7 +173,8 @@ def find_channels(itemsets: Itemsets, k: int, *, tested: BoolArray | None = None
         row, mask = np.nonzero(inner.channel)
         places = level.number[row], mask, level.people[row, mask], inner.minimal[row, mask], inner.narrow[row, mask]
         found.append(_Places(*places))
-    return Channels(itemsets, k, _Places(*map(np.concatenate, zip(*found, strict=True))))
+    remainders = tuple(r for r in list_remainders(itemsets, tested) if r.people < k)
+    return Channels(itemsets, k, _Places(*map(np.concatenate, zip(*found, strict=True))), remainders)
 
 
 @dataclass(frozen=True)
@@ -285,7 +300,8 @@ def measure_groups(itemsets: Itemsets, tested: BoolArray | None = None) -> tuple
         counts = level.list_peopled(tested)
         groups += int(counts.sum())
         smallest = int(level.people[counts].min(initial=smallest))
-    return groups, smallest
+    remainders = list_remainders(itemsets, tested)
+    return groups + len(remainders), min([smallest, *(r.people for r in remainders)])
 
 
 def _list_members(itemsets: Itemsets, number: int) -> tuple[int, ...]:
@@ -394,8 +410,8 @@ def block_channels(itemsets: Itemsets, k: int, how: str = "suppress") -> tuple[I
 
     Guarantee
     ---------
-    `find_channels` finds no channel in the result. The search for the fewest sets is greedy: no removed set could be kept,
-    but another choice may keep more.
+    `find_channels` finds no channel in the result. The search for the fewest sets is greedy: without columns of several
+    values no removed set could be kept, but another choice may keep more.
     """
     if how not in WAYS:
         raise PolicyError(f"how={how!r} is not known; {list_choices(how, WAYS)}.")
@@ -407,10 +423,15 @@ def block_channels(itemsets: Itemsets, k: int, how: str = "suppress") -> tuple[I
         raised = _raise_supports(itemsets, k, channels)
         change = int(np.max(raised.count - itemsets.count, initial=0))
         return raised, replace(report, added=raised.records - itemsets.records, largest_change=change)
-    removed = _choose_suppressed(channels)
-    kept = np.ones(len(itemsets), bool)
-    kept[removed] = False
-    return select_sets(itemsets, kept), replace(report, suppressed=tuple(itemsets[s] for s in removed))
+    kept, removed = itemsets, []
+    while len(channels):  # a removed value of a column can make a remainder
+        chosen = _choose_suppressed(channels)
+        removed += [kept[s] for s in chosen]
+        keeps = np.ones(len(kept), bool)
+        keeps[chosen] = False
+        kept = select_sets(kept, keeps)
+        channels = find_channels(kept, k)
+    return kept, replace(report, suppressed=tuple(removed))
 
 
 def select_sets(itemsets: Itemsets, kept: BoolArray) -> Itemsets:
@@ -424,7 +445,7 @@ def _choose_suppressed(channels: Channels) -> list[int]:
     """A small number of sets without which no channel is left: a greedy cover, then without sets that it does not need.
 
     Only narrow channels count: to close a channel also closes every other channel that needs the same supports and more.
-    The removal of a set never opens a channel.
+    The removal of a set opens no channel between two sets.
     """
     if (channels.places.number < 0).any():
         raise DataError(
@@ -433,7 +454,8 @@ def _choose_suppressed(channels: Channels) -> list[int]:
         )
     narrow = channels.select(channels.places.narrow)
     rows = {_list_members(channels.itemsets, s): s for s in range(len(channels.itemsets))}
-    needs = [_list_between(narrow, i, rows) for i in range(len(narrow))]
+    needs = [_list_between(narrow, i, rows) for i in range(len(narrow.places.people))]
+    needs += [list(remainder.needs) for remainder in narrow.remainders]
     needed_by: dict[int, list[int]] = {}
     for i, sets in enumerate(needs):
         for s in sets:

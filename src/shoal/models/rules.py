@@ -387,11 +387,13 @@ class _Search:
     def _find_channel(self, sets: dict[frozenset[int], int]) -> _Failure | None:
         """A group of fewer than k people that follows from the counts of the kept rules and of some more sets.
 
-        A new channel needs the count of a new set, so only the published parts of sets that contain a new set are searched.
+        A new channel needs the count of a new set. So only the published parts of sets that contain a new set are searched,
+        and of sets that differ from a new set by the value of a column.
         """
         every = self.published | sets
         new = [own for own in sets if own not in self.published]
         above = set(new) | {other for own in new for other in self._list_above(own)}
+        above |= {other for own in new for other in self._list_siblings(own, every)}
         needed = {part for own in above for part in _list_parts(own, every)}
         if not needed:
             return None
@@ -411,6 +413,15 @@ class _Search:
     def _list_above(self, own: frozenset[int]) -> Iterable[frozenset[int]]:
         """The published sets that contain a set."""
         return set.intersection(*(self.by_item.get(item, set()) for item in own))
+
+    def _list_siblings(self, own: frozenset[int], every: dict[frozenset[int], int]) -> Iterable[frozenset[int]]:
+        """The published sets with another value of one of the columns."""
+        items = self.rules.items
+        for item in own:
+            for other, named in enumerate(items):
+                changed = own - {item} | {other}
+                if named.column == items[item].column and other != item and changed in every:
+                    yield changed
 
 
 def _list_parts(own: frozenset[int], every: dict[frozenset[int], int]) -> Iterable[frozenset[int]]:

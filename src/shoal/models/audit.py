@@ -17,9 +17,11 @@ from shoal.mining.learning_policy import name_target
 from shoal.mining.model_columns import row_codes
 from shoal.mining.read_cells import ReadCells
 from shoal.mining.readers import fingerprint_model, has_target, read_model
+from shoal.mining.rule_frames import is_rules
 from shoal.mining.scikit_learn import ReadEnsemble, ReadModel
 from shoal.mining.tree_model import POPULATIONS
 from shoal.models.certificate import ModelCertificate
+from shoal.models.rule_audit import audit_rules
 from shoal.models.span_reports import AttackerSpans, SpanList
 from shoal.policy import Policy, parse_policy
 from shoal.requirements import Certificate, Finding, Requirement, describe, judge_spans
@@ -66,7 +68,8 @@ def audit(
     Parameters
     ----------
     model : an `AnonymousTree` or `AnonymousClusters`; a decision tree, forest, boosting, k-means or nearest-centroid model of
-        scikit-learn, or a pipeline that ends with one
+        scikit-learn, or a pipeline that ends with one; or association rules or itemsets (`Rules`, `Itemsets`, `AnonymousRules`,
+        or a frame in the form of mlxtend)
     frame : the records that the model was fitted on: a frame or the path of a file
     policy : the policy with the requirements
     rule : ``claim3`` spares spans of a single cell, which show nothing private; ``all`` does not. Default: ``all`` for
@@ -97,6 +100,10 @@ def audit(
     if not 0 <= share <= 1:
         raise PolicyError(f"confidence must be between 0 and 1, not {confidence!r}.")
     policy = parse_policy(policy)
+    if is_rules(model):
+        check_policy(policy)
+        engine = open_data(frame, policy.with_conventions())
+        return audit_rules(model, engine, policy, rule or "claim3", populations, share)
     return audit_table(model, open_data(frame, policy.with_conventions()), policy, rule, populations, share)
 
 

@@ -28,6 +28,12 @@ POPULATIONS_NOTES = {
     "nothing": "no statistics of the leaves are published",
     "clusters": "the centroids and the number of records of every cluster are published",
     "outputs": "the predictions are published, and nothing else about the model",
+    "rules": "the support and the confidence of every rule are published, with the number of records",
+    "supports": "the support of every itemset is published",
+}
+SUPPORTS_RULE_NOTES = {
+    "claim3": "a group that is described by public items alone shows nothing private, so it need not meet the requirements",
+    "all": "groups that are described by public items alone must meet the requirements, too",
 }
 
 
@@ -49,6 +55,9 @@ class ModelCertificate(Certificate):
     ``fits``: the model holds the numbers of records of this table in its leaves. If not, it was fitted on other records, and
     it is not ``publishable``.
 
+    For itemsets, ``smallest`` is the size of the smallest group with people that follows from the published supports and is
+    described by a private item, ``groups`` is the number of these groups, and ``spans`` are the groups that fail.
+
     ``spans`` and ``failing`` are for the owner only: they show numbers that the model does not publish. `to_dict` and the
     published files do not contain them.
     """
@@ -69,7 +78,8 @@ class ModelCertificate(Certificate):
     @property
     def failing(self) -> tuple[SpanReport, ...]:
         """The spans that fail a requirement."""
-        return self.spans.failing if isinstance(self.spans, SpanList) else ()
+        spans = self.spans
+        return spans.failing if isinstance(spans, SpanList) else tuple(span for span in spans if not span.holds)
 
     @property
     def publishable(self) -> bool:
@@ -85,16 +95,18 @@ class ModelCertificate(Certificate):
     def counts(self) -> str:
         """The number of records, and of spans, as text."""
         people = "" if self.people is None else f" of {format_count(self.people, 'person', 'people')}"
+        noun = "group" if self.populations == "supports" else "span"
         return (
-            f"{format_count(self.records, 'record')}{people} in {format_count(self.groups + self.single_spans, 'span')}"
+            f"{format_count(self.records, 'record')}{people} in {format_count(self.groups + self.single_spans, noun)}"
         )
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """Notes on the rule and the published statistics, then the warnings of every certificate."""
+        notes = SUPPORTS_RULE_NOTES if self.populations == "supports" else RULE_NOTES
         spared = self.populations == "clusters" and self.rule == "claim3"
         return (
-            SPARED_CLUSTERS if spared else RULE_NOTES[self.rule],
+            SPARED_CLUSTERS if spared else notes[self.rule],
             POPULATIONS_NOTES[self.populations],
             *super().remarks,
         )
@@ -132,10 +144,13 @@ class ModelCertificate(Certificate):
 
     def __str__(self) -> str:
         lines = [super().__str__()]
-        failing = self.failing
-        lines += [f"  fails {escape_invisible(str(span))}" for span in failing[:MOST_SHOWN]]
-        if len(failing) > MOST_SHOWN:
-            lines.append(f"  and {len(failing) - MOST_SHOWN} more spans that fail")
+        count = self.spans.failing_count if isinstance(self.spans, SpanList) else len(self.failing)
+        shown = self.spans[
+            : min(count, MOST_SHOWN)
+        ]  # the spans that fail come first; each is described when it is asked for
+        lines += [f"  fails {escape_invisible(str(span))}" for span in shown]
+        if count > MOST_SHOWN:
+            lines.append(f"  and {count - MOST_SHOWN} more spans that fail")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -11,8 +11,11 @@ from shoal.errors import DataError, EngineError, list_some
 from shoal.formats.checked_json import read_object, read_text, report_damage
 from shoal.mining.cluster_model import FORMAT as CLUSTERS
 from shoal.mining.cluster_model import ClusterModel
+from shoal.mining.itemsets import Rules
+from shoal.mining.rule_frames import read_plain, to_plain
 from shoal.mining.tree_model import TreeModel
 
+RULES_FILE = "rules.json"
 PICKLES = (".joblib", ".pkl", ".pickle")
 TRUSTED = (  # beside the types that skops itself trusts; the arrays of a tree are checked before their use
     "numpy.dtype",
@@ -51,6 +54,17 @@ def read_json(path: Path) -> TreeModel | ClusterModel:
         return (ClusterModel if found.get("format") == CLUSTERS else TreeModel).from_dict(found)
 
 
+def write_rules_file(rules: Rules, path: Path) -> None:
+    """Write association rules as ``rules.json``."""
+    path.write_text(format_json(to_plain(rules)), encoding="utf-8", newline="\n")
+
+
+def read_rules_file(path: Path) -> Rules:
+    """Read association rules from ``rules.json``; `DataError` for a damaged file."""
+    with report_damage(path, "file of rules", f"Pass {CHOICES}."):
+        return read_plain(read_object(read_text(path)))
+
+
 def write_skops(model: Any, path: Path) -> None:
     """Write a model as a skops file."""
     _import_skops().dump(model, path)
@@ -61,16 +75,20 @@ def load_model(path: str | Path, *, trust: bool = False) -> Any:
 
     Parameters
     ----------
-    path : a ``.skops`` file, a ``model.json`` file, the public folder of a model release, or a joblib or pickle file
+    path : a ``.skops`` file, a ``model.json`` file, the public folder of a model release, or a joblib or pickle file; a
+        ``rules.json`` file, or its folder, gives `Rules`
     trust : load joblib and pickle files, and skops files with types that are not known to be safe. Such a file can run any code
         of its author when it is loaded
     """
     file = Path(path)
-    if file.is_dir() and (file / "model.json").is_file():
-        file = file / "model.json"
+    for name in ("model.json", RULES_FILE):
+        if file.is_dir() and (file / name).is_file():
+            file = file / name
     if not file.is_file():
         raise DataError(f"there is no file {str(path)!r}. Pass {CHOICES}.")
     kind = file.suffix.lower()
+    if file.name == RULES_FILE:
+        return read_rules_file(file)
     if kind == ".json":
         return read_json(file)
     if kind == ".skops":

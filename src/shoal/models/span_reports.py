@@ -10,6 +10,7 @@ import numpy as np
 
 from shoal.arrays import BoolArray, Int64Array
 from shoal.formats.numbers import format_count
+from shoal.mining.rule_spans import RuleSpans
 from shoal.spans import CellSets, EnsembleSpans, Spans, describe_conditions
 
 MOST_CELLS = 3  # leaves, and classes of a leaf, in the text of a span
@@ -58,7 +59,7 @@ def _shorten(texts: Sequence[str], noun: str) -> str:
 class AttackerSpans:
     """The spans for one attacker: their sizes, which of them fail, and words that describe the attacker."""
 
-    spans: Spans | EnsembleSpans | CellSets
+    spans: Spans | EnsembleSpans | CellSets | RuleSpans
     size: Int64Array
     fails: BoolArray
     prefix: str = ""
@@ -82,9 +83,14 @@ class SpanList(Sequence[SpanReport]):
         object.__setattr__(self, "order", np.lexsort((size, single, holds)))
 
     @property
+    def failing_count(self) -> int:
+        """The number of spans that fail a requirement."""
+        return sum(int(a.fails.sum()) for a in self.attackers)
+
+    @property
     def failing(self) -> tuple[SpanReport, ...]:
         """The spans that fail a requirement."""
-        return tuple(self[i] for i in range(sum(int(a.fails.sum()) for a in self.attackers)))
+        return self[: self.failing_count]
 
     def __len__(self) -> int:
         return len(self.order)

@@ -65,7 +65,7 @@ class Finding:
         return f"{self.worst_text}; {groups} with {records} fail{'s' * (self.failing_groups == 1)}"
 
 
-Evidence = Literal["table", "people", "groups", "union", "operator", "model"]
+Evidence = Literal["table", "people", "groups", "union", "operator", "model", "supports"]
 EVIDENCE_NOTES: dict[Evidence, str] = {
     "people": "the requirements count different people; without a pseudonym, the table does not show which records belong to "
     "the same person",
@@ -75,6 +75,7 @@ EVIDENCE_NOTES: dict[Evidence, str] = {
     "table does not show",
     "model": "a group is a span of the model: the people who may fall in the same cells of the model, given what is "
     "public about them",
+    "supports": "a group is a number of people that follows from the published supports by sums and differences",
     "union": "the table was counted together with the earlier releases; the table alone may hold smaller groups",
 }
 UNCOUNTED = "people cannot be counted: column {} is not in the table; records were counted instead"

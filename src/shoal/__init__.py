@@ -20,6 +20,8 @@ from shoal.requirements import (
     DeltaDisclosure,
     KAnonymity,
     LDiversity,
+    Posterior,
+    ProbabilisticAnonymity,
     TCloseness,
 )
 from shoal.taxonomy import Taxonomy
@@ -42,6 +44,8 @@ __all__ = [
     "LDiversity",
     "Policy",
     "PolicyError",
+    "Posterior",
+    "ProbabilisticAnonymity",
     "Release",
     "RequirementNotMet",
     "ShoalError",

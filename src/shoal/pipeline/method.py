@@ -22,7 +22,7 @@ from shoal.recoding import Style, parse_style
 from shoal.recoding.group_labels import AVERAGES, parse_ends
 from shoal.recoding.grouping import Grouping
 from shoal.release import Release
-from shoal.requirements import Operator, describe
+from shoal.requirements import Distributions, Operator, describe
 from shoal.requirements.requirement import TestedOn, parse_real_number
 
 LEAST_AVERAGED = 3  # smallest group whose mean or median may be published
@@ -252,6 +252,14 @@ class RandomizingMethod(Method):
     @abstractmethod
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Operator:
         """Choose the operator from the codes and counts of a table. Do not read files, print, or apply the operator."""
+
+    def strengthen(self, operator: Operator) -> Operator | None:
+        """The next stronger operator, if a requirement fails for the published records; None if there is none."""
+        return None
+
+    def note_release(self, operator: Operator, distributions: Distributions, unchanged: int) -> tuple[str, ...]:
+        """Notes for every reader on what the operator promises; ``unchanged`` records have their original values."""
+        return ()
 
     def release(self, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:
         """Randomize a table, test the operator, and measure the result; see `Method.release`."""

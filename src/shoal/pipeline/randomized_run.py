@@ -6,7 +6,9 @@ hash of the secret, its cell and its ordinal in the cell, so the release is the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +20,7 @@ from shoal.encoding.codes import Codes, encode_table
 from shoal.engines import Engine, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import PolicyError, RequirementNotMet
+from shoal.kernels.combinations import sort_combinations
 from shoal.measures import compute_measures
 from shoal.measures.comparison import count_codes
 from shoal.measures.statistics import compare_statistics
@@ -28,7 +31,7 @@ from shoal.recoding import Output, Placement, Randomize, expand_placement
 from shoal.recoding.grouping import Grouping
 from shoal.recoding.publishing import LabelRules, build_fields
 from shoal.release import AuditedTable, Release, TableArtifact
-from shoal.requirements import Operator, OperatorRequirement, judge_operator
+from shoal.requirements import Distributions, Operator, OperatorRequirement, judge_operator
 from shoal.secret import new_seed, parse_seed
 
 if TYPE_CHECKING:
@@ -64,14 +67,28 @@ def run_randomizing(
     operator = threads.run_search(
         lambda progress: method.decide(codes, rng=np.random.default_rng(secret), progress=progress), report
     )
-    distributions = {a.name: count_codes(codes, j) / codes.records for j, a in enumerate(codes.attributes)}
+    shares = {a.name: count_codes(codes, j) / codes.records for j, a in enumerate(codes.attributes)}
     requirements = cast("tuple[OperatorRequirement, ...]", tuple(policy.require))
-    findings = judge_operator(operator, distributions, requirements)
     report("writing", 0, 1)
-    released = apply_operator(operator, codes, table.engine, keyed, method)
+    records = Records.of(codes, keyed)
+    while True:
+        published = records.randomize(operator, method.name)
+        distributions = records.compare(published, shares)
+        findings = judge_operator(operator, distributions, requirements)
+        stronger = None if all(f.holds for f in findings) else method.strengthen(operator)
+        if stronger is None:
+            break
+        operator = stronger
+    released = records.write(published, table.engine, method)
     report("writing", 1, 1)
     audited = AuditedTable.of(released, policy, measures_policy=policy)
     certificate = audited.certificate(policy, evidence="operator", findings=findings)
+    unchanged = int((published == records.rows).all(axis=1).sum())
+    certificate = replace(
+        certificate,
+        notes=(*certificate.notes, *method.note_release(operator, distributions, unchanged)),
+        probabilistic_anonymity=math.exp(operator.measure_choices(shares)),
+    )
     if not certificate.holds:
         text = f"the operator of {method.name} fails its test, so nothing was written:\n{certificate}"
         raise RequirementNotMet(text).with_certificate(certificate)
@@ -92,20 +109,46 @@ def run_randomizing(
     )
 
 
-def apply_operator(
-    operator: Operator, codes: Codes, engine: Engine, keyed: KeyedHash, method: RandomizingMethod
-) -> Engine:
-    """Write every record with the codes that the operator draws for it."""
-    whole = Placement.whole(codes.counts, np.zeros(len(codes.quasi), np.int32))
-    each, _ = expand_placement(whole)
-    rows = codes.quasi[codes.combination[each.cell]]
-    published = operator.randomize(rows, draw_uniform(codes, each, keyed))
-    _refuse_wrong_shape(published, rows, method.name)
-    by_record = np.empty_like(published)
-    by_record[each.group] = published
-    columns = LabelRules(method.policy, "label").write(codes, Grouping(each, by_record, by_record))
-    released = _output(method).order_columns(engine.schema().names, columns)
-    return engine.apply([build_plan(codes, each, released, method.policy)])
+@dataclass(frozen=True)
+class Records:
+    """The records of a table one by one: their places, their codes, and their random numbers."""
+
+    codes: Codes
+    each: Placement
+    rows: Int32Array
+    uniform: Callable[[int], FloatArray]
+
+    @classmethod
+    def of(cls, codes: Codes, keyed: KeyedHash) -> Records:
+        """The records of counted cells."""
+        whole = Placement.whole(codes.counts, np.zeros(len(codes.quasi), np.int32))
+        each, _ = expand_placement(whole)
+        return cls(codes, each, codes.quasi[codes.combination[each.cell]], draw_uniform(codes, each, keyed))
+
+    def randomize(self, operator: Operator, name: str) -> Int32Array:
+        """The codes that the operator draws for every record."""
+        published = operator.randomize(self.rows, self.uniform)
+        _refuse_wrong_shape(published, self.rows, name)
+        return published
+
+    def compare(self, published: Int32Array, shares: Mapping[str, FloatArray]) -> Distributions:
+        """The combinations before and after the changes."""
+        _, order, start = sort_combinations([published[:, j] for j in range(published.shape[1])], len(published))
+        return Distributions(
+            shares,
+            self.codes.quasi,
+            self.codes.size,
+            published[order[start]],
+            np.diff(start, append=len(published)).astype(np.int64),
+        )
+
+    def write(self, published: Int32Array, engine: Engine, method: RandomizingMethod) -> Engine:
+        """Write every record with its published codes."""
+        by_record = np.empty_like(published)
+        by_record[self.each.group] = published
+        columns = LabelRules(method.policy, "label").write(self.codes, Grouping(self.each, by_record, by_record))
+        released = _output(method).order_columns(engine.schema().names, columns)
+        return engine.apply([build_plan(self.codes, self.each, released, method.policy)])
 
 
 def draw_uniform(codes: Codes, each: Placement, keyed: KeyedHash) -> Callable[[int], FloatArray]:

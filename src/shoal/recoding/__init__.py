@@ -18,6 +18,7 @@ from shoal.recoding.protocol import (
     encode_later_data,
 )
 from shoal.recoding.randomize import IndependentOperator, Randomize
+from shoal.recoding.selection import SelectionOperator
 from shoal.recoding.split_tree import Boxes
 from shoal.recoding.synthesis import Synthesis, expand_placement
 
@@ -38,6 +39,7 @@ __all__ = [
     "Placement",
     "Randomize",
     "Recoding",
+    "SelectionOperator",
     "Style",
     "Synthesis",
     "encode_later_data",

@@ -10,13 +10,16 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from shoal import kernels
-from shoal.arrays import FloatArray, Int32Array
+from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.errors import DataError
-from shoal.formats.checked_json import array, objects, refuse_unknown, require
+from shoal.formats.checked_json import array, member, objects, refuse_unknown, require
 from shoal.recoding.field import Field
 from shoal.recoding.protocol import BaseRecoding, LaterData, Output
+from shoal.recoding.selection import SelectionOperator
 from shoal.recoding.serialization import HEAD, head_from_dict, head_to_dict
-from shoal.requirements.operator import Operator, Transition
+from shoal.requirements.operator import Inference, Operator, Transition
+
+MOST_PAIRS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,34 @@ class IndependentOperator:
             codes = np.ascontiguousarray(rows[:, j])
             columns.append(kernels.randomize.draw_codes(codes, uniform(j), transition.keep, cumulative))
         return np.stack(columns, axis=1).astype(np.int32)
+
+    def measure_choices(self, shares: Mapping[str, FloatArray]) -> float:
+        """The entropy of the decisions and draws of all attributes."""
+        total = 0.0
+        for name, transition in self.transitions.items():
+            drawn = np.atleast_2d(transition.draw)
+            entropy = -(drawn * np.log(np.where(drawn > 0, drawn, 1.0))).sum(axis=1)
+            both = np.stack([transition.keep, 1 - transition.keep])
+            decision = -(both * np.log(np.where(both > 0, both, 1.0))).sum(axis=0)
+            total += float((shares[name] * (decision + (1 - transition.keep) * entropy)).sum())
+        return total
+
+    def infer(self, quasi: Int32Array, size: Int64Array, published: Int32Array) -> Inference:
+        """The most probable original of every published combination, by comparing all pairs."""
+        if len(quasi) * len(published) > MOST_PAIRS:
+            raise DataError(
+                f"the posterior of independent changes needs {len(quasi) * len(published):,} comparisons of combinations; "
+                f"at most {MOST_PAIRS:,} are made. Remove the requirement, or use fewer quasi-identifiers."
+            )
+        matrices = [t.matrix() for t in self.transitions.values()]
+        posterior, guess = np.zeros(len(published)), np.zeros(len(published), np.int64)
+        for i, row in enumerate(published):
+            weight = size.astype(np.float64)
+            for j, matrix in enumerate(matrices):
+                weight = weight * matrix[quasi[:, j], row[j]]
+            guess[i] = int(np.argmax(weight))
+            posterior[i] = weight[guess[i]] / weight.sum() if weight.sum() > 0 else 0.0
+        return Inference(posterior, guess)
 
     def to_dict(self) -> dict[str, Any]:
         """The probabilities of each attribute as lists."""
@@ -79,12 +110,13 @@ class Randomize(BaseRecoding):
     def to_json(self) -> str:
         """The recoding as JSON text."""
         attributes = [{"name": name, **found} for name, found in self.operator.to_dict().items()]
-        return json.dumps({**head_to_dict(self), "attributes": attributes}, ensure_ascii=False)
+        replaced = {"replaced": self.operator.replaced} if isinstance(self.operator, SelectionOperator) else {}
+        return json.dumps({**head_to_dict(self), **replaced, "attributes": attributes}, ensure_ascii=False)
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Randomize:
         """Read a recoding from the content of its JSON file."""
-        refuse_unknown(found, (*HEAD, "attributes"))
+        refuse_unknown(found, (*HEAD, "replaced", "attributes"))
         fields, output = head_from_dict(found)
         entries = {entry.get("name"): entry for entry in objects(found, "attributes")}
         require([f.name for f in fields] == list(entries), "its attributes differ from its columns")
@@ -96,4 +128,10 @@ class Randomize(BaseRecoding):
                 transitions[str(name)] = Transition(keep, draw)
             except ValueError as error:
                 require(False, f"the probabilities of {name!r} are invalid: {error}")
-        return cls(fields, output, IndependentOperator(transitions))
+        if "replaced" not in found:
+            return cls(fields, output, IndependentOperator(transitions))
+        replaced = member(found, "replaced", int)
+        require(1 <= replaced <= len(fields), "'replaced' must be a number of attributes")
+        shares = tuple(np.atleast_2d(t.draw)[0] for t in transitions.values())
+        chosen = np.array([1 - float(t.keep[0]) if len(t.keep) else 0.0 for t in transitions.values()])
+        return cls(fields, output, SelectionOperator(tuple(transitions), shares, chosen / replaced, replaced))

@@ -13,7 +13,7 @@ attributes, instead of a comparison of all pairs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -24,7 +24,7 @@ import numpy as np
 from shoal import kernels
 from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.kernels.combinations import number_combinations, sort_combinations
-from shoal.requirements.operator import Transition
+from shoal.requirements.operator import Inference, Transition
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,19 @@ class SelectionOperator:
 
     @property
     def probabilistic_anonymity(self) -> float:
-        """The paper's anonymity Pa: an average, and no bound for a record.
+        """The paper's anonymity Pa: an average, and no bound for a record."""
+        return math.exp(self.measure_choices({}))
 
-        One attribute: equation 1; λ of m attributes: ln Pa = ln C(m, λ) + (λ / m) times the sum of the entropies.
+    def measure_choices(self, shares: Mapping[str, FloatArray]) -> float:
+        """The entropy of the chosen attributes and of the drawn values: ln Pa.
+
+        One attribute: equation 1; λ of m attributes: ln C(m, λ) + (λ / m) times the sum of the entropies.
         """
         if self.replaced == 1:
             p = self.probabilities[self.probabilities > 0]
-            inner = float((p * (self.entropies[self.probabilities > 0] - np.log(p))).sum())
-            return math.exp(inner)
+            return float((p * (self.entropies[self.probabilities > 0] - np.log(p))).sum())
         m = len(self.attributes)
-        return math.comb(m, self.replaced) * math.exp(self.replaced / m * float(self.entropies.sum()))
+        return math.log(math.comb(m, self.replaced)) + self.replaced / m * float(self.entropies.sum())
 
     def transition(self, attribute: str) -> Transition:
         """The probabilities of one attribute alone."""
@@ -122,14 +125,6 @@ class SelectionOperator:
                 better = weight > best * (1 + 1e-12)
                 best, guess = np.where(better, weight, best), np.where(better, where, guess)
         return Inference(best / np.where(total > 0, total, 1.0), guess)
-
-
-@dataclass(frozen=True)
-class Inference:
-    """For every published combination: the probability of the most probable original combination, and its number."""
-
-    posterior: FloatArray
-    guess: Int64Array
 
 
 def optimal_probabilities(entropies: FloatArray) -> FloatArray:

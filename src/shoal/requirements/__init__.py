@@ -18,8 +18,9 @@ from shoal.requirements.certificate import (
 )
 from shoal.requirements.k_anonymity import KAnonymity
 from shoal.requirements.l_diversity import LDiversity
-from shoal.requirements.operator import Distributions, Operator, OperatorRequirement, Transition
+from shoal.requirements.operator import Distributions, Inference, Operator, OperatorRequirement, Transition
 from shoal.requirements.personalized_k import PersonalizedK
+from shoal.requirements.randomized import Posterior, ProbabilisticAnonymity
 from shoal.requirements.requirement import (
     BaseRequirement,
     Conjunction,
@@ -39,7 +40,17 @@ from shoal.requirements.requirement import (
 from shoal.requirements.share_bounds import AlphaKAnonymity, BetaLikeness, ConfidenceBound, DeltaDisclosure
 from shoal.requirements.t_closeness import TCloseness
 
-KINDS = (KAnonymity, LDiversity, TCloseness, AlphaKAnonymity, BetaLikeness, ConfidenceBound, DeltaDisclosure)
+KINDS = (
+    KAnonymity,
+    LDiversity,
+    TCloseness,
+    AlphaKAnonymity,
+    BetaLikeness,
+    ConfidenceBound,
+    DeltaDisclosure,
+    Posterior,
+    ProbabilisticAnonymity,
+)
 REQUIREMENTS: Registry[type[Any]] = Registry(
     "shoal.requirements", "requirement", {kind.name: kind for kind in KINDS}, base=BaseRequirement
 )
@@ -58,12 +69,15 @@ __all__ = [
     "Distributions",
     "Evidence",
     "Finding",
+    "Inference",
     "KAnonymity",
     "LDiversity",
     "Limits",
     "Operator",
     "OperatorRequirement",
     "PersonalizedK",
+    "Posterior",
+    "ProbabilisticAnonymity",
     "Requirement",
     "SizeRequirement",
     "TCloseness",

@@ -95,7 +95,8 @@ class Certificate:
     from are counted. Only the owner knows these groups; all rows of the table itself may differ. For a release of new records
     it is ``union``: the groups of this table and of all earlier tables are counted together; ``records`` is the number
     of records of this table. For randomized records it is ``operator``: the probabilities by which values were changed were
-    tested, and the findings count attributes instead of groups.
+    tested, and the findings count attributes or published combinations instead of groups. ``probabilistic_anonymity`` is the
+    exponential of the mean entropy of the random choices for a record: an average, and no bound.
 
     Where the policy has a unit, requirements count different people, and the evidence is ``people``: the rows of the table
     were counted together with the person of each, which the table does not show. ``people`` is the number of people in the
@@ -133,6 +134,7 @@ class Certificate:
     people_suppressed: int | None = None
     uncounted_unit: str | None = None
     smallest_history: int | None = None
+    probabilistic_anonymity: float | None = None
 
     @property
     def publishable(self) -> bool:

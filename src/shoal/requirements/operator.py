@@ -7,16 +7,46 @@ the probabilities by which values change, and not on groups of the released tabl
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from shoal.arrays import FloatArray, Int32Array
+from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.requirements.requirement import BaseRequirement, TestedOn, Verdict
 
-Distributions = Mapping[str, FloatArray]  # by attribute: the share of records of each code in the original table
+
+@dataclass(frozen=True)
+class Distributions(Mapping[str, FloatArray]):
+    """The share of the records of each code in the original table, by attribute.
+
+    ``quasi`` are the distinct original combinations of codes, ``size`` the records of each. ``published`` are the distinct
+    published combinations, ``published_size`` the records of each.
+    """
+
+    shares: Mapping[str, FloatArray]
+    quasi: Int32Array
+    size: Int64Array
+    published: Int32Array
+    published_size: Int64Array
+
+    def __getitem__(self, attribute: str) -> FloatArray:
+        return self.shares[attribute]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.shares)
+
+    def __len__(self) -> int:
+        return len(self.shares)
+
+
+@dataclass(frozen=True)
+class Inference:
+    """For every published combination: the probability of the most probable original combination, and its number."""
+
+    posterior: FloatArray
+    guess: Int64Array
 
 
 @dataclass(frozen=True)
@@ -65,6 +95,17 @@ class Operator(Protocol):
         """The probabilities of one attribute alone."""
         ...
 
+    def measure_choices(self, shares: Mapping[str, FloatArray]) -> float:
+        """The entropy of the random choices for a record, in nats, as the mean over the records with these ``shares``."""
+        ...
+
+    def infer(self, quasi: Int32Array, size: Int64Array, published: Int32Array) -> Inference:
+        """What an adversary who knows all original combinations infers from published combinations.
+
+        ``quasi`` are the distinct original combinations with their numbers of records, ``published`` distinct published ones.
+        """
+        ...
+
     def to_dict(self) -> dict[str, Any]:
         """The operator as plain values, for the owner's ``recoding.json``."""
         ...
@@ -82,7 +123,7 @@ class OperatorRequirement(BaseRequirement, ABC):
 
     @abstractmethod
     def test(self, operator: Operator, distributions: Distributions) -> Verdict:
-        """Test the operator: one entry of the verdict for each of its attributes."""
+        """Test the operator: one entry of the verdict for each of its attributes, or for each published combination."""
 
     def format_worst(self, value: float) -> str:
         """A clause that states the value of the worst attribute."""

@@ -12,6 +12,7 @@ from shoal.tables.knn import KNearest
 from shoal.tables.mdav import MDAV
 from shoal.tables.mondrian import Mondrian
 from shoal.tables.peel import Peel
+from shoal.tables.random import RandomAnonymization
 from shoal.tables.top_down import TopDownSpecialization
 from shoal.tables.tree import ClassificationTree
 
@@ -26,6 +27,7 @@ BUILT_IN = (
     Condensation,
     MDAV,
     ClassificationTree,
+    RandomAnonymization,
 )
 METHODS: Registry[type[Method]] = Registry(
     "shoal.methods", "method", {method.name: method for method in BUILT_IN}, base=Method
@@ -43,5 +45,6 @@ __all__ = [
     "KNearest",
     "Mondrian",
     "Peel",
+    "RandomAnonymization",
     "TopDownSpecialization",
 ]

@@ -1,0 +1,124 @@
+"""Random anonymization (Yang, Qiao): some quasi-identifiers of every record are replaced by draws from their distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from shoal.arrays import FloatArray
+from shoal.encoding.codes import Codes
+from shoal.errors import PolicyError, list_choices
+from shoal.measures.comparison import count_codes
+from shoal.pipeline.method import RandomizingMethod
+from shoal.policy import Policy
+from shoal.progress import Progress
+from shoal.recoding.selection import SelectionOperator, optimal_probabilities
+from shoal.requirements import Distributions, Operator
+from shoal.requirements.requirement import parse_real_number, parse_whole_number
+
+CHOICES = ("uniform", "optimal")
+
+
+class RandomAnonymization(RandomizingMethod):
+    """Replace some quasi-identifiers of every record, chosen at random, by draws from the distributions of their columns.
+
+    Parameters
+    ----------
+    policy : the policy. Its requirements are `Posterior` and `ProbabilisticAnonymity`; requirements on groups are refused
+    attributes : the number of quasi-identifiers that are replaced in a record (λ). Default: the smallest number with which the
+        requirements of the policy hold; a policy without requirements needs this parameter
+    p : which attribute is replaced, if it is one: ``uniform``, ``optimal`` (proportional to the exponential of the entropy of
+        the attribute, Proposition 7), or a probability for every attribute, by name or in their order
+
+    Guarantee
+    ---------
+    The requirements of the policy, for an adversary who knows the quasi-identifiers of all people. Without `Posterior` there is
+    no guarantee for a single record: many records keep their values, because a draw can be the value itself. The release is not
+    k-anonymous. The draws depend on a secret seed, which stays in the owner folder: whoever has it can undo the changes.
+
+    References
+    ----------
+    Yang, Qiao: Anonymizing data by random anonymization. Algorithms 1 and 2. The bound of Proposition 10 does not hold, and is
+    not used.
+    """
+
+    name: ClassVar[str] = "random"
+    summary: ClassVar[str] = "replaces some values of every record by draws from their columns"
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        attributes: int | None = None,
+        p: str | Mapping[str, float] | Sequence[float] = "uniform",
+    ) -> None:
+        super().__init__(policy)
+        self.attributes = attributes
+        self.p = p
+
+    def check_parameters(self) -> None:
+        """Raise `PolicyError` for wrong parameters."""
+        super().check_parameters()
+        if self.attributes is None and not self.policy.require:
+            raise PolicyError(
+                "random needs the number of attributes that are replaced in every record. Set attributes=, or require "
+                "'posterior: 0.2' or 'probabilistic-anonymity: 30' in the policy."
+            )
+        if self.attributes is not None:
+            given = parse_whole_number(self.attributes, "attributes", 1)
+            if given > len(self.policy.quasi):
+                raise PolicyError(
+                    f"attributes={given}, but the policy has {len(self.policy.quasi)} quasi-identifiers. Choose at most that."
+                )
+        if isinstance(self.p, str) and self.p not in CHOICES:
+            raise PolicyError(f"unknown value {self.p!r} for 'p'; {list_choices(self.p, CHOICES)}")
+        if not (isinstance(self.p, str) and self.p == "uniform") and (self.attributes or 1) > 1:
+            raise PolicyError("p has an effect only if one attribute is replaced. Set attributes=1, or remove p.")
+
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> SelectionOperator:
+        """The operator with the given number of attributes, or with one; ``rng`` is not used."""
+        names = tuple(a.name for a in codes.attributes)
+        shares = tuple(count_codes(codes, j) / codes.records for j in range(len(names)))
+        m = len(names)
+        plain = SelectionOperator(names, shares, np.full(m, 1 / m), int(self.attributes or 1))
+        return SelectionOperator(names, shares, self._parse_probabilities(plain), plain.replaced)
+
+    def strengthen(self, operator: Operator) -> SelectionOperator | None:
+        """One more attribute is replaced, unless the number was given."""
+        assert isinstance(operator, SelectionOperator)  # noqa: S101
+        m = len(operator.attributes)
+        if self.attributes is not None or operator.replaced == m:
+            return None
+        return SelectionOperator(operator.attributes, operator.shares, np.full(m, 1 / m), operator.replaced + 1)
+
+    def note_release(self, operator: Operator, distributions: Distributions, unchanged: int) -> tuple[str, ...]:
+        """The figures of the adversary."""
+        assert isinstance(operator, SelectionOperator)  # noqa: S101
+        found = operator.infer(distributions.quasi, distributions.size, distributions.published)
+        records = int(distributions.published_size.sum())
+        mean = float((found.posterior * distributions.published_size).sum() / max(records, 1))
+        replaced = f"{operator.replaced} of {len(operator.attributes)} quasi-identifiers"
+        return (
+            f"in every record {replaced} were replaced by draws from their columns; a draw can be the value itself, so "
+            f"{unchanged / max(records, 1):.0%} of the records are unchanged",
+            f"an adversary who knows the quasi-identifiers of all people guesses the original values of a record with a "
+            f"probability of {mean:.2f} on average and {found.posterior.max(initial=0.0):.2f} at most; the release is not "
+            "k-anonymous",
+        )
+
+    def _parse_probabilities(self, plain: SelectionOperator) -> FloatArray:
+        names, m = plain.attributes, len(plain.attributes)
+        if isinstance(self.p, str):
+            return optimal_probabilities(plain.entropies) if self.p == "optimal" else plain.probabilities
+        given: Any = self.p
+        if isinstance(given, Mapping):
+            wrong = [name for name in given if name not in names]
+            if wrong or len(given) != m:
+                raise PolicyError(f"p must have a probability for each of {', '.join(names)}.")
+            given = [given[name] for name in names]
+        values: FloatArray = np.array([parse_real_number(v, "p") for v in given], np.float64)
+        if len(values) != m or (values < 0).any() or abs(values.sum() - 1) > 1e-9:
+            raise PolicyError(f"p must have {m} probabilities of at least 0 that sum to 1, not {list(given)!r}.")
+        return np.asarray(values / values.sum(), np.float64)

@@ -144,7 +144,7 @@ def test_the_clusters_of_section_5_2() -> None:
     assert three.certificate_.holds and three.certificate_.smallest == 3
     assert [span.size for span in three.certificate_.spans] == [4, 3]
     (note,) = three.certificate_.notes
-    assert note.startswith("1 cluster has fewer than 3 records.")
+    assert note.startswith("3 clusters have fewer than 20 records.")
 
 
 def test_the_edges_of_section_5_2() -> None:
@@ -159,13 +159,24 @@ def test_the_edges_of_section_5_2() -> None:
 
 
 def test_a_cluster_of_few_records_is_refused_by_default() -> None:
-    """Every point has three records. Four are required, so D is no cluster of its own."""
+    """Every point has 15 records. 20 are required where columns are private, so D is no cluster of its own."""
     frame, policy = make_results()
-    frame = pd.concat([frame] * 3, ignore_index=True)
-    model = AnonymousClusters(policy, k=4).fit(frame)
-    assert group(frame, model.labels_) == ["ABC" * 3, "DEFG" * 3]
+    frame = pd.concat([frame] * 15, ignore_index=True)
+    model = AnonymousClusters(policy).fit(frame)
+    assert group(frame, model.labels_) == ["ABC" * 15, "DEFG" * 15]
     assert model.certificate_.notes == ()
-    assert len(AnonymousClusters(policy, k=4, least_members=1, max_clusters=3).fit(frame).cluster_model_.centers) == 3
+    assert len(AnonymousClusters(policy, least_members=1, max_clusters=3).fit(frame).cluster_model_.centers) == 3
+
+
+def test_a_private_category_of_few_records_is_not_published() -> None:
+    frame = pd.DataFrame(
+        {"age": [20] * 30 + [60] * 30, "ill": ["flu"] * 25 + ["gout"] * 5 + [f"r{i % 3}" for i in range(30)]}
+    )
+    policy = shoal.Policy(quasi={"age": "numeric"}, sensitive=["ill"], require=[shoal.KAnonymity(5)])
+    model = AnonymousClusters(policy, max_clusters=2).fit(frame)
+    assert {c["center"]["ill"] for c in model.to_dict()["clusters"]} == {"flu", None}
+    with pytest.raises(shoal.DataError, match="differ by more than a number can hold"):
+        AnonymousClusters(k=2).fit(np.array([[1e308], [-1e308], [0.0]]))
 
 
 def test_the_width_of_a_private_column_is_that_of_its_inner_records() -> None:
@@ -483,7 +494,7 @@ def test_few_records_in_a_cluster_are_noted() -> None:
     certificate = audit(KMeans(2, n_init=2, random_state=0).fit(frame), frame, policy, rule="claim3")
     assert certificate.holds, "both spans are a single cell"
     assert "although its centroid shows private values" in str(certificate)
-    assert any(note.startswith("1 cluster has fewer than 2 records") for note in certificate.notes)
+    assert any(note.startswith("2 clusters have fewer than 20 records") for note in certificate.notes)
     failing = audit(KMeans(2, n_init=2, random_state=0).fit(frame), frame, policy)
     assert (
         failing.rule == "all"
@@ -693,13 +704,13 @@ def test_the_members_of_a_cluster_are_people() -> None:
     frame = pd.DataFrame({"person": [*range(9), *[99] * 6], "age": 30, "pay": [*range(9), *range(1000, 1006)]})
     unit = {"column": "person", "pseudonym": False, "knows": "record"}
     policy = shoal.Policy(quasi={"age": "numeric"}, sensitive=["pay"], unit=unit, require=[shoal.KAnonymity(3)])
-    model = AnonymousClusters(policy).fit(frame)
+    model = AnonymousClusters(policy, least_members=3).fit(frame)
     assert frame["person"].groupby(model.labels_).nunique().min() >= 3
     paper = AnonymousClusters(policy, least_members=1, max_clusters=2).fit(frame)
     assert group(frame.assign(name=[*"abcdefghi", *"x" * 6]), paper.labels_) == ["abcdefghi", "xxxxxx"]
     (note,) = paper.certificate_.notes
-    assert note.startswith("1 cluster has fewer than 3 people")
-    alone = AnonymousClusters(policy.model_copy(update={"unit": None})).fit(frame)
+    assert note.startswith("2 clusters have fewer than 20 people")
+    alone = AnonymousClusters(policy.model_copy(update={"unit": None}), least_members=3).fit(frame)
     assert frame["person"].groupby(alone.labels_).nunique().min() == 1
 
 
@@ -716,7 +727,7 @@ def test_dates_taxonomies_and_missing_categories() -> None:
         quasi={"born": "date", "job": {"taxonomy": tree}}, sensitive=["ill"], require=[shoal.KAnonymity(2)]
     )
     for distance in ("squared", "mixed"):
-        model = AnonymousClusters(policy, distance=distance, max_clusters=2).fit(frame)
+        model = AnonymousClusters(policy, distance=distance, least_members=2, max_clusters=2).fit(frame)
         assert group(frame.assign(name=[*"abcdef"] * 2), model.labels_) == ["abcabc", "defdef"]
         centers = [c["center"] for c in model.to_dict()["clusters"]]
         assert sorted(c["born"] for c in centers) == ["1950-05-13", "1991-01-01"]
@@ -878,8 +889,11 @@ def test_wrong_input(name: str) -> None:
 def test_too_many_texts_and_records(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = pd.DataFrame({"age": range(1200), "name": [f"n{i}" for i in range(1200)]})
     policy = shoal.Policy(quasi={"age": "numeric"}, sensitive=["name"], require=[shoal.KAnonymity(2)])
-    with pytest.raises(shoal.DataError, match=r"'name' has 1,200 different texts; clusters support 1,000. Remove"):
+    with pytest.raises(shoal.DataError, match="nearly all texts of the private column 'name' occur once"):
         AnonymousClusters(policy).fit(frame)
+    twice = pd.concat([frame, frame])
+    with pytest.raises(shoal.DataError, match=r"'name' has 1,200 different texts; clusters support 1,000. Remove"):
+        AnonymousClusters(policy).fit(twice)
     monkeypatch.setattr("shoal.models.clusters.MOST_RECORDS", 100)
     policy = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(2)])
     with pytest.raises(shoal.DataError, match=r"1,200 different records; clusters support 100.*Take a sample"):

@@ -596,7 +596,7 @@ def test_a_constant_regressor_has_no_accuracy_to_keep(target: str | None) -> Non
 def test_requirements_that_no_inputs_meet() -> None:
     with pytest.raises(shoal.PolicyError, match="at least 201 records, but the table has 200"):
         minimize_rule(require=[shoal.KAnonymity(201)])
-    with pytest.raises(shoal.RequirementNotMet, match=r"keep 100.0% of the accuracy; the best .* keep \d+\.\d%"):
+    with pytest.raises(shoal.RequirementNotMet, match=r"keep 100.0% of the accuracy; the best keep \d+\.\d%"):
         minimize_rule(require=[shoal.KAnonymity(200)])
 
 

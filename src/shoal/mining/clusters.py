@@ -17,6 +17,7 @@ import numpy as np
 from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.engines import Engine
+from shoal.errors import DataError
 from shoal.kernels.combinations import sort_combinations
 from shoal.mining.cluster_model import Center, ClusterModel, Located, measure_labels, refuse_missing_numbers
 from shoal.mining.model_columns import ModelColumn, locate_columns
@@ -77,13 +78,18 @@ class ClusterTable:
         for j, (name, column) in enumerate(self.columns.items()):
             if column.has_numbers:
                 numbers = self._list_numbers(name, j)
-                whole = float(numbers.max() - numbers.min())
+                whole = float(numbers.max()) - float(numbers.min())
                 width = whole if column.public else measure_inner_width(numbers, self.records, least)
                 found[name] = round_up(width) if width > 0 or whole <= 0 else 10.0 ** math.ceil(math.log10(whole))
         return found
 
-    def find_center(self, members: BoolArray, width: Mapping[str, float], distance: str) -> dict[str, Center]:
-        """The centroid of some records: the mean of numbers, and the medoid of categories; ties: the first category."""
+    def find_center(
+        self, members: BoolArray, width: Mapping[str, float], distance: str, least: int = 1
+    ) -> dict[str, Center]:
+        """The centroid of some records: the mean of numbers, and the medoid of categories; ties: the first category.
+
+        A private category that fewer than ``least`` of the records have is not published: the center is then missing.
+        """
         found: dict[str, Center] = {}
         weight = self.records[members]
         for j, (name, column) in enumerate(self.columns.items()):
@@ -93,8 +99,9 @@ class ClusterTable:
                 continue
             present, number = np.unique(self.codes[members, j], return_inverse=True)
             table = measure_categories([self.values[name][c] for c in present.tolist()], distance)
-            medoid = present[int(np.argmin(table @ np.bincount(number, weight)))]
-            found[name] = self.labels[name][int(medoid)]
+            count = np.bincount(number, weight)
+            total = np.where(column.public | (count >= least), table @ count, np.inf)
+            found[name] = self.labels[name][int(present[int(np.argmin(total))])] if np.isfinite(total).any() else None
         return found
 
     def build_spanning_tree(self, width: Mapping[str, float], distance: str) -> SpanningTree:
@@ -184,7 +191,11 @@ def grow_clusters(
     """
     width = table.find_widths(least_members)
     part = np.zeros(len(table.codes), np.int64)
-    centers = [table.find_center(np.ones(len(part), bool), width, distance)]
+
+    def find_center(members: BoolArray) -> dict[str, Center]:
+        return table.find_center(members, width, distance, least_members)
+
+    centers = [find_center(np.ones(len(part), bool))]
 
     def build(found: Sequence[Mapping[str, Center]]) -> tuple[ClusterModel, int]:
         """The model, and the members of its smallest cluster."""
@@ -211,8 +222,8 @@ def grow_clusters(
         refused += 1
         if sizes.min() < least_members:
             continue
-        tried = [*centers, table.find_center(below, width, distance)]
-        tried[cluster] = table.find_center(rest, width, distance)
+        tried = [*centers, find_center(below)]
+        tried[cluster] = find_center(rest)
         found, smallest = build(tried)
         if smallest < least_members or not meets(found):
             continue
@@ -240,6 +251,8 @@ def round_up(width: float) -> float:
     """A width rounded up to two digits, so that it does not show the largest and the smallest value; 1 for no width."""
     if width <= 0:
         return 1.0
+    if not math.isfinite(width):
+        raise DataError("the numbers of a column differ by more than a number can hold. Remove the extreme values.")
     step = 10.0 ** (math.floor(math.log10(width)) - WIDTH_DIGITS + 1)
     return float(f"{math.ceil(width / step - 1e-9) * step:.{WIDTH_DIGITS}g}")
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal import kernels
 from shoal.arrays import Int32Array, Int64Array
@@ -82,7 +83,7 @@ class LearningTable:
             name
             for name, feature in features.items()
             if feature.taxonomy is None
-            or not _is_mostly_unique(codes.counts.sensitive[:, order.index(name)], codes.counts.size)
+            or not is_mostly_unique(np.bincount(codes.counts.sensitive[:, order.index(name)], codes.counts.size))
         ]
         combination = codes.combination
         columns = [codes.quasi[combination, j] for j in public]
@@ -264,9 +265,8 @@ def make_private_attribute(column: EncodedColumn) -> Attribute:
     return Attribute(column.name, "categorical", position, tree, 1.0, flat=True)
 
 
-def _is_mostly_unique(column: Int32Array, size: Int64Array) -> bool:
-    """Whether nearly every value of a column occurs once; small tables have no such columns."""
-    records = np.bincount(column, size)
+def is_mostly_unique(records: NDArray[np.number[Any]]) -> bool:
+    """Whether nearly every value of a column occurs once, from their numbers of records; small tables have no such columns."""
     return bool(records.sum() >= LEAST_RECORDS and (records == 1).sum() > MOST_UNIQUE * records.sum())
 
 

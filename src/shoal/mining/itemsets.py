@@ -128,8 +128,9 @@ class Rules:
 
     @property
     def lift(self) -> FloatArray:
-        """The confidence, divided by the share of all records that have the right side."""
-        return self.confidence / np.maximum(self.right_count / max(self.records, 1), np.finfo(float).tiny)
+        """The confidence, divided by the share of all records that have the right side; NaN where this is not known."""
+        share = np.where(self.right_count < 0, np.nan, self.right_count / max(self.records, 1))
+        return np.asarray(self.confidence / np.maximum(share, np.finfo(float).tiny), np.float64)
 
     def name_items(self, side: Sequence[int]) -> str:
         """The items of a side in words."""

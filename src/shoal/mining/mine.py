@@ -122,6 +122,8 @@ def mine_rules(
       ill => city=Rome  (support 50.0 %, confidence 66.7 %, lift 0.89)
       city=Rome => ill  (support 50.0 %, confidence 66.7 %, lift 0.89)
     """
+    if not isinstance(itemsets, Itemsets):
+        raise DataError("rules are mined from itemsets. Pass the result of mine_itemsets.")
     share = parse_share(confidence, "confidence")
     if not 0 <= share <= 1:
         raise PolicyError(f"confidence must be between 0 and 1, not {confidence!r}.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,9 @@ def _read_frame(frame: Any, records: int, columns: Collection[str]) -> Rules | I
     right_count = np.full(len(left), UNKNOWN, np.int64)
     if _has_columns(frame, ("consequent support",)):
         right_count = _count(_read_shares(frame, "consequent support"), records)
+    elif _has_columns(frame, ("lift",)):  # the lift tells the count of the right side
+        lift = np.array([float(v) for v in frame["lift"]], np.float64)
+        right_count = _count(confidence / np.where(lift > 0, lift, np.inf), records)
     return Rules(
         tuple(items),
         tuple(tuple(sorted(number[i] for i in side)) for side in left),
@@ -241,6 +245,31 @@ def fingerprint_rules(model: Rules | Itemsets) -> str:
     """A digest of rules or itemsets with their counts."""
     text = json.dumps(to_plain(model), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def without_right_counts(rules: Rules) -> Rules:
+    """The same rules without the counts of their right sides, so that nothing but support and confidence is published."""
+    return replace(rules, right_count=np.full(len(rules), UNKNOWN, np.int64))
+
+
+def add_right_sides(rules: Rules) -> Rules:
+    """The rules, and a rule without a left side for every right side whose count is published.
+
+    The count of a right side is a statement about all people, as a rule is about people with its left side.
+    """
+    known = dict.fromkeys(side for side, n in zip(rules.right, rules.right_count.tolist(), strict=True) if n != UNKNOWN)
+    counts = {side: n for side, n in zip(rules.right, rules.right_count.tolist(), strict=True) if n != UNKNOWN}
+    more = np.array([counts[side] for side in known], np.int64)
+    every = np.full(len(known), rules.records, np.int64)
+    return Rules(
+        rules.items,
+        (*rules.left, *(() for _ in known)),
+        (*rules.right, *known),
+        np.concatenate([rules.count, more]),
+        np.concatenate([rules.left_count, every]),
+        np.concatenate([rules.right_count, more]),
+        rules.records,
+    )
 
 
 def list_published_sets(rules: Rules) -> Itemsets:

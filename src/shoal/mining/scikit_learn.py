@@ -257,6 +257,10 @@ def _trace_centroids(steps: Sequence[Any], final: Any, names: list[str], raw: Ra
     coded = [traced.coded[name] for name in names]
     values = [raw.list_values(name, first) for name, (_, first) in zip(names, coded, strict=True)]
     features = _transform(steps, final, traced.frame)
+    if np.isnan(features).any():
+        raise DataError(
+            "the table has missing values, which have no distance to a centroid. Pass the table that the model was fitted on."
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the features have no names
         predicted = np.asarray(final.predict(features))

@@ -29,6 +29,7 @@ from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import parse_share
 from shoal.spans import CellSets, EnsembleSpans, Knowledge, Spans, lower_spans
 
+SAFE_MEMBERS = 20  # of a cluster: more sets of people have the same rounded means than can be told apart
 ADVICE = (
     "Instead of this model you can publish its predictions only, a model with fewer or smaller trees, or a tree that is fitted "
     "to its predictions (shoal.models.distill)."
@@ -190,13 +191,15 @@ def _note_small_clusters(
     if person is not None:
         pairs = np.unique(np.stack([read.cell, person]), axis=1)
         size, noun = np.bincount(pairs[0, pairs[1] >= 0], minlength=read.count), "people"
-    few = int((size < policy.least_group_size).sum())
+    has_private = any(name not in policy.quasi for name in read.columns)
+    least = max(policy.least_group_size, SAFE_MEMBERS if has_private else 1)
+    few = int((size < least).sum())
     if not few:
         return ()
     subject = "1 cluster has" if few == 1 else f"{few} clusters have"
     return (
-        f"{subject} fewer than {policy.least_group_size} {noun}. A centroid of few {noun} shows nearly their values; the spans "
-        "do not cover this.",
+        f"{subject} fewer than {least} {noun}. A centroid of few {noun} shows nearly their values, and attackers who know the "
+        "public values of everybody can find out who they are; the spans do not cover this.",
     )
 
 

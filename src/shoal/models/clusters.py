@@ -11,17 +11,17 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from shoal.encoding.codes import encode_column
-from shoal.engines import Engine, open_data
+from shoal.engines import Dictionary, Engine, open_data
 from shoal.errors import DataError, PolicyError, RequirementNotMet
 from shoal.formats.numbers import format_count
 from shoal.mining.cluster_model import DISTANCES, ClusterModel
 from shoal.mining.clusters import ClusterTable, grow_clusters
-from shoal.mining.grow import RULES, check_choice, make_private_attribute
+from shoal.mining.grow import RULES, check_choice, is_mostly_unique, make_private_attribute
 from shoal.mining.learning_policy import simplify_policy
 from shoal.mining.model_columns import ModelColumn, describe_column
 from shoal.mining.readers import EMPTY_TABLE
 from shoal.models.artifact import ModelArtifact
-from shoal.models.audit import PrivateColumns, audit_table, check_policy, judge_spans_of
+from shoal.models.audit import SAFE_MEMBERS, PrivateColumns, audit_table, check_policy, judge_spans_of
 from shoal.models.estimator import CONFIDENCE, DEFAULT_K, AnonymousEstimator, as_data_error
 from shoal.models.published_clusters import PublishedClusters
 from shoal.policy import Policy, parse_policy
@@ -49,9 +49,10 @@ class AnonymousClusters(ClusterMixin, AnonymousEstimator):
     rule : ``all`` tests every span, as in the paper; ``claim3`` spares spans of a single cluster, although
         its centroid shows private values
     distance : ``squared``, or ``mixed``: the sum of the differences, not squared, for at most one private number
-    least_members : the least number of records of a cluster, or of people if the policy has a unit (default: the k of the
-        policy). The centroid of few records shows nearly the values of these records, which the spans do not cover; the paper
-        has no such limit (1)
+    least_members : the least number of records of a cluster, or of people if the policy has a unit. Default: the k of the
+        policy, and at least 20 if there are private columns. A mean of few records shows nearly the records, and attackers who
+        know the public values of everybody can find out which people have this mean; the spans do not cover this. The paper has
+        no such limit (1)
     max_clusters : end with this many clusters; None for no limit
     max_refusals : end after this many edges in a row whose deletion is refused
 
@@ -124,7 +125,9 @@ class AnonymousClusters(ClusterMixin, AnonymousEstimator):
             read = model.read(engine)
             return all(f.holds for f in judge_spans_of(read, private, policy, None, self.rule)[2])
 
-        least = policy.least_group_size if self.least_members is None else self._parse_limit("least_members")
+        has_private = any(not column.public for column in columns.values())
+        default = max(policy.least_group_size, SAFE_MEMBERS if has_private else 1)
+        least = default if self.least_members is None else self._parse_limit("least_members")
         model = grow_clusters(
             table,
             meets,
@@ -146,10 +149,10 @@ class AnonymousClusters(ClusterMixin, AnonymousEstimator):
             raise RequirementNotMet(
                 "the audit of the finished clusters fails, so they are not returned. Fewer clusters (max_clusters) may pass."
             ).with_certificate(certificate)
-        default = (DEFAULT_NOTE,) if self.policy is None and self.k is None else ()
+        note = (DEFAULT_NOTE,) if self.policy is None and self.k is None else ()
         self.policy_, self.cluster_model_ = policy, model
         self.labels_ = model.find_nearest(engine)
-        self.certificate_ = replace(certificate, notes=(*certificate.notes, *default))
+        self.certificate_ = replace(certificate, notes=(*certificate.notes, *note))
         self._training = engine
         return self
 
@@ -209,7 +212,15 @@ def _list_columns(policy: Policy, engine: Engine) -> dict[str, ModelColumn]:
     found = {name: ModelColumn(name, quasi, True, policy.raw_reading(name)) for name, quasi in policy.quasi.items()}
     for name in policy.sensitive:
         if name not in found:
-            attribute = make_private_attribute(encode_column(engine, name, policy.published_reading(name), {}))
+            dictionaries: dict[str, Dictionary] = {}
+            column = encode_column(engine, name, policy.published_reading(name), dictionaries)
+            attribute = make_private_attribute(column)
+            counts = dictionaries[name].distinct.counts
+            if attribute.taxonomy is not None and is_mostly_unique(counts):
+                raise DataError(
+                    f"nearly all texts of the private column {name!r} occur once, so no cluster can show one of them. Remove "
+                    "the column from the policy. If it has numbers or dates, write them in a form that Shoal reads as such."
+                )
             found[name] = describe_column(attribute, policy, public=False)
     if not found:
         raise PolicyError("the policy names no column for clusters. List columns under 'quasi' or 'sensitive'.")

@@ -344,7 +344,7 @@ def _check(total: float, rating: Rating, share: float, full: float) -> None:
     reached = rating.score(total)
     if total < rating.least_total(share * full) - 1e-9 * max(1.0, abs(total)):
         raise RequirementNotMet(
-            f"no inputs that meet the requirements keep {share:.1%} of the {rating.name}; the best that were found keep "
+            f"the search found no inputs that meet the requirements and keep {share:.1%} of the {rating.name}; the best keep "
             f"{reached / full:.1%}. Use a smaller share (keep), weaker requirements, or fewer quasi-identifiers."
         )
 

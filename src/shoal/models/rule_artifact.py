@@ -76,12 +76,12 @@ class RuleArtifact:
         assert isinstance(certificate, ModelCertificate)  # noqa: S101
         rules = self.rules
         rows = [
-            (name_rule(rules, r), f"{support:.1%}", f"{confidence:.1%}", f"{lift:.2f}")
-            for r, (support, confidence, lift) in enumerate(
-                zip(rules.support.tolist(), rules.confidence.tolist(), rules.lift.tolist(), strict=True)
+            (name_rule(rules, r), f"{support:.1%}", f"{confidence:.1%}")
+            for r, (support, confidence) in enumerate(
+                zip(rules.support.tolist(), rules.confidence.tolist(), strict=True)
             )
         ]
-        found = _render("The rules", ("rule", "support", "confidence", "lift"), rows)
+        found = _render("The rules", ("rule", "support", "confidence"), rows)
         if not owner:
             return found
         spans = [

@@ -20,7 +20,7 @@ from shoal.mining.item_records import find_items, recount_itemsets, recount_rule
 from shoal.mining.itemsets import Item, Itemsets, Rules
 from shoal.mining.model_columns import row_codes
 from shoal.mining.readers import EMPTY_TABLE
-from shoal.mining.rule_frames import UNKNOWN, fingerprint_rules, list_published_sets, read_rules
+from shoal.mining.rule_frames import UNKNOWN, add_right_sides, fingerprint_rules, list_published_sets, read_rules
 from shoal.mining.rule_spans import RuleSpans, count_states, find_rule_spans
 from shoal.models.certificate import ModelCertificate
 from shoal.models.span_reports import AttackerSpans, SpanList, SpanReport
@@ -135,7 +135,8 @@ def audit_counted(
 ) -> ModelCertificate:
     """The audit of rules; ``has`` says which records have which items."""
     known = {None: tuple(policy.quasi)} | {tuple(r.on): tuple(r.on) for r in policy.require if r.on is not None}
-    views = {public: _View.of(rules, has, tested, public, rule) for public in dict.fromkeys(known.values())}
+    complete = add_right_sides(rules)
+    views = {public: _View.of(complete, has, tested, public, rule) for public in dict.fromkeys(known.values())}
     findings = []
     for requirement in policy.require:
         public = known[None if requirement.on is None else tuple(requirement.on)]
@@ -170,7 +171,7 @@ def audit_counted(
         rule=rule,
         populations="rules",
         confidence=confidence,
-        spans=SpanList(tuple(listed), count_states(rules)),
+        spans=SpanList(tuple(listed), count_states(complete)),
         fits=fits,
         single_spans=int((~everything.tested).sum()),
         single_records=int(everything.spans.size[~everything.tested].sum()),
@@ -188,7 +189,7 @@ def _has_counts(rules: Rules, counted: Rules) -> bool:
 
 def _note_channels(rules: Rules, policy: Policy) -> tuple[str, ...]:
     """A note on small groups that follow from the counts of the rules. Spans do not forbid them; anybody can compute them."""
-    k = max((r.least for r in policy.require if r.size_only), default=1)
+    k = max((r.least for r in policy.require), default=1)
     sets = list_published_sets(rules)
     if int(sets.size.max(initial=0)) > MOST_ITEMS:
         return ()

@@ -21,7 +21,7 @@ from shoal.mining.item_records import find_items, recount_itemsets, recount_rule
 from shoal.mining.itemsets import Itemsets, Rules
 from shoal.mining.mine import mine_itemsets, mine_rules
 from shoal.mining.readers import EMPTY_TABLE
-from shoal.mining.rule_frames import UNKNOWN, name_rule, read_rules, to_plain
+from shoal.mining.rule_frames import UNKNOWN, name_rule, read_rules, to_plain, without_right_counts
 from shoal.mining.rule_spans import GrowingSpans, SplitRule, split_rules
 from shoal.models.audit import check_policy
 from shoal.models.rule_artifact import RuleArtifact, WithheldRule
@@ -62,7 +62,8 @@ class AnonymousRules:
 
     Attributes
     ----------
-    rules_ : the kept rules, best first, with the counts of the table
+    rules_ : the kept rules, best first, with the counts of the table. The count of a right side alone, and the lift, are not
+        published: with them, attackers could count the right side among people whose left side is not complete
     certificate_ : the certificate of the audit, with the spans, which are for the owner only
     withheld_ : the other rules with the reason and the size of the group that fails; for the owner only. Not even their number
         is published
@@ -85,7 +86,7 @@ class AnonymousRules:
     >>> policy = shoal.Policy(quasi={"cherries": "categorical"}, sensitive="pills", require=[shoal.KAnonymity(3)])
     >>> print(AnonymousRules(policy).fit(table, found))
     1 association rule of 10 records
-      cherries => pills: 3 of 6 records (support 30.0 %, confidence 50.0 %, lift 1.67)
+      cherries => pills: 3 of 6 records (support 30.0 %, confidence 50.0 %)
     """
 
     holds_rules: ClassVar[bool] = True  # for `rule_frames.is_rules`
@@ -152,7 +153,7 @@ class AnonymousRules:
                 f"no rule meets the requirements ({', '.join(describe(r) for r in policy.require)}). {reasons} Weaken the "
                 "requirements, or mine rules with larger supports."
             )
-        chosen = _select(candidates, kept)
+        chosen = without_right_counts(_select(candidates, kept))
         certificate = audit_counted(chosen, has, tested, policy, self.rule, CONFIDENCE)
         if not certificate.publishable:
             raise RequirementNotMet(
@@ -235,7 +236,7 @@ class AnonymousRules:
 def _describe(rules: Rules, r: int) -> str:
     shares = f"support {100 * rules.support[r]:.1f} %, confidence {100 * rules.confidence[r]:.1f} %"
     records = f"{rules.count[r]:,} of {rules.left_count[r]:,} records"
-    return escape_invisible(f"{name_rule(rules, r)}: {records} ({shares}, lift {rules.lift[r]:.2f})")
+    return escape_invisible(f"{name_rule(rules, r)}: {records} ({shares})")
 
 
 def _count_candidates(given: Any, engine: Engine, policy: Policy) -> tuple[Rules, BoolArray]:
@@ -398,11 +399,7 @@ class _Search:
     def _list_sets(self, r: int) -> dict[frozenset[int], int]:
         """The sets whose counts a rule publishes."""
         left, right, rules = frozenset(self.rules.left[r]), frozenset(self.rules.right[r]), self.rules
-        return {
-            left: int(rules.left_count[r]),
-            right: int(rules.right_count[r]),
-            left | right: int(rules.count[r]),
-        }
+        return {left: int(rules.left_count[r]), left | right: int(rules.count[r])}
 
     def _find_channel(self, sets: dict[frozenset[int], int]) -> _Failure | None:
         """A group of fewer than k people that follows from the counts of the kept rules and of some more sets.
@@ -421,7 +418,7 @@ class _Search:
         for attacker in self.attackers:
             private = find_private_sets(small, attacker.public)
             for requirement in attacker.requirements:
-                if requirement.size_only:
+                if requirement.least > 1:
                     found = find_channels(small, requirement.least, tested=None if self.rule == "all" else private)
                     if len(found):
                         worst = found[int(found.people.argmin())]

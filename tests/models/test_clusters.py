@@ -714,6 +714,14 @@ def test_the_members_of_a_cluster_are_people() -> None:
     assert frame["person"].groupby(alone.labels_).nunique().min() == 1
 
 
+def test_a_person_with_many_records_has_the_weight_of_one() -> None:
+    frame = pd.DataFrame({"person": [*range(40), *[99] * 200], "age": 30, "pay": [100] * 40 + [90_000] * 200})
+    unit = {"column": "person", "pseudonym": False, "knows": "record"}
+    policy = shoal.Policy(quasi={"age": "numeric"}, sensitive=["pay"], unit=unit, require=[shoal.KAnonymity(3)])
+    (center,) = AnonymousClusters(policy).fit(frame).cluster_model_.centers
+    assert center["pay"] == pytest.approx((40 * 100 + 90_000) / 41, rel=0.01)
+
+
 def test_dates_taxonomies_and_missing_categories() -> None:
     frame = pd.DataFrame(
         {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -653,3 +654,13 @@ def test_values_that_are_not_collected_are_not_represented() -> None:
         found.represent(collected.assign(town=None))
     with pytest.raises(shoal.DataError, match="lacks the column 'town'"):
         found.represent(collected.drop(columns="town"))
+
+
+def test_labels_of_neighbouring_intervals_do_not_overlap() -> None:
+    """A form that offers the labels leaves no choice, also for decimals, whose ends are rounded outward in other releases."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.normal(100, 20, 300)})
+    model = LinearRegression().fit(frame, 3 * frame["size"])
+    found = shoal.models.minimize(model, frame, shoal.Policy(quasi={"size": "numeric"}), 0.9)
+    ends = [label.strip("[)]").split(", ") for label in found.columns[0].labels]
+    assert len(ends) > 2 and all(one[1] == other[0] for one, other in pairwise(ends))

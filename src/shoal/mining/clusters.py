@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,15 @@ class ClusterTable:
         records = np.diff(start, append=len(chosen[0])).astype(np.int64)
         return cls(columns, values, labels, combination, table, records, missing)
 
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The weight of every distinct record in a mean: its number of records; every person together has the weight 1."""
+        if self.person is None:
+            return self.records.astype(np.float64)
+        count = np.bincount(self.person[self.person >= 0])
+        each = np.where(self.person >= 0, 1 / np.maximum(count, 1)[np.maximum(self.person, 0)], 1.0)
+        return np.bincount(self.combination, each, minlength=len(self.records)).astype(np.float64)
+
     def count_members(self, cluster: Int64Array, count: int) -> Int64Array:
         """The number of records, or of different people, in every cluster; ``cluster`` is that of every distinct record."""
         if self.person is None:
@@ -91,7 +101,7 @@ class ClusterTable:
         A private category that fewer than ``least`` of the records have is not published: the center is then missing.
         """
         found: dict[str, Center] = {}
-        weight = self.records[members]
+        weight = self.weights[members]
         for j, (name, column) in enumerate(self.columns.items()):
             if column.has_numbers:
                 mean = float(np.average(self._list_numbers(name, j)[members], weights=weight))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +28,7 @@ CONFIDENCE = 0.9
 ONE_MODEL = "Publish only one model of these records: an attacker who has two different models can combine them."
 
 
-class AnonymousEstimator(BaseEstimator):
+class AnonymousEstimator(BaseEstimator, ABC):
     """A model that may be published. Without a policy, its input is an array or a frame of numbers."""
 
     policy: Policy | None
@@ -70,8 +71,9 @@ class AnonymousEstimator(BaseEstimator):
         )
         return release.save(path, overwrite=overwrite)
 
+    @abstractmethod
     def _make_artifact(self, training: Engine) -> ModelArtifact:
-        raise NotImplementedError
+        """What a release of the model writes."""
 
     def _read_later(self, X: Any) -> Engine:
         """Later records as a table."""

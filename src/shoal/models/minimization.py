@@ -22,7 +22,7 @@ from shoal.models.coarsest_inputs import find_coarsest
 from shoal.models.predictions import list_inputs, predict_frame
 from shoal.models.replaced_inputs import Predictor, Rating, ReplacedInputs, choose_representative
 from shoal.pipeline.method import GroupingMethod
-from shoal.policy import Policy, parse_policy
+from shoal.policy import Policy, QuasiIdentifier, parse_policy
 from shoal.progress import Progress, ignore_progress
 from shoal.recoding.cut import Cut
 from shoal.recoding.grouping import AttributeCut, Grouping
@@ -327,8 +327,18 @@ class _GivenCuts(GroupingMethod):
 
 
 def _prepare(policy: Policy) -> Policy:
-    """The policy without suppression: later inputs cannot be suppressed. Every group meets k = 1."""
-    return policy.model_copy(update={"suppress": 0.0, "require": policy.require or (KAnonymity(1),)})
+    """The policy without suppression, since later inputs cannot be suppressed; every group meets k = 1.
+
+    The ends of intervals are not rounded outward, unless the policy says so: labels that overlap would leave a choice.
+    """
+    quasi = {name: _without_rounding(column) for name, column in policy.quasi.items()}
+    require = policy.require or (KAnonymity(1),)
+    return policy.model_copy(update={"suppress": 0.0, "require": require, "quasi": quasi})
+
+
+def _without_rounding(column: QuasiIdentifier) -> QuasiIdentifier:
+    has_numbers = column.kind != "categorical" and column.tree_builder is None
+    return column.model_copy(update={"round": "none"}) if has_numbers and column.round is None else column
 
 
 def _add_predictions(engine: Engine, column: str, predicted: Any, rating: Rating) -> Engine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
@@ -22,7 +22,7 @@ from shoal.recoding import Style, parse_style
 from shoal.recoding.group_labels import AVERAGES, parse_ends
 from shoal.recoding.grouping import Grouping
 from shoal.release import Release
-from shoal.requirements import Distributions, Operator, describe
+from shoal.requirements import Attack, Operator, describe
 from shoal.requirements.requirement import TestedOn, parse_real_number
 
 LEAST_AVERAGED = 3  # smallest group whose mean or median may be published
@@ -257,8 +257,8 @@ class RandomizingMethod(Method):
         """The next stronger operator, if a requirement fails for the published records; None if there is none."""
         return None
 
-    def note_release(self, operator: Operator, distributions: Distributions, unchanged: int) -> tuple[str, ...]:
-        """Notes for every reader on what the operator promises; ``unchanged`` records have their original values."""
+    def note_release(self, operator: Operator, attack: Callable[[], Attack]) -> tuple[str, ...]:
+        """Notes for every reader on what the release promises; ``attack`` computes what an adversary achieves."""
         return ()
 
     def release(self, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:

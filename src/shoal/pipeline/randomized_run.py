@@ -20,7 +20,7 @@ from shoal.encoding.codes import Codes, encode_table
 from shoal.engines import Engine, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import PolicyError, RequirementNotMet
-from shoal.kernels.combinations import sort_combinations
+from shoal.kernels.combinations import number_combinations, sort_combinations
 from shoal.measures import compute_measures
 from shoal.measures.comparison import count_codes
 from shoal.measures.statistics import compare_statistics
@@ -31,7 +31,7 @@ from shoal.recoding import Output, Placement, Randomize, expand_placement
 from shoal.recoding.grouping import Grouping
 from shoal.recoding.publishing import LabelRules, build_fields
 from shoal.release import AuditedTable, Release, TableArtifact
-from shoal.requirements import Distributions, Operator, OperatorRequirement, judge_operator
+from shoal.requirements import Attack, Distributions, Operator, OperatorRequirement, judge_operator
 from shoal.secret import new_seed, parse_seed
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ def run_randomizing(
     report("writing", 1, 1)
     audited = AuditedTable.of(released, policy, measures_policy=policy)
     certificate = audited.certificate(policy, evidence="operator", findings=findings)
-    unchanged = int((published == records.rows).all(axis=1).sum())
+    notes = method.note_release(operator, partial(records.attack, operator, published, distributions))
     certificate = replace(
         certificate,
-        notes=(*certificate.notes, *method.note_release(operator, distributions, unchanged)),
+        notes=(*certificate.notes, *notes),
         probabilistic_anonymity=math.exp(operator.measure_choices(shares)),
     )
     if not certificate.holds:
@@ -140,6 +140,18 @@ class Records:
             self.codes.size,
             published[order[start]],
             np.diff(start, append=len(published)).astype(np.int64),
+        )
+
+    def attack(self, operator: Operator, published: Int32Array, distributions: Distributions) -> Attack:
+        """What an adversary who knows all original combinations guesses, and how often the guess is right."""
+        found = operator.infer(distributions.quasi, distributions.size, distributions.published)
+        number = number_combinations([published[:, j] for j in range(published.shape[1])], len(published))
+        weight = distributions.published_size / max(len(published), 1)
+        return Attack(
+            unchanged=float((published == self.rows).all(axis=1).mean()),
+            mean_posterior=float((found.posterior * weight).sum()),
+            largest_posterior=float(found.posterior.max(initial=0.0)),
+            success=float((found.guess[number] == self.codes.combination[self.each.cell]).mean()),
         )
 
     def write(self, published: Int32Array, engine: Engine, method: RandomizingMethod) -> Engine:

@@ -18,7 +18,7 @@ from shoal.requirements.certificate import (
 )
 from shoal.requirements.k_anonymity import KAnonymity
 from shoal.requirements.l_diversity import LDiversity
-from shoal.requirements.operator import Distributions, Inference, Operator, OperatorRequirement, Transition
+from shoal.requirements.operator import Attack, Distributions, Inference, Operator, OperatorRequirement, Transition
 from shoal.requirements.personalized_k import PersonalizedK
 from shoal.requirements.randomized import Posterior, ProbabilisticAnonymity
 from shoal.requirements.requirement import (
@@ -60,6 +60,7 @@ __all__ = [
     "PARTITIONS_NOTE",
     "REQUIREMENTS",
     "AlphaKAnonymity",
+    "Attack",
     "BaseRequirement",
     "BetaLikeness",
     "Certificate",

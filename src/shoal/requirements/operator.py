@@ -50,6 +50,20 @@ class Inference:
 
 
 @dataclass(frozen=True)
+class Attack:
+    """What an adversary who knows all original combinations achieves on a release.
+
+    ``unchanged`` is the share of the records with their original values, ``success`` the share whose original combination is
+    guessed. The posteriors are the probabilities of the guesses, as the mean over the records and the largest.
+    """
+
+    unchanged: float
+    mean_posterior: float
+    largest_posterior: float
+    success: float
+
+
+@dataclass(frozen=True)
 class Transition:
     """The probabilities by which the values of one attribute are published.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from shoal.pipeline.method import RandomizingMethod
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.selection import SelectionOperator, optimal_probabilities
-from shoal.requirements import Distributions, Operator
+from shoal.requirements import Attack, Operator
 from shoal.requirements.requirement import parse_real_number, parse_whole_number
 
 CHOICES = ("uniform", "optimal")
@@ -93,19 +93,17 @@ class RandomAnonymization(RandomizingMethod):
             return None
         return SelectionOperator(operator.attributes, operator.shares, np.full(m, 1 / m), operator.replaced + 1)
 
-    def note_release(self, operator: Operator, distributions: Distributions, unchanged: int) -> tuple[str, ...]:
+    def note_release(self, operator: Operator, attack: Callable[[], Attack]) -> tuple[str, ...]:
         """The figures of the adversary."""
         assert isinstance(operator, SelectionOperator)  # noqa: S101
-        found = operator.infer(distributions.quasi, distributions.size, distributions.published)
-        records = int(distributions.published_size.sum())
-        mean = float((found.posterior * distributions.published_size).sum() / max(records, 1))
+        found = attack()
         replaced = f"{operator.replaced} of {len(operator.attributes)} quasi-identifiers"
         return (
             f"in every record {replaced} were replaced by draws from their columns; a draw can be the value itself, so "
-            f"{unchanged / max(records, 1):.0%} of the records are unchanged",
-            f"an adversary who knows the quasi-identifiers of all people guesses the original values of a record with a "
-            f"probability of {mean:.2f} on average and {found.posterior.max(initial=0.0):.2f} at most; the release is not "
-            "k-anonymous",
+            f"{found.unchanged:.0%} of the records are unchanged",
+            "an adversary who knows the quasi-identifiers of all people guesses the original values of a record with a "
+            f"probability of {found.mean_posterior:.2f} on average and {found.largest_posterior:.2f} at most; for "
+            f"{found.success:.0%} of these records the guess is right; the release is not k-anonymous",
         )
 
     def _parse_probabilities(self, plain: SelectionOperator) -> FloatArray:

@@ -47,6 +47,8 @@ PARAMETERS: dict[str, dict[str, Schema]] = {
     "beta-likeness": {"beta": POSITIVE, "kind": {"enum": ["basic", "enhanced"]}},
     "confidence-bound": {"c": SHARE},
     "delta-disclosure": {"delta": POSITIVE},
+    "posterior": {"most": SHARE},
+    "probabilistic-anonymity": {"anonymity": {"type": "number", "minimum": 1}},
 }
 
 

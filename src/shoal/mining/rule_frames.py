@@ -257,9 +257,8 @@ def add_right_sides(rules: Rules) -> Rules:
 
     The count of a right side is a statement about all people, as a rule is about people with its left side.
     """
-    known = dict.fromkeys(side for side, n in zip(rules.right, rules.right_count.tolist(), strict=True) if n != UNKNOWN)
-    counts = {side: n for side, n in zip(rules.right, rules.right_count.tolist(), strict=True) if n != UNKNOWN}
-    more = np.array([counts[side] for side in known], np.int64)
+    known = {side: n for side, n in zip(rules.right, rules.right_count.tolist(), strict=True) if n != UNKNOWN}
+    more = np.array(list(known.values()), np.int64)
     every = np.full(len(known), rules.records, np.int64)
     return Rules(
         rules.items,

@@ -22,7 +22,7 @@ from shoal.mining.model_columns import ModelColumn, describe_column
 from shoal.mining.readers import EMPTY_TABLE
 from shoal.models.artifact import ModelArtifact
 from shoal.models.audit import SAFE_MEMBERS, PrivateColumns, audit_table, check_policy, judge_spans_of
-from shoal.models.estimator import CONFIDENCE, DEFAULT_K, AnonymousEstimator, as_data_error
+from shoal.models.estimator import CONFIDENCE, DEFAULT_K, AnonymousEstimator, TableFails, as_data_error
 from shoal.models.published_clusters import PublishedClusters
 from shoal.policy import Policy, parse_policy
 from shoal.progress import Progress, ignore_progress
@@ -140,7 +140,7 @@ class AnonymousClusters(ClusterMixin, AnonymousEstimator):
         if model is None:
             needed = ", ".join(describe(r) for r in policy.require)
             rows = engine.schema().rows
-            raise _TableFails(
+            raise TableFails(
                 f"not even one cluster meets the requirements ({needed}): the whole table of {format_count(rows, 'record')} "
                 f"(n_samples={rows}) fails. Weaken the requirements, or add records."
             )
@@ -201,10 +201,6 @@ class AnonymousClusters(ClusterMixin, AnonymousEstimator):
                 f"distance='mixed' supports one private column of numbers, and the policy has {len(numbers)}: "
                 f"{', '.join(numbers)}. Use distance='squared'."
             )
-
-
-class _TableFails(RequirementNotMet, ValueError):
-    """The whole table fails the requirements; scikit-learn expects a `ValueError` for too few records."""
 
 
 def _list_columns(policy: Policy, engine: Engine) -> dict[str, ModelColumn]:

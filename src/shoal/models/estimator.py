@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from shoal.engines import Column, Engine, build_frame, open_data
-from shoal.errors import DataError
+from shoal.errors import DataError, RequirementNotMet
 from shoal.measures import Measures
 from shoal.models.artifact import ModelArtifact
 from shoal.models.certificate import ModelCertificate
@@ -101,6 +101,10 @@ class AnonymousEstimator(BaseEstimator, ABC):
         if "certificate_" in state:
             state["certificate_"] = state["certificate_"].public()
         return state
+
+
+class TableFails(RequirementNotMet, ValueError):
+    """The whole table fails the requirements; scikit-learn expects a `ValueError` for too few records."""
 
 
 @contextmanager

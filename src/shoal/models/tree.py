@@ -23,7 +23,7 @@ from shoal.mining.readers import EMPTY_TABLE
 from shoal.mining.tree_model import TreeModel
 from shoal.models.artifact import ModelArtifact
 from shoal.models.audit import audit_table, check_policy
-from shoal.models.estimator import CONFIDENCE, DEFAULT_K, AnonymousEstimator, as_data_error
+from shoal.models.estimator import CONFIDENCE, DEFAULT_K, AnonymousEstimator, TableFails, as_data_error
 from shoal.models.published_tree import PublishedTree
 from shoal.models.tree_picture import TreePicture
 from shoal.policy import Policy, parse_policy
@@ -132,7 +132,7 @@ class AnonymousTree(ClassifierMixin, AnonymousEstimator):
         if grown is None:
             needed = ", ".join(describe(r) for r in policy.require)
             rows = format_count(engine.schema().rows, "record")
-            raise _TableFails(
+            raise TableFails(
                 f"not even a tree without splits meets the requirements ({needed}): the whole table of {rows} "
                 f"(n_samples={engine.schema().rows}) fails. Weaken the requirements, or add records."
             )
@@ -234,10 +234,6 @@ class AnonymousTree(ClassifierMixin, AnonymousEstimator):
         if len(set(labels)) < len(labels):
             raise DataError(f"different classes have the same text: {list_some(labels)}. Rename one of them.")
         return with_texts(engine, target, labels, number)
-
-
-class _TableFails(RequirementNotMet, ValueError):
-    """The whole table fails the requirements; scikit-learn expects a `ValueError` for too few records."""
 
 
 def _read_classes(given: Any, policy: Policy) -> NDArray[Any]:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from shoal.kernels import people as people
     from shoal.kernels import randomize as randomize
     from shoal.kernels import regrouping as regrouping
+    from shoal.kernels import roll_up as roll_up
     from shoal.kernels import spanning_tree as spanning_tree
     from shoal.kernels import specialize as specialize
     from shoal.kernels import tree_induction as tree_induction
@@ -69,6 +70,7 @@ _MODULES = frozenset(
         "people",
         "randomize",
         "regrouping",
+        "roll_up",
         "spanning_tree",
         "specialize",
         "tree_induction",

@@ -52,6 +52,16 @@ CHUNK_FIRST, CHUNK_END, CHUNK_WORD, CHUNK_SHIFT, CHUNK_MASK = range(5)
 NO_GROUP = np.int64(1) << np.int64(62)  # the size of the smallest group where there is none: larger than any group
 MOST_JOINT = 256  # the most combinations of slots that are counted in one table
 
+# The objectives of `roll_up`: the mean loss of each attribute, added, or the logarithms of 1 + this loss, added; the squared
+# sizes of groups; the mean size of a group; the share of records outside the most frequent class of their group.
+SUM_OF_MEANS, SUM_OF_LOGARITHMS, SQUARED_SIZES, AVERAGE_SIZE, MISCLASSIFIED = range(5)
+# Whether it decides a node that is within the limit: always, if no group fails, or never (then the caller does).
+DECIDES, DECIDES_WHOLE, DECIDES_NEVER = range(3)
+# The states of nodes; TAGGED: fails because a coarser node has too many records in small groups.
+UNSEEN, ANONYMOUS, FAILS, TAGGED = range(4)
+# Why it returns.
+FINISHED, PAUSED, NO_ROOM, ASKS = range(4)
+
 
 class RuleArrays(NamedTuple):
     """The rules of the requirements for `limits`; see `requirements.requirement.Limits`."""
@@ -298,6 +308,103 @@ class LatticeTable(NamedTuple):
     cells: CombinationCells
     limits: RuleArrays
     least: int
+
+
+class SearchSpace(NamedTuple):
+    """The lattice for `roll_up`, with the attributes in the order of the search.
+
+    ``codes`` [attribute, row]. Level l of attribute j has the number ``first[j] + l``; ``begin`` has its start in ``word`` and
+    ``loss``, which hold the word and the loss of every code. By level: the ``mean`` loss of all records, and its ``score``, the
+    least that the attribute adds to the objective. By attribute: the loss of a suppressed record (``lost``), the lowest and the
+    highest level, the ``stride`` of node numbers. ``rest[j]`` is the least sum of the scores from attribute j on.
+    ``policy_order`` has the attributes in the order of the policy.
+    """
+
+    codes: NDArray[Any]
+    first: NDArray[Any]
+    begin: NDArray[Any]
+    word: NDArray[Any]
+    loss: NDArray[Any]
+    mean: NDArray[Any]
+    score: NDArray[Any]
+    lost: NDArray[Any]
+    rest: NDArray[Any]
+    low: NDArray[Any]
+    top: NDArray[Any]
+    stride: NDArray[Any]
+    policy_order: NDArray[Any]
+
+
+class SearchRules(NamedTuple):
+    """The objective and the test of nodes for `roll_up`: the records of the table, how many of them may be suppressed, the least
+    size of a group, and the limits where they depend on sensitive values (``tests_values``).
+
+    ``inherits``: a node that is finer than a failing one fails. The classes are the entries ``class_first`` to ``class_last``
+    of a histogram. Where requirements are on several sets of attributes, set s has the attributes ``set_attribute`` from
+    ``set_start[s]`` on, the limits from ``term_start[s]`` on, and its own least size; otherwise these arrays are empty.
+    """
+
+    kind: int
+    records: int
+    limit: int
+    least: int
+    tests_values: bool
+    limits: RuleArrays
+    inherits: bool
+    decides: int
+    class_first: int
+    class_last: int
+    set_start: NDArray[Any]
+    set_attribute: NDArray[Any]
+    least_of_set: NDArray[Any]
+    term_start: NDArray[Any]
+
+
+class RolledTables(NamedTuple):
+    """The stack of tables for `roll_up`: by row its key, a row of the source, its records and their histogram.
+
+    ``start`` and ``rows`` are by table, ``built[0]`` is the last valid table. ``slot`` and ``stamp`` are hash slots, ``clock``
+    has the time stamp and the number of rows that were counted, ``passes`` is by group of the last table.
+    """
+
+    key: NDArray[Any]
+    row: NDArray[Any]
+    size: NDArray[Any]
+    histogram: NDArray[Any]
+    start: NDArray[Any]
+    rows: NDArray[Any]
+    built: NDArray[Any]
+    slot: NDArray[Any]
+    stamp: NDArray[Any]
+    clock: NDArray[Any]
+    passes: NDArray[Any]
+
+
+class SearchPlace(NamedTuple):
+    """The place of a search: the levels of the current node, the number of attributes whose levels are chosen, the sums of their
+    scores, and the best node so far with its objective."""
+
+    level: NDArray[Any]
+    depth: NDArray[Any]
+    prefix: NDArray[Any]
+    best: NDArray[Any]
+    best_level: NDArray[Any]
+
+
+class SearchLog(NamedTuple):
+    """The checked nodes of a search: levels, state, suppressed records, objective; ``count`` has their number.
+
+    ``state`` has the state of every node, or is empty for a lattice that is too large. Then ``failed`` has the nodes whose finer
+    nodes all fail, and ``count[1]`` their number.
+    """
+
+    level: NDArray[Any]
+    outcome: NDArray[Any]
+    suppressed: NDArray[Any]
+    value: NDArray[Any]
+    state: NDArray[Any]
+    failed: NDArray[Any]
+    count: NDArray[Any]
 
 
 class PublishedBoxes(NamedTuple):

@@ -84,6 +84,14 @@ class LabelRules:
         at = _split_positions(codes.attributes, tree.attribute, tree.at)
         return Boxes(fields, output, tree.attribute, at, tree.left, tree.right, tree.group, *boxes)
 
+    def label_cut(self, attribute: Attribute, cut: AttributeCut) -> list[str | None]:
+        """The label of every interval of a cut, in a table without suppressed records."""
+        field, tree = Field.of(attribute, self.policy), attribute.taxonomy
+        if tree is not None and tree.derived and attribute.rounding is not None:
+            attribute = replace(attribute, taxonomy=_round_branches(attribute, tree, None))
+        found = self._field_cut(attribute, field, cut, None)
+        return [*found.labels, found.missing][: len(cut.first)]
+
     def _sets(self, codes: Codes, grouping: Grouping) -> tuple[PublishedSets, ...]:
         """The codes of the published sets."""
         found = []

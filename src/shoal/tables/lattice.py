@@ -19,10 +19,11 @@ from shoal.encoding.attributes import Attribute, rate_nodes
 from shoal.encoding.codes import Codes
 from shoal.kernels.interface import LatticeLevels, LatticeTable, PublishedBoxes
 from shoal.policy import Policy
+from shoal.recoding.grouping import AttributeCut
 from shoal.specialization.attribute_sets import AttributeSet, SetCombinations
+from shoal.tables.levels import list_cuts
 
 MOST_NODES = 20_000  # larger lattices get fewer levels
-QUANTILES = (32, 16, 8, 4, 2)  # the numbers of intervals at the levels of numbers without a taxonomy
 LARGEST_KEY = 2**63
 PARALLEL_MINIMUM = 8_192  # nodes x rows; fewer are evaluated by one thread, sooner than another thread can begin
 
@@ -43,56 +44,23 @@ class Level:
 def list_levels(attribute: Attribute, records: Int64Array, objective: str) -> tuple[Level, ...]:
     """The levels of an attribute, from its values to its root; ``records`` has the number of records of every code.
 
-    A taxonomy has one level per step from its root: a leaf that is nearer to the root keeps its own value until then. Numbers
-    and dates without a taxonomy are divided at quantiles of the records into 32, 16, 8, 4 and 2 intervals. A level that has the
-    values of the level before is omitted.
+    The levels are those of `list_cuts`. A level that has the values of the level before is omitted.
     """
-    levels = (
-        _list_tree_levels(attribute, objective) if attribute.taxonomy is not None else _list_ranges(attribute, records)
-    )
     kept: list[Level] = []
-    for level in levels:
+    for cut in list_cuts(attribute, records):
+        level = Level(cut.table(attribute.size), _rate_cut(attribute, cut, objective))
         if not kept or (level.value != kept[-1].value).any():
             kept.append(level)
     return tuple(kept)
 
 
-def _list_tree_levels(attribute: Attribute, objective: str) -> list[Level]:
-    tree = attribute.taxonomy
-    assert tree is not None  # noqa: S101
-    node, loss = tree.leaf.copy(), rate_nodes(attribute, objective)
-    levels = []
-    for steps in range(int(tree.level.max(initial=0)), -1, -1):
-        node = np.where(tree.level[node] > steps, tree.parent[node], node)
-        levels.append(Level(np.unique(node, return_inverse=True)[1].reshape(-1).astype(np.int32), loss[node]))
-    return levels
-
-
-def _list_ranges(attribute: Attribute, records: Int64Array) -> list[Level]:
-    """The values, intervals between quantiles, and the root; a missing value is a value of its own below the root."""
-    size = attribute.size
-    numbers = size - (attribute.missing >= 0)
-    own = np.arange(size, dtype=np.int32)
-    levels = [Level(own, np.zeros(size))]
-    before = np.cumsum(records[:numbers]) - records[:numbers]
-    for count in QUANTILES:
-        if numbers > count:
-            interval = before * count // max(int(records[:numbers].sum()), 1)
-            levels.append(_build_range_level(attribute, interval, numbers))
-    levels.append(
-        Level(np.zeros(size, np.int32), attribute.loss(np.zeros(size, np.int32), np.full(size, size - 1, np.int32)))
-    )
-    return levels
-
-
-def _build_range_level(attribute: Attribute, interval: Int64Array, numbers: int) -> Level:
-    """The level with these intervals of the numbers."""
-    values, value = np.unique(interval, return_inverse=True)
-    first = np.searchsorted(value, np.arange(len(values))).astype(np.int32)
-    last = (np.searchsorted(value, np.arange(len(values)), side="right") - 1).astype(np.int32)
-    loss = attribute.loss(first, last)[value]
-    missing = attribute.size - numbers
-    return Level(np.append(value, np.full(missing, len(values))).astype(np.int32), np.append(loss, np.zeros(missing)))
+def _rate_cut(attribute: Attribute, cut: AttributeCut, objective: str) -> FloatArray:
+    """The loss of every code."""
+    interval = cut.table(attribute.size)
+    if cut.node is not None:
+        return rate_nodes(attribute, objective)[cut.node][interval]
+    last = np.append(cut.first[1:], attribute.size).astype(np.int32) - 1
+    return attribute.loss(cut.first, last)[interval]
 
 
 @dataclass(frozen=True)
@@ -231,24 +199,28 @@ def _list_nodes(levels: Sequence[Sequence[Level]], chains: Sequence[Sequence[int
 
 
 def _pack_levels(levels: Sequence[Sequence[Level]], weights: FloatArray) -> LatticeLevels:
-    """The levels as arrays. The words are the places of one number if it fits in 63 bits, otherwise random numbers."""
+    """The levels as arrays."""
     flat = [level for of_attribute in levels for level in of_attribute]
     first = np.cumsum([0, *(len(of_attribute) for of_attribute in levels)])[:-1]
     begin = np.cumsum([0, *(len(level.value) for level in flat)])[:-1]
-    sizes = [of_attribute[0].values for of_attribute in levels]
-    place = [prod(sizes[:j]) for j in range(len(sizes))]
-    exact = prod(sizes) < LARGEST_KEY
-    draw = np.random.default_rng(0)
-    words: list[UInt64Array] = []
-    for j, of_attribute in enumerate(levels):
-        for level in of_attribute:
-            value = level.value.astype(np.uint64)
-            random = draw.integers(2**64, size=level.values, dtype=np.uint64)
-            words.append(value * np.uint64(place[j]) if exact else random[level.value])
     loss = [w * level.loss for w, of_attribute in zip(weights, levels, strict=True) for level in of_attribute]
     return LatticeLevels(
         first.astype(np.int64),
         begin.astype(np.int64),
-        np.concatenate([np.zeros(0, np.uint64), *words]),
+        number_words([[level.value for level in of_attribute] for of_attribute in levels]),
         np.concatenate([np.zeros(0), *loss]),
     )
+
+
+def number_words(values: Sequence[Sequence[Int32Array]]) -> UInt64Array:
+    """The words of the values of every code, by attribute and level: places of one number if it fits in 63 bits, else random."""
+    sizes = [int(of_attribute[0].max(initial=0)) + 1 for of_attribute in values]
+    place = [prod(sizes[:j]) for j in range(len(sizes))]
+    exact = prod(sizes) < LARGEST_KEY
+    draw = np.random.default_rng(0)
+    words: list[UInt64Array] = []
+    for j, of_attribute in enumerate(values):
+        for value in of_attribute:
+            random = draw.integers(2**64, size=int(value.max(initial=0)) + 1, dtype=np.uint64)
+            words.append(value.astype(np.uint64) * np.uint64(place[j]) if exact else random[value])
+    return np.concatenate([np.zeros(0, np.uint64), *words])

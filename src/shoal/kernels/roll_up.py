@@ -1,0 +1,451 @@
+"""Search a lattice of levels depth-first, with tables of groups that are rolled up attribute by attribute.
+
+Table d of the stack has one row per group of the node whose first d attributes have the current levels and whose other
+attributes have their lowest level. It is counted from table d - 1, so the rows of the source are read once. The last table has
+the groups of the current node.
+
+Nodes are visited from coarse to fine: in descending order of their levels, the first attribute first. If too many records are in
+groups below the least size, all finer nodes fail, and they are tagged without a check.
+
+``space`` is `interface.SearchSpace`, ``rules`` is `interface.SearchRules`, ``stack`` is `interface.RolledTables`, ``place`` is
+`interface.SearchPlace` and ``log`` is `interface.SearchLog`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from shoal.kernels.interface import (
+    ANONYMOUS,
+    ASKS,
+    AVERAGE_SIZE,
+    DECIDES,
+    DECIDES_WHOLE,
+    FAILS,
+    FINISHED,
+    MISCLASSIFIED,
+    NO_ROOM,
+    PAUSED,
+    SQUARED_SIZES,
+    SUM_OF_LOGARITHMS,
+    SUM_OF_MEANS,
+    TAGGED,
+    UNSEEN,
+    RuleArrays,
+)
+from shoal.kernels.limits import holds
+
+SPREAD = np.uint64(0x9E3779B97F4A7C15)  # the odd number next to 2^64 / golden ratio: spreads keys over the slots
+LEAST_SLOTS = 16
+TIE = 1e-12  # relative: objectives that differ less are equal
+
+
+@njit(cache=True, nogil=True)
+def roll_up(d, level, space, stack):
+    """Count table d + 1 from table d, with attribute d at a level; the lowest level has the same rows."""
+    start, rows = stack.start[d], stack.rows[d]
+    if level == space.low[d]:
+        stack.start[d + 1], stack.rows[d + 1] = start, rows
+        return
+    key, row, size, histogram, slot, stamp = stack.key, stack.row, stack.size, stack.histogram, stack.slot, stack.stamp
+    old, new = space.begin[space.first[d] + space.low[d]], space.begin[space.first[d] + level]
+    out = start + rows
+    stack.clock[0] += 1
+    now = stack.clock[0]
+    used, shift = LEAST_SLOTS, 60
+    while used < 2 * rows:
+        used *= 2
+        shift -= 1
+    mask, right = used - 1, np.uint64(shift)
+    width = histogram.shape[1]
+    groups = 0
+    for i in range(start, start + rows):
+        code = space.codes[d, row[i]]
+        word = key[i] + (space.word[new + code] - space.word[old + code])
+        at = np.int64((word * SPREAD) >> right) & mask
+        while stamp[at] == now and key[out + slot[at]] != word:
+            at = (at + 1) & mask
+        if stamp[at] != now:
+            stamp[at], slot[at] = now, groups
+            g = out + groups
+            key[g], row[g], size[g] = word, row[i], 0
+            for c in range(width):
+                histogram[g, c] = 0
+            groups += 1
+        g = out + slot[at]
+        size[g] += size[i]
+        for c in range(width):
+            histogram[g, c] += histogram[i, c]
+    stack.start[d + 1], stack.rows[d + 1] = out, groups
+    stack.clock[1] += rows
+
+
+@njit(cache=True, nogil=True)
+def build_tables(depth, space, stack, place):
+    """Count the tables up to a depth for the current levels; return whether the stack has enough room."""
+    while stack.built[0] < depth:
+        d = stack.built[0]
+        if stack.start[d] + 2 * stack.rows[d] > stack.key.shape[0]:
+            return False
+        roll_up(d, place.level[d], space, stack)
+        stack.built[0] = d + 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def find_majority(histogram, g, first, last):
+    """The records of the most frequent class of a group."""
+    most = 0
+    for c in range(first, last):
+        most = max(most, histogram[g, c])
+    return most
+
+
+@njit(cache=True, nogil=True)
+def bound_table(d, rules, stack):
+    """The least objective of a node whose groups are unions of the groups of table d, however many records it suppresses."""
+    first, last = stack.start[d], stack.start[d] + stack.rows[d]
+    if rules.kind == AVERAGE_SIZE:
+        return max((rules.records - rules.limit) / max(stack.rows[d], 1), 1.0 * rules.least)
+    total = 0.0
+    for g in range(first, last):
+        if rules.kind == SQUARED_SIZES:
+            total += stack.size[g] * max(1.0 * stack.size[g], 1.0 * rules.least)
+        else:
+            total += stack.size[g] - find_majority(stack.histogram, g, rules.class_first, rules.class_last)
+    return total if rules.kind == SQUARED_SIZES else total / rules.records
+
+
+@njit(cache=True, nogil=True)
+def test_node(space, rules, stack, place):
+    """Test the groups of the last table; return the records of groups that are too small, and of all that fail."""
+    m = space.low.shape[0]
+    start, rows = stack.start[m], stack.rows[m]
+    if rules.least_of_set.shape[0] > 0:
+        return test_sets(space, rules, stack, place)
+    for i in range(rows):
+        stack.passes[i] = stack.size[start + i] >= rules.least
+    small = count_failing(start, rows, stack)
+    if small > rules.limit or not rules.tests_values:
+        return small, small
+    for i in range(rows):
+        if stack.passes[i]:
+            stack.passes[i] = holds(stack.size[start + i], stack.histogram[start + i], rules.limits)
+    return small, count_failing(start, rows, stack)
+
+
+@njit(cache=True, nogil=True)
+def count_failing(start, rows, stack):
+    """The records of the groups that do not pass."""
+    failing = 0
+    for i in range(rows):
+        if not stack.passes[i]:
+            failing += stack.size[start + i]
+    return failing
+
+
+@njit(cache=True, nogil=True)
+def test_sets(space, rules, stack, place):
+    """As `test_node`, for requirements on several sets of attributes: suppress groups until all that remain pass.
+
+    The groups of a set are unions of groups of the last table. The sizes alone are tested first, since they decide for finer
+    nodes. Then the requirements are tested from the beginning, in the order of the policy.
+    """
+    m = space.low.shape[0]
+    start, rows = stack.start[m], stack.rows[m]
+    sets = rules.least_of_set.shape[0]
+    number = np.empty((sets, rows), np.int64)
+    groups = np.empty(sets, np.int64)
+    for s in range(sets):
+        groups[s] = number_groups(s, space, rules, stack, place, number[s])
+    small = -1
+    for with_values in range(1 + rules.tests_values):
+        for i in range(rows):
+            stack.passes[i] = True
+        changed = True
+        while changed:
+            changed = False
+            for s in range(sets):
+                size = np.zeros(groups[s], np.int64)
+                for i in range(rows):
+                    if stack.passes[i]:
+                        size[number[s, i]] += stack.size[start + i]
+                if with_values == 1 and rules.term_start[s + 1] > rules.term_start[s]:
+                    verdict = test_values(s, size, number[s], rules, stack, m)
+                else:
+                    verdict = size >= rules.least_of_set[s]
+                for i in range(rows):
+                    if stack.passes[i] and not verdict[number[s, i]]:
+                        stack.passes[i] = False
+                        changed = True
+        failing = count_failing(start, rows, stack)
+        if with_values == 0:
+            small = failing
+        if failing > rules.limit:
+            break
+    return small, failing
+
+
+@njit(cache=True, nogil=True)
+def number_groups(s, space, rules, stack, place, number):
+    """Number the groups of a set of attributes, by row of the last table; return how many there are."""
+    m = space.low.shape[0]
+    start, rows = stack.start[m], stack.rows[m]
+    stack.clock[0] += 1
+    now = stack.clock[0]
+    used, shift = LEAST_SLOTS, 60
+    while used < 2 * rows:
+        used *= 2
+        shift -= 1
+    mask, right = used - 1, np.uint64(shift)
+    key = np.empty(rows, np.uint64)
+    groups = 0
+    for i in range(rows):
+        word = np.uint64(0)
+        for a in range(rules.set_start[s], rules.set_start[s + 1]):
+            j = rules.set_attribute[a]
+            word += space.word[space.begin[space.first[j] + place.level[j]] + space.codes[j, stack.row[start + i]]]
+        at = np.int64((word * SPREAD) >> right) & mask
+        while stack.stamp[at] == now and key[stack.slot[at]] != word:
+            at = (at + 1) & mask
+        if stack.stamp[at] != now:
+            stack.stamp[at], stack.slot[at] = now, groups
+            key[groups] = word
+            groups += 1
+        number[i] = stack.slot[at]
+    return groups
+
+
+@njit(cache=True, nogil=True)
+def test_values(s, size, number, rules, stack, m):
+    """Whether each group of a set meets the requirements of the set."""
+    start, rows = stack.start[m], stack.rows[m]
+    first, last = rules.term_start[s], rules.term_start[s + 1]
+    every = rules.limits
+    limits = RuleArrays(
+        every.term[first:last],
+        every.parameter[first:last],
+        every.table_shares,
+        every.left,
+        every.right,
+        every.floor,
+        every.figure,
+        every.value_order,
+    )
+    histogram = np.zeros((size.shape[0], stack.histogram.shape[1]), np.int64)
+    for i in range(rows):
+        if stack.passes[i]:
+            for c in range(histogram.shape[1]):
+                histogram[number[i], c] += stack.histogram[start + i, c]
+    verdict = np.zeros(size.shape[0], np.bool_)
+    for g in range(size.shape[0]):
+        verdict[g] = size[g] >= rules.least_of_set[s] and holds(size[g], histogram[g], limits)
+    return verdict
+
+
+@njit(cache=True, nogil=True)
+def rate_node(failing, space, rules, stack, place):
+    """The objective of the current node; the groups that do not pass are suppressed."""
+    m = space.low.shape[0]
+    start, rows = stack.start[m], stack.rows[m]
+    if rules.kind == SUM_OF_MEANS or rules.kind == SUM_OF_LOGARITHMS:
+        score = 0.0
+        for j in range(m):
+            level = space.first[j] + place.level[j]
+            column = space.mean[level]
+            if failing > 0:
+                lost = 0.0
+                for i in range(rows):
+                    if not stack.passes[i]:
+                        loss = space.loss[space.begin[level] + space.codes[j, stack.row[start + i]]]
+                        lost += stack.size[start + i] * (space.lost[j] - loss)
+                column += lost / rules.records
+            score += np.log1p(column) if rules.kind == SUM_OF_LOGARITHMS else column
+        return score
+    total, kept = 0.0, 0
+    for i in range(rows):
+        if stack.passes[i]:
+            g = start + i
+            kept += 1
+            if rules.kind == SQUARED_SIZES:
+                total += 1.0 * stack.size[g] * stack.size[g]
+            elif rules.kind == MISCLASSIFIED:
+                total += stack.size[g] - find_majority(stack.histogram, g, rules.class_first, rules.class_last)
+    if rules.kind == SQUARED_SIZES:
+        return total + 1.0 * failing * rules.records
+    if rules.kind == MISCLASSIFIED:
+        return (total + failing) / rules.records
+    return (rules.records - failing) / max(kept, 1)
+
+
+@njit(cache=True, nogil=True)
+def tag_finer(level, space, log):
+    """Tag all nodes that are as fine or finer."""
+    m = space.low.shape[0]
+    if log.state.shape[0] == 0:
+        count = log.count[1]
+        if count < log.failed.shape[0]:
+            for j in range(m):
+                log.failed[count, j] = level[j]
+            log.count[1] = count + 1
+        return
+    at = np.zeros(m, np.int64)
+    for j in range(m):
+        at[j] = space.low[j]
+    run = m - 1
+    while True:
+        index = 0
+        for j in range(run):
+            index += at[j] * space.stride[j]
+        for v in range(index + space.low[run], index + level[run] + 1):
+            if log.state[v] == UNSEEN:
+                log.state[v] = TAGGED
+        j = run - 1
+        while j >= 0:
+            at[j] += 1
+            if at[j] <= level[j]:
+                break
+            at[j] = space.low[j]
+            j -= 1
+        if j < 0:
+            return
+
+
+@njit(cache=True, nogil=True)
+def is_settled(depth, space, place, log):
+    """Whether the coarsest node below the current levels of the first attributes was checked or tagged as failing.
+
+    At full depth the coarsest node is the node itself, which needs no second check.
+    """
+    m = space.low.shape[0]
+    if log.state.shape[0] > 0:
+        index = 0
+        for j in range(m):
+            index += (place.level[j] if j < depth else space.top[j]) * space.stride[j]
+        state = log.state[index]
+        return state == TAGGED or (depth == m and state != UNSEEN)
+    for i in range(log.count[1]):
+        below = True
+        for j in range(m):
+            if log.failed[i, j] < (place.level[j] if j < depth else space.top[j]):
+                below = False
+                break
+        if below:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def precedes(level, best, space):
+    """Whether a node comes before another one: the lower level of the first attribute of the policy that differs."""
+    for p in range(space.policy_order.shape[0]):
+        j = space.policy_order[p]
+        if level[j] != best[j]:
+            return level[j] < best[j]
+    return False
+
+
+@njit(cache=True, nogil=True)
+def record(state, suppressed, value, space, place, log):
+    """Write a check to the log, and keep the node if it is the best so far."""
+    m = space.low.shape[0]
+    count = log.count[0]
+    for j in range(m):
+        log.level[count, j] = place.level[j]
+    log.outcome[count], log.suppressed[count], log.value[count] = state, suppressed, value
+    log.count[0] = count + 1
+    if log.state.shape[0] > 0:
+        index = 0
+        for j in range(m):
+            index += place.level[j] * space.stride[j]
+        if log.state[index] != TAGGED:
+            log.state[index] = state
+    if state != ANONYMOUS:
+        return
+    best = place.best[0]
+    slack = TIE * max(1.0, abs(best)) if best < np.inf else 0.0
+    if value < best - slack or (value <= best + slack and precedes(place.level, place.best_level, space)):
+        place.best[0] = min(value, best)
+        for j in range(m):
+            place.best_level[j] = place.level[j]
+
+
+@njit(cache=True, nogil=True)
+def check_node(space, rules, stack, place, log):
+    """Check the node with the current levels: FINISHED, NO_ROOM if the stack needs more room, ASKS if the caller must decide."""
+    m = space.low.shape[0]
+    if log.count[0] == log.outcome.shape[0] or (log.state.shape[0] == 0 and log.count[1] == log.failed.shape[0]):
+        return NO_ROOM
+    if not build_tables(m, space, stack, place):
+        return NO_ROOM
+    small, failing = test_node(space, rules, stack, place)
+    if small > rules.limit or (failing > rules.limit and rules.decides == DECIDES):
+        if small > rules.limit or rules.inherits:
+            tag_finer(place.level, space, log)
+        record(FAILS, failing, np.inf, space, place, log)
+        return FINISHED
+    if rules.decides != DECIDES and (rules.decides != DECIDES_WHOLE or failing > 0):
+        return ASKS
+    record(ANONYMOUS, failing, rate_node(failing, space, rules, stack, place), space, place, log)
+    return FINISHED
+
+
+@njit(cache=True, nogil=True)
+def move_to(level, space, stack, place):
+    """Set the current levels; tables whose levels do not change are kept."""
+    for j in range(level.shape[0]):
+        if place.level[j] != level[j]:
+            stack.built[0] = min(stack.built[0], j)
+            place.level[j] = level[j]
+
+
+@njit(cache=True, nogil=True)
+def sweep(space, rules, stack, place, log, work):
+    """Visit all nodes that can be better than the best one, from coarse to fine.
+
+    Return FINISHED at the end, PAUSED after so many rows were counted, NO_ROOM or ASKS as `check_node`; then the next call continues.
+    """
+    m = space.low.shape[0]
+    added = rules.kind == SUM_OF_MEANS or rules.kind == SUM_OF_LOGARITHMS
+    until = stack.clock[1] + work
+    steps = 0
+    while place.depth[0] >= 0:
+        d = place.depth[0]
+        best = place.best[0]
+        most = best + TIE * max(1.0, abs(best)) if best < np.inf else np.inf
+        if d == m:
+            done = check_node(space, rules, stack, place, log)
+            if done != FINISHED:
+                return done
+            place.depth[0] = m - 1
+            place.level[m - 1] -= 1
+            stack.built[0] = min(stack.built[0], m - 1)
+            if stack.clock[1] > until:
+                return PAUSED
+            continue
+        steps += 1
+        if steps > 16 * work:
+            return PAUSED
+        if place.level[d] < space.low[d]:
+            place.depth[0] = d - 1
+            if d > 0:
+                place.level[d - 1] -= 1
+                stack.built[0] = min(stack.built[0], d - 1)
+            continue
+        stack.built[0] = min(stack.built[0], d)
+        place.prefix[d + 1] = place.prefix[d] + space.score[space.first[d] + place.level[d]]
+        skips = added and place.prefix[d + 1] + space.rest[d + 1] > most
+        if not skips:
+            skips = is_settled(d + 1, space, place, log)
+        if not skips and not added:
+            if not build_tables(d + 1, space, stack, place):
+                return NO_ROOM
+            skips = bound_table(d + 1, rules, stack) > most
+        if skips:
+            place.level[d] -= 1
+            continue
+        if d + 1 < m:
+            place.level[d + 1] = space.top[d + 1]
+        place.depth[0] = d + 1
+    return FINISHED

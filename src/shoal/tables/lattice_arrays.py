@@ -1,0 +1,167 @@
+"""The arrays of a search in a lattice of levels, for `kernels.roll_up`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shoal.arrays import Int64Array
+from shoal.encoding.codes import Codes
+from shoal.kernels.interface import (
+    DECIDES,
+    DECIDES_NEVER,
+    DECIDES_WHOLE,
+    MISCLASSIFIED,
+    RolledTables,
+    SearchLog,
+    SearchRules,
+    SearchSpace,
+)
+from shoal.kernels.roll_up import LEAST_SLOTS
+from shoal.requirements import Limits, combine_limits
+from shoal.tables.lattice import number_words
+
+if TYPE_CHECKING:
+    from shoal.tables.lattice_search import LevelLattice
+
+MOST_HISTOGRAM = 2**26  # entries; the sensitive values of larger tables are tested one node at a time
+CHECKS = 4096  # of the first arrays
+
+
+def build_space(lattice: LevelLattice, order: Sequence[int], *, fixed: bool) -> SearchSpace:
+    """The levels that differ, with the attributes in the order of the search; ``fixed`` attributes have only their root."""
+    codes, objective = lattice.codes, lattice.objective
+    levels = [[lattice.attributes[j].levels[i] for i in lattice.different[j]] for j in order]
+    counts = [len(of_attribute) for of_attribute in levels]
+    first = np.cumsum([0, *counts])
+    begin = np.cumsum([0, *(len(level.value) for of_attribute in levels for level in of_attribute)])
+    mean, score = np.zeros(first[-1]), np.zeros(first[-1])
+    for d, j in enumerate(order):
+        attribute = lattice.attributes[j]
+        for at, i in enumerate(lattice.different[j].tolist()):
+            mean[first[d] + at] = attribute.mean(i)
+            score[first[d] + at] = objective.score_attribute(attribute.least(i, lattice.limit))
+    top = np.array(counts, np.int64) - 1
+    low = np.array([top[d] if fixed and j in lattice.uncovered else 0 for d, j in enumerate(order)], np.int64)
+    least = [score[first[d] + low[d] : first[d + 1]].min() for d in range(len(order))]
+    states = np.append(np.cumprod(counts[::-1], dtype=np.float64)[::-1], 1.0)
+    stride = states[1:] if states[0] < 2**62 else np.zeros(len(order))
+    return SearchSpace(
+        np.ascontiguousarray(codes.quasi.T[list(order)]),
+        first.astype(np.int64),
+        begin.astype(np.int64),
+        number_words([[level.value for level in of_attribute] for of_attribute in levels]),
+        np.concatenate([np.zeros(0), *(level.loss for of_attribute in levels for level in of_attribute)]),
+        mean,
+        score,
+        np.array([lattice.attributes[j].lost for j in order]),
+        np.append(np.cumsum(least[::-1])[::-1], 0.0),
+        low,
+        top,
+        stride.astype(np.int64),
+        np.argsort(order).astype(np.int64),
+    )
+
+
+def build_rules(lattice: LevelLattice, order: Sequence[int]) -> SearchRules:
+    """The objective and the requirements. Where people are counted, only the sizes of groups in records are tested."""
+    codes, policy, limit = lattice.codes, lattice.policy, lattice.limit
+    require, people = policy.require, codes.by_person is not None
+    width = _measure_width(codes)
+    tests_values = not people and not all(r.size_only for r in require) and len(codes.quasi) * width <= MOST_HISTOGRAM
+    whole = {j for j in range(len(order)) if j not in lattice.uncovered}
+    names = lattice.names
+    sets = [sorted(names.index(n) for n in (r.on or names)) for r in require]
+    limits = combine_limits(require, codes.distribution) if tests_values else Limits.of([], codes.distribution, 1)
+    terms = [len(r.limits(codes.distribution)) if tests_values else 0 for r in require]
+    several = any(set(s) != whole for s in sets)
+    place = {j: d for d, j in enumerate(order)}
+    if people or not (tests_values or all(r.size_only for r in require)):
+        decides = DECIDES_NEVER
+    else:
+        decides = DECIDES_WHOLE if limit > 0 and any(r.relative for r in require) else DECIDES
+    first, last = _find_classes(codes, policy.target) if lattice.objective.kind == MISCLASSIFIED else (0, 0)
+    return SearchRules(
+        lattice.objective.kind,
+        codes.records,
+        limit,
+        max((r.least for r, s in zip(require, sets, strict=True) if set(s) == whole), default=1),
+        tests_values,
+        limits.arrays(),
+        lattice.inherits,
+        decides,
+        first,
+        last,
+        np.cumsum([0, *(len(s) for s in sets)], dtype=np.int64),
+        np.array([place[j] for s in sets for j in s], np.int64),
+        np.array([r.least for r in require] if several else [], np.int64),
+        np.cumsum([0, *terms], dtype=np.int64),
+    )
+
+
+def build_stack(lattice: LevelLattice, space: SearchSpace, rules: SearchRules) -> RolledTables:
+    """The stack with its first table: the distinct combinations of codes."""
+    codes, m = lattice.codes, len(space.low)
+    rows = len(codes.quasi)
+    counts = rules.tests_values or rules.kind == MISCLASSIFIED
+    width = _measure_width(codes) if counts else 0
+    key = np.zeros(4 * rows + 16, np.uint64)
+    for d in range(m):
+        begin = space.begin[space.first[d] + space.low[d]]
+        key[:rows] += space.word[begin + space.codes[d]]
+    size = np.zeros(len(key), np.int64)
+    size[:rows] = codes.size
+    row = np.zeros(len(key), np.int32)
+    row[:rows] = np.arange(rows)
+    histogram = np.zeros((len(key), width), np.int64)
+    if width:
+        offset = np.cumsum((0, *codes.distribution.domains))
+        for s in range(len(codes.sensitive)):
+            column = offset[s] + codes.counts.sensitive[:, s]
+            np.add.at(histogram, (codes.combination, column), codes.counts.size)
+    slots = LEAST_SLOTS
+    while slots < 2 * rows:
+        slots *= 2
+    number = np.zeros(m + 1, np.int64)
+    number[0] = rows
+    return RolledTables(
+        key,
+        row,
+        size,
+        histogram,
+        np.zeros(m + 1, np.int64),
+        number,
+        np.zeros(1, np.int64),
+        np.zeros(slots, np.int32),
+        np.zeros(slots, np.int32),
+        np.zeros(2, np.int64),
+        np.zeros(rows, np.bool_),
+    )
+
+
+def build_log(attributes: int, states: int) -> SearchLog:
+    """An empty log; ``states`` is the number of nodes with an entry for their state, or 0."""
+    return SearchLog(
+        np.zeros((CHECKS, attributes), np.int64),
+        np.zeros(CHECKS, np.int8),
+        np.zeros(CHECKS, np.int64),
+        np.zeros(CHECKS),
+        np.zeros(states, np.int8),
+        np.zeros((0 if states else CHECKS, attributes), np.int64),
+        np.zeros(2, np.int64),
+    )
+
+
+def _measure_width(codes: Codes) -> int:
+    """The entries of a histogram of all sensitive columns."""
+    return int(sum(codes.distribution.domains))
+
+
+def _find_classes(codes: Codes, target: str | None) -> tuple[int, int]:
+    """The entries of the classes in a histogram."""
+    names = [s.name for s in codes.sensitive]
+    offset: Int64Array = np.cumsum((0, *codes.distribution.domains))
+    at = names.index(str(target))
+    return int(offset[at]), int(offset[at + 1])

@@ -1,0 +1,282 @@
+"""The search of a lattice of levels for the node with the best objective: exact, with bounds, tags and rolled-up counts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal import kernels
+from shoal.arrays import Int64Array
+from shoal.encoding.codes import Codes
+from shoal.kernels.interface import ANONYMOUS, ASKS, FAILS, FINISHED, NO_ROOM, UNSEEN, SearchPlace
+from shoal.policy import Policy
+from shoal.progress import Progress
+from shoal.recoding.grouping import AttributeCut
+from shoal.recoding.publishing import LabelRules
+from shoal.specialization.attribute_sets import list_attribute_sets
+from shoal.tables.lattice_arrays import build_log, build_rules, build_space, build_stack
+from shoal.tables.lattice_groups import CheckedNode, check_groups
+from shoal.tables.lattice_objective import LatticeObjective
+from shoal.tables.levels import AttributeLevels
+
+Node = tuple[int, ...]  # the level of every attribute, in the order of the policy
+
+MOST_STATES = 2**24  # nodes; larger lattices have no array of states
+WORK = 2_000_000  # rows counted between two looks at the clock
+BUDGET = 3_000_000_000  # rows counted, where a lattice has no array of states and no time limit is given
+
+
+@dataclass(frozen=True)
+class LevelLattice:
+    """The lattice of a table: the levels of every attribute, in the order of the policy, and the objective."""
+
+    codes: Codes
+    policy: Policy
+    objective: LatticeObjective
+    attributes: tuple[AttributeLevels, ...]
+
+    @classmethod
+    def of(cls, codes: Codes, policy: Policy, objective: LatticeObjective) -> LevelLattice:
+        """The lattice of a table, with the losses of the labels as they are published without suppression."""
+        rules = LabelRules(policy, "label", None)
+        attributes = []
+        for j, attribute in enumerate(codes.attributes):
+            records = np.bincount(codes.quasi[:, j], codes.size, minlength=attribute.size).astype(np.int64)
+            attributes.append(AttributeLevels.of(attribute, records, rules, objective.figure))
+        return cls(codes, policy, objective, tuple(attributes))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the attributes."""
+        return tuple(a.attribute.name for a in self.attributes)
+
+    @property
+    def top(self) -> Node:
+        """The node with the root of every attribute."""
+        return tuple(a.height for a in self.attributes)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of nodes."""
+        return prod(height + 1 for height in self.top)
+
+    @cached_property
+    def different(self) -> tuple[Int64Array, ...]:
+        """The levels of every attribute that differ from the level below."""
+        return tuple(
+            np.array([i for i, level in enumerate(a.levels) if not i or not level.is_equal(a.levels[i - 1])], np.int64)
+            for a in self.attributes
+        )
+
+    @cached_property
+    def uncovered(self) -> tuple[int, ...]:
+        """The attributes that no requirement covers."""
+        covered = {j for s in list_attribute_sets(self.policy) for j in s.columns}
+        return tuple(j for j in range(len(self.attributes)) if j not in covered)
+
+    @cached_property
+    def limit(self) -> int:
+        """The most records that may be suppressed; a release keeps at least one record."""
+        return min(self.policy.most_suppressed(self.codes.records), self.codes.records - 1)
+
+    @cached_property
+    def inherits(self) -> bool:
+        """Whether every node that is finer than a failing node fails."""
+        require, unit = self.policy.require, self.policy.unit is not None
+        if self.limit == 0 and not self.policy.knows_history:
+            return all(r.monotone and (r.upward_closed or not unit) for r in require)
+        return all(r.upward_closed for r in require) and not self.policy.knows_history
+
+    def cuts(self, node: Node) -> tuple[AttributeCut, ...]:
+        """The cuts of a node."""
+        return tuple(a.levels[level].cut for a, level in zip(self.attributes, node, strict=True))
+
+    def check(self, node: Node) -> CheckedNode:
+        """Check a node by the groups of the requirements, as the release is checked."""
+        levels = [a.levels[level] for a, level in zip(self.attributes, node, strict=True)]
+        return check_groups(self.codes, self.policy, self.objective, levels, [a.lost for a in self.attributes])
+
+
+@dataclass
+class LatticeSearch:
+    """The state of a search; nodes are checked once, and the best is kept.
+
+    ``fixed``: attributes that no requirement covers stay at their root.
+    """
+
+    lattice: LevelLattice
+    fixed: bool = True
+    finished: bool = False
+
+    def __post_init__(self) -> None:
+        lattice = self.lattice
+        sizes = [int(a.levels[0].value.max(initial=0)) for a in lattice.attributes]
+        self.order = sorted(range(len(sizes)), key=lambda j: (-sizes[j], j))  # wide attributes shrink tables first
+        self.space = build_space(lattice, self.order, fixed=self.fixed)
+        self.rules = build_rules(lattice, self.order)
+        self.stack = build_stack(lattice, self.space, self.rules)
+        m = len(self.order)
+        self.place = SearchPlace(
+            self.space.top.copy(), np.zeros(1, np.int64), np.zeros(m + 1), np.full(1, np.inf), self.space.top.copy()
+        )
+        states = prod(len(d) for d in lattice.different)
+        self.log = build_log(m, states if states <= MOST_STATES else 0)
+
+    @property
+    def checked(self) -> int:
+        """The number of checked nodes."""
+        return int(self.log.count[0])
+
+    @property
+    def best(self) -> Node | None:
+        """The best node so far, or None."""
+        return None if self.place.best[0] == np.inf else self.to_node(self.place.best_level)
+
+    @property
+    def best_measure(self) -> float:
+        """The objective of the best node."""
+        return self.lattice.objective.measure(float(self.place.best[0]), len(self.order))
+
+    def to_node(self, level: Int64Array) -> Node:
+        """The node of levels in the order of the search."""
+        node = [0] * len(self.order)
+        for d, j in enumerate(self.order):
+            node[j] = int(self.lattice.different[j][level[d]])
+        return tuple(node)
+
+    def to_levels(self, node: Node) -> Int64Array:
+        """The levels of a node in the order of the search; equal levels have the number of the lowest."""
+        different = self.lattice.different
+        return np.array([np.searchsorted(different[j], node[j], side="right") - 1 for j in self.order], np.int64)
+
+    def check(self, node: Node) -> CheckedNode:
+        """Check a node, or return its earlier result."""
+        return self._check_levels(self.to_levels(node))
+
+    def _check_levels(self, level: Int64Array) -> CheckedNode:
+        before = self._find(level)
+        if before is not None:
+            return before
+        kernels.roll_up.move_to(level, self.space, self.stack, self.place)
+        while (done := kernels.roll_up.check_node(self.space, self.rules, self.stack, self.place, self.log)) == NO_ROOM:
+            self._grow()
+        if done == ASKS:
+            self._decide()
+        return self._result(self.checked - 1)
+
+    def _find(self, level: Int64Array) -> CheckedNode | None:
+        """The result of an earlier check of a node, if any; a tagged node fails by at least one record."""
+        if len(self.log.state):
+            state = self.log.state[int((level * self.space.stride).sum())]
+            if state == UNSEEN:
+                return None
+        rows = np.flatnonzero((self.log.level[: self.checked] == level).all(axis=1))
+        if len(rows):
+            return self._result(int(rows[0]))
+        return CheckedNode(False, self.lattice.limit + 1, np.inf) if len(self.log.state) else None
+
+    def _result(self, at: int) -> CheckedNode:
+        log = self.log
+        return CheckedNode(log.outcome[at] == ANONYMOUS, int(log.suppressed[at]), float(log.value[at]))
+
+    def _decide(self) -> None:
+        """Check the current node by its groups, where the kernel cannot decide."""
+        found = self.lattice.check(self.to_node(self.place.level))
+        holds = found.holds and found.suppressed <= self.lattice.limit
+        if not holds and self.rules.inherits:
+            kernels.roll_up.tag_finer(self.place.level, self.space, self.log)
+        state = ANONYMOUS if holds else FAILS
+        value = found.score if holds else np.inf
+        kernels.roll_up.record(np.int64(state), np.int64(found.suppressed), value, self.space, self.place, self.log)
+
+    def descend(self) -> None:
+        """Find a good node: from the root, lower one attribute after another, largest decrease of the loss first."""
+        space, m = self.space, len(self.order)
+        level = space.top.copy()
+        if not self._check_levels(level).holds:
+            return
+        moves = True
+        while moves:
+            moves = False
+            drop = [
+                (space.score[space.first[j] + level[j] - 1] - space.score[space.first[j] + level[j]], j)
+                for j in range(m)
+                if level[j] > space.low[j]
+            ]
+            for _, j in sorted(drop):
+                level[j] -= 1
+                if self._check_levels(level).holds:
+                    moves = True
+                    break
+                level[j] += 1
+
+    def sweep(self, progress: Progress, deadline: float | None) -> None:
+        """Visit all nodes that can be better, until the deadline."""
+        space, place, m = self.space, self.place, len(self.order)
+        for j in range(m):
+            place.level[j] = space.top[j]
+        self.stack.built[0], place.depth[0] = 0, 0
+        budget = None if deadline is not None or len(self.log.state) else int(self.stack.clock[1]) + BUDGET
+        while True:
+            done = kernels.roll_up.sweep(space, self.rules, self.stack, place, self.log, np.int64(WORK))
+            if done == FINISHED:
+                self.finished = True
+                break
+            if done == NO_ROOM:
+                self._grow()
+            elif done == ASKS:
+                self._decide()
+                place.depth[0], place.level[m - 1] = m - 1, place.level[m - 1] - 1
+                self.stack.built[0] = min(int(self.stack.built[0]), m - 1)
+            progress("searching", int(space.top[0] - place.level[0]), int(space.top[0]) + 1)
+            if deadline is not None and time.monotonic() > deadline:
+                break
+            if budget is not None and self.stack.clock[1] > budget:
+                break
+
+    def bound(self) -> float:
+        """The best measure that an unvisited node can have; the measure of the best node after a finished search."""
+        objective, space, place, m = self.lattice.objective, self.space, self.place, len(self.order)
+        if self.finished:
+            return self.best_measure
+        least = np.inf
+        for d in range(m):  # the nodes with the same first levels, and a lower level of attribute d
+            depth = int(place.depth[0])
+            last = int(place.level[d]) if d == min(depth, m - 1) else int(place.level[d]) - 1
+            if d <= depth and last >= space.low[d]:
+                first = int(space.first[d])
+                lower = space.score[first + int(space.low[d]) : first + last + 1].min()
+                least = min(least, float(place.prefix[d] + lower + space.rest[d + 1]))
+        if not objective.sums_attributes:
+            least = float(kernels.roll_up.bound_table(np.int64(0), self.rules, self.stack))
+        return objective.measure(min(least, float(self.place.best[0])), m)
+
+    def _grow(self) -> None:
+        """Double the arrays that are full."""
+        log, stack = self.log, self.stack
+        if log.count[0] == len(log.outcome):
+            self.log = log = log._replace(
+                level=_double(log.level),
+                outcome=_double(log.outcome),
+                suppressed=_double(log.suppressed),
+                value=_double(log.value),
+            )
+        elif not len(log.state) and log.count[1] == len(log.failed):
+            self.log = log._replace(failed=_double(log.failed))
+        else:
+            self.stack = stack._replace(
+                key=_double(stack.key),
+                row=_double(stack.row),
+                size=_double(stack.size),
+                histogram=_double(stack.histogram),
+            )
+
+
+def _double(values: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate([values, np.zeros_like(values)])

@@ -333,6 +333,11 @@ class SearchSpace(NamedTuple):
     top: NDArray[Any]
     stride: NDArray[Any]
     policy_order: NDArray[Any]
+    change: NDArray[Any]
+    suffix: NDArray[Any]
+    stages: NDArray[Any]
+    has_table: NDArray[Any]
+    probe: NDArray[Any]
 
 
 class SearchRules(NamedTuple):
@@ -375,9 +380,10 @@ class RolledTables(NamedTuple):
     rows: NDArray[Any]
     built: NDArray[Any]
     slot: NDArray[Any]
-    stamp: NDArray[Any]
     clock: NDArray[Any]
     passes: NDArray[Any]
+    probe_key: NDArray[Any]
+    probe_size: NDArray[Any]
 
 
 class SearchPlace(NamedTuple):

@@ -36,61 +36,118 @@ from shoal.kernels.interface import (
 )
 from shoal.kernels.limits import holds
 
+HALF = np.int64(32)
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # the odd number next to 2^64 / golden ratio: spreads keys over the slots
 LEAST_SLOTS = 16
 TIE = 1e-12  # relative: objectives that differ less are equal
 
 
 @njit(cache=True, nogil=True)
-def roll_up(d, level, space, stack):
-    """Count table d + 1 from table d, with attribute d at a level; the lowest level has the same rows."""
-    start, rows = stack.start[d], stack.rows[d]
-    if level == space.low[d]:
-        stack.start[d + 1], stack.rows[d + 1] = start, rows
-        return
-    key, row, size, histogram, slot, stamp = stack.key, stack.row, stack.size, stack.histogram, stack.slot, stack.stamp
-    old, new = space.begin[space.first[d] + space.low[d]], space.begin[space.first[d] + level]
-    out = start + rows
+def open_slots(rows, stack):
+    """A new time stamp, in the high half of a word, and the mask and the shift for a table of so many rows."""
     stack.clock[0] += 1
-    now = stack.clock[0]
     used, shift = LEAST_SLOTS, 60
     while used < 2 * rows:
         used *= 2
         shift -= 1
-    mask, right = used - 1, np.uint64(shift)
+    return stack.clock[0] << HALF, used - 1, np.uint64(shift)
+
+
+@njit(cache=True, nogil=True)
+def roll_up(d, end, space, stack, place):
+    """Count table ``end`` from table d, with the current levels of the attributes between; lowest levels keep the rows."""
+    start, rows = stack.start[d], stack.rows[d]
+    raised = np.empty(end - d, np.int64)
+    offset = np.empty(end - d, np.int64)
+    count = 0
+    for a in range(d, end):
+        if place.level[a] != space.low[a]:
+            raised[count], offset[count] = a, space.begin[space.first[a] + place.level[a]]
+            count += 1
+    if count == 0:
+        stack.start[end], stack.rows[end] = start, rows
+        return
+    key, row, size, histogram, slot, change = (
+        stack.key,
+        stack.row,
+        stack.size,
+        stack.histogram,
+        stack.slot,
+        space.change,
+    )
+    out = start + rows
+    now, mask, shift = open_slots(rows, stack)
     width = histogram.shape[1]
     groups = 0
     for i in range(start, start + rows):
-        code = space.codes[d, row[i]]
-        word = key[i] + (space.word[new + code] - space.word[old + code])
-        at = np.int64((word * SPREAD) >> right) & mask
-        while stamp[at] == now and key[out + slot[at]] != word:
+        u = row[i]
+        word = key[i]
+        for a in range(count):
+            word += change[offset[a] + space.codes[raised[a], u]]
+        at = np.int64((word * SPREAD) >> shift) & mask
+        while slot[at] >= now and key[out + (slot[at] - now)] != word:
             at = (at + 1) & mask
-        if stamp[at] != now:
-            stamp[at], slot[at] = now, groups
+        if slot[at] >= now:
+            g = out + (slot[at] - now)
+            size[g] += size[i]
+        else:
+            slot[at] = now + groups
             g = out + groups
-            key[g], row[g], size[g] = word, row[i], 0
+            key[g], row[g], size[g] = word, u, size[i]
             for c in range(width):
                 histogram[g, c] = 0
             groups += 1
-        g = out + slot[at]
-        size[g] += size[i]
         for c in range(width):
             histogram[g, c] += histogram[i, c]
-    stack.start[d + 1], stack.rows[d + 1] = out, groups
+    stack.start[end], stack.rows[end] = out, groups
     stack.clock[1] += rows
 
 
 @njit(cache=True, nogil=True)
 def build_tables(depth, space, stack, place):
-    """Count the tables up to a depth for the current levels; return whether the stack has enough room."""
-    while stack.built[0] < depth:
-        d = stack.built[0]
+    """Count the tables up to a depth for the current levels; return whether the stack has enough room.
+
+    Only the depths of ``space.stages`` have tables.
+    """
+    stage = 0
+    while space.stages[stage] < stack.built[0]:
+        stage += 1
+    if space.stages[stage] > stack.built[0]:
+        stage -= 1
+    while space.stages[stage] < depth:
+        d = space.stages[stage]
         if stack.start[d] + 2 * stack.rows[d] > stack.key.shape[0]:
             return False
-        roll_up(d, place.level[d], space, stack)
-        stack.built[0] = d + 1
+        roll_up(d, space.stages[stage + 1], space, stack, place)
+        stage += 1
+        stack.built[0] = space.stages[stage]
     return True
+
+
+@njit(cache=True, nogil=True)
+def count_small(d, space, rules, stack):
+    """The records in groups below the least size, at the node with the root of all attributes from d on."""
+    start, rows = stack.start[d], stack.rows[d]
+    key, row, size, slot, seen, total = stack.key, stack.row, stack.size, stack.slot, stack.probe_key, stack.probe_size
+    now, mask, shift = open_slots(rows, stack)
+    groups = 0
+    for i in range(start, start + rows):
+        word = key[i] - space.suffix[d, row[i]]
+        at = np.int64((word * SPREAD) >> shift) & mask
+        while slot[at] >= now and seen[slot[at] - now] != word:
+            at = (at + 1) & mask
+        if slot[at] >= now:
+            total[slot[at] - now] += size[i]
+        else:
+            slot[at] = now + groups
+            seen[groups], total[groups] = word, size[i]
+            groups += 1
+    small = 0
+    for g in range(groups):
+        if stack.probe_size[g] < rules.least:
+            small += stack.probe_size[g]
+    stack.clock[1] += rows
+    return small
 
 
 @njit(cache=True, nogil=True)
@@ -192,13 +249,7 @@ def number_groups(s, space, rules, stack, place, number):
     """Number the groups of a set of attributes, by row of the last table; return how many there are."""
     m = space.low.shape[0]
     start, rows = stack.start[m], stack.rows[m]
-    stack.clock[0] += 1
-    now = stack.clock[0]
-    used, shift = LEAST_SLOTS, 60
-    while used < 2 * rows:
-        used *= 2
-        shift -= 1
-    mask, right = used - 1, np.uint64(shift)
+    now, mask, shift = open_slots(rows, stack)
     key = np.empty(rows, np.uint64)
     groups = 0
     for i in range(rows):
@@ -206,14 +257,14 @@ def number_groups(s, space, rules, stack, place, number):
         for a in range(rules.set_start[s], rules.set_start[s + 1]):
             j = rules.set_attribute[a]
             word += space.word[space.begin[space.first[j] + place.level[j]] + space.codes[j, stack.row[start + i]]]
-        at = np.int64((word * SPREAD) >> right) & mask
-        while stack.stamp[at] == now and key[stack.slot[at]] != word:
+        at = np.int64((word * SPREAD) >> shift) & mask
+        while stack.slot[at] >= now and key[stack.slot[at] - now] != word:
             at = (at + 1) & mask
-        if stack.stamp[at] != now:
-            stack.stamp[at], stack.slot[at] = now, groups
+        if stack.slot[at] < now:
+            stack.slot[at] = now + groups
             key[groups] = word
             groups += 1
-        number[i] = stack.slot[at]
+        number[i] = stack.slot[at] - now
     return groups
 
 
@@ -392,6 +443,20 @@ def check_node(space, rules, stack, place, log):
 
 
 @njit(cache=True, nogil=True)
+def probe_root(depth, space, rules, stack, place, log):
+    """Whether even the coarsest node with the current levels of the first attributes fails; then all such nodes fail."""
+    small = count_small(depth, space, rules, stack)
+    log.count[2] += 1
+    if small <= rules.limit:
+        return False
+    for j in range(depth, space.low.shape[0]):
+        place.level[j] = space.top[j]
+    tag_finer(place.level, space, log)
+    record(FAILS, small, np.inf, space, place, log)
+    return True
+
+
+@njit(cache=True, nogil=True)
 def move_to(level, space, stack, place):
     """Set the current levels; tables whose levels do not change are kept."""
     for j in range(level.shape[0]):
@@ -438,10 +503,14 @@ def sweep(space, rules, stack, place, log, work):
         skips = added and place.prefix[d + 1] + space.rest[d + 1] > most
         if not skips:
             skips = is_settled(d + 1, space, place, log)
-        if not skips and not added:
+        if not skips and not added and space.has_table[d + 1]:
             if not build_tables(d + 1, space, stack, place):
                 return NO_ROOM
             skips = bound_table(d + 1, rules, stack) > most
+        if not skips and space.probe[d + 1]:
+            if log.count[0] == log.outcome.shape[0] or not build_tables(d + 1, space, stack, place):
+                return NO_ROOM
+            skips = probe_root(d + 1, space, rules, stack, place, log)
         if skips:
             place.level[d] -= 1
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
@@ -120,6 +120,7 @@ class GroupingMethod(Method):
     counts_people: ClassVar[bool] = (
         False  # whether `decide` counts people itself (`Codes.by_person`), else it gets votes
     )
+    objectives: ClassVar[Sequence[str]] = OBJECTIVES  # the measures that ``objective`` can name
     timed: ClassVar[bool] = False  # whether ``seconds`` also limits the search of the method itself
     weights: Mapping[str, float] | str | None = None  # attribute weights by column, for methods that take them
     write: str | None
@@ -157,8 +158,8 @@ class GroupingMethod(Method):
         super().check_parameters()
         self.style()
         self._refuse_ends()
-        if self.objective not in OBJECTIVES:
-            choices = list_choices(str(self.objective), OBJECTIVES)
+        if self.objective not in self.objectives:
+            choices = list_choices(str(self.objective), self.objectives)
             raise PolicyError(f"unknown value {self.objective!r} for 'objective'; {choices}")
         if not isinstance(self.improve, bool):
             raise PolicyError(f"improve must be true or false, not {self.improve!r}.")
@@ -183,6 +184,11 @@ class GroupingMethod(Method):
     def attribute_weights(self, codes: Codes) -> FloatArray:
         """The weight of each attribute in the search and in the information loss."""
         return parse_weights(codes, self.weights)
+
+    @property
+    def loss_objective(self) -> str:
+        """The information loss that the local search of ``improve`` minimizes: the objective."""
+        return self.objective
 
     def refuse_non_monotone(self) -> None:
         """Raise `PolicyError` for requirements that a union of passing groups may fail.

@@ -311,7 +311,7 @@ class Run:
 
     def _loss_arrays(self, codes: Codes) -> LossArrays:
         """The losses of the objective with the attribute weights, for the kernels."""
-        tables = codes.loss_tables(self.method.objective)
+        tables = codes.loss_tables(self.method.loss_objective)
         return LossArrays(self._relative_weights(codes), tables.ints, tables.floats)
 
     def _relative_weights(self, codes: Codes) -> FloatArray:
@@ -392,7 +392,7 @@ class Run:
             codes,
             self.method.full_policy(),
             self._relative_weights(codes),
-            self.method.objective,
+            self.method.loss_objective,
             distribution=distribution,
         )
         max_size = self.method.max_size

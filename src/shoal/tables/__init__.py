@@ -7,6 +7,7 @@ from shoal.registry import Registry
 from shoal.tables.agglomerative import Agglomerative
 from shoal.tables.bottom_up import BottomUpGeneralization
 from shoal.tables.condensation import Condensation
+from shoal.tables.full_domain import FullDomain
 from shoal.tables.kmember import KMember
 from shoal.tables.knn import KNearest
 from shoal.tables.mdav import MDAV
@@ -20,6 +21,7 @@ BUILT_IN = (
     Mondrian,
     TopDownSpecialization,
     BottomUpGeneralization,
+    FullDomain,
     Peel,
     Agglomerative,
     KMember,
@@ -41,6 +43,7 @@ __all__ = [
     "BottomUpGeneralization",
     "ClassificationTree",
     "Condensation",
+    "FullDomain",
     "KMember",
     "KNearest",
     "Mondrian",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from shoal.tables.lattice_search import LevelLattice
 
 MOST_HISTOGRAM = 2**26  # entries; the sensitive values of larger tables are tested one node at a time
+LAST_NODES = 24  # the most nodes that differ only in the last attributes, which are counted at once
+MOST_SUFFIXES = 2**25  # attributes x combinations; larger tables have no probes
 CHECKS = 4096  # of the first arrays
 
 
-def build_space(lattice: LevelLattice, order: Sequence[int], *, fixed: bool) -> SearchSpace:
-    """The levels that differ, with the attributes in the order of the search; ``fixed`` attributes have only their root."""
+def build_space(lattice: LevelLattice, order: Sequence[int], fixed: Mapping[int, int]) -> SearchSpace:
+    """The levels that differ, with the attributes in the order of the search; ``fixed`` attributes have one level."""
     codes, objective = lattice.codes, lattice.objective
     levels = [[lattice.attributes[j].levels[i] for i in lattice.different[j]] for j in order]
     counts = [len(of_attribute) for of_attribute in levels]
@@ -43,16 +45,33 @@ def build_space(lattice: LevelLattice, order: Sequence[int], *, fixed: bool) -> 
         for at, i in enumerate(lattice.different[j].tolist()):
             mean[first[d] + at] = attribute.mean(i)
             score[first[d] + at] = objective.score_attribute(attribute.least(i, lattice.limit))
-    top = np.array(counts, np.int64) - 1
-    low = np.array([top[d] if fixed and j in lattice.uncovered else 0 for d, j in enumerate(order)], np.int64)
-    least = [score[first[d] + low[d] : first[d + 1]].min() for d in range(len(order))]
+    place = {j: int(np.searchsorted(lattice.different[j], level, side="right")) - 1 for j, level in fixed.items()}
+    low = np.array([place.get(j, 0) for j in order], np.int64)
+    top = np.array([place.get(j, counts[d] - 1) for d, j in enumerate(order)], np.int64)
+    least = [score[first[d] + low[d] : first[d] + top[d] + 1].min() for d in range(len(order))]
     states = np.append(np.cumprod(counts[::-1], dtype=np.float64)[::-1], 1.0)
     stride = states[1:] if states[0] < 2**62 else np.zeros(len(order))
+    rows = np.ascontiguousarray(codes.quasi.T[list(order)])
+    words = number_words([[level.value for level in of_attribute] for of_attribute in levels])
+    probes = rows.size <= MOST_SUFFIXES and any(r.least > 1 for r in lattice.policy.require)
+    suffix = np.zeros((len(order) + 1 if probes else 1, rows.shape[1]), np.uint64)
+    for d in range(len(order) - 1, -1, -1):
+        at = d if probes else 0
+        suffix[at] = suffix[at + probes] + words[begin[first[d] + low[d]] + rows[d]]
+    change = words.copy()
+    for d in range(len(order)):
+        lowest = words[begin[first[d] + low[d]] : begin[first[d] + low[d] + 1]]
+        for level in range(first[d], first[d + 1]):
+            change[begin[level] : begin[level + 1]] -= lowest
+    stages = _choose_stages(counts)
+    has_table = np.isin(np.arange(len(order) + 1), stages)
+    probe = np.zeros(len(order) + 1, np.bool_)
+    probe[stages[-2]] = probes and len(stages) > 2
     return SearchSpace(
-        np.ascontiguousarray(codes.quasi.T[list(order)]),
+        rows,
         first.astype(np.int64),
         begin.astype(np.int64),
-        number_words([[level.value for level in of_attribute] for of_attribute in levels]),
+        words,
         np.concatenate([np.zeros(0), *(level.loss for of_attribute in levels for level in of_attribute)]),
         mean,
         score,
@@ -62,7 +81,21 @@ def build_space(lattice: LevelLattice, order: Sequence[int], *, fixed: bool) -> 
         top,
         stride.astype(np.int64),
         np.argsort(order).astype(np.int64),
+        change,
+        suffix,
+        stages,
+        has_table,
+        probe,
     )
+
+
+def _choose_stages(counts: Sequence[int]) -> Int64Array:
+    """The numbers of attributes after which a table is counted: after each, but the last attributes together."""
+    last, nodes = len(counts) - 1, counts[-1]
+    while last > 0 and nodes * counts[last - 1] <= LAST_NODES:
+        last -= 1
+        nodes *= counts[last]
+    return np.array([*range(last + 1), len(counts)], np.int64)
 
 
 def build_rules(lattice: LevelLattice, order: Sequence[int]) -> SearchRules:
@@ -108,9 +141,7 @@ def build_stack(lattice: LevelLattice, space: SearchSpace, rules: SearchRules) -
     counts = rules.tests_values or rules.kind == MISCLASSIFIED
     width = _measure_width(codes) if counts else 0
     key = np.zeros(4 * rows + 16, np.uint64)
-    for d in range(m):
-        begin = space.begin[space.first[d] + space.low[d]]
-        key[:rows] += space.word[begin + space.codes[d]]
+    key[:rows] = space.suffix[0]
     size = np.zeros(len(key), np.int64)
     size[:rows] = codes.size
     row = np.zeros(len(key), np.int32)
@@ -134,10 +165,11 @@ def build_stack(lattice: LevelLattice, space: SearchSpace, rules: SearchRules) -
         np.zeros(m + 1, np.int64),
         number,
         np.zeros(1, np.int64),
-        np.zeros(slots, np.int32),
-        np.zeros(slots, np.int32),
+        np.zeros(slots, np.int64),
         np.zeros(2, np.int64),
         np.zeros(rows, np.bool_),
+        np.zeros(rows, np.uint64),
+        np.zeros(rows, np.int64),
     )
 
 
@@ -150,7 +182,7 @@ def build_log(attributes: int, states: int) -> SearchLog:
         np.zeros(CHECKS),
         np.zeros(states, np.int8),
         np.zeros((0 if states else CHECKS, attributes), np.int64),
-        np.zeros(2, np.int64),
+        np.zeros(3, np.int64),
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -107,18 +108,19 @@ class LevelLattice:
 class LatticeSearch:
     """The state of a search; nodes are checked once, and the best is kept.
 
-    ``fixed``: attributes that no requirement covers stay at their root.
+    ``fixed`` has the level of attributes that have only one. Attributes that no requirement covers have their root.
     """
 
     lattice: LevelLattice
-    fixed: bool = True
+    fixed: Mapping[int, int] = field(default_factory=dict)
     finished: bool = False
 
     def __post_init__(self) -> None:
         lattice = self.lattice
         sizes = [int(a.levels[0].value.max(initial=0)) for a in lattice.attributes]
         self.order = sorted(range(len(sizes)), key=lambda j: (-sizes[j], j))  # wide attributes shrink tables first
-        self.space = build_space(lattice, self.order, fixed=self.fixed)
+        roots = {j: lattice.top[j] for j in lattice.uncovered}
+        self.space = build_space(lattice, self.order, {**roots, **self.fixed})
         self.rules = build_rules(lattice, self.order)
         self.stack = build_stack(lattice, self.space, self.rules)
         m = len(self.order)
@@ -195,26 +197,41 @@ class LatticeSearch:
         value = found.score if holds else np.inf
         kernels.roll_up.record(np.int64(state), np.int64(found.suppressed), value, self.space, self.place, self.log)
 
-    def descend(self) -> None:
-        """Find a good node: from the root, lower one attribute after another, largest decrease of the loss first."""
+    def descend(self, deadline: float | None = None, level: Int64Array | None = None, last: int = -1) -> None:
+        """Find a good node: from the root, lower one attribute after another, largest decrease of the loss first.
+
+        ``level`` is another begin of the search, ``last`` an attribute that is lowered only if no other can be.
+        """
         space, m = self.space, len(self.order)
-        level = space.top.copy()
+        level = space.top.copy() if level is None else level
         if not self._check_levels(level).holds:
             return
         moves = True
-        while moves:
+        while moves and not is_over(deadline):
             moves = False
             drop = [
-                (space.score[space.first[j] + level[j] - 1] - space.score[space.first[j] + level[j]], j)
+                (j == last, space.score[space.first[j] + level[j] - 1] - space.score[space.first[j] + level[j]], j)
                 for j in range(m)
                 if level[j] > space.low[j]
             ]
-            for _, j in sorted(drop):
+            for *_, j in sorted(drop):
                 level[j] -= 1
                 if self._check_levels(level).holds:
                     moves = True
                     break
                 level[j] += 1
+
+    def climb(self, deadline: float | None) -> None:
+        """Improve the best node of a large lattice: raise one attribute and descend again, until nothing is gained."""
+        gains = not len(self.log.state)
+        while gains:
+            before = float(self.place.best[0])
+            for j in range(len(self.order)):
+                level = self.place.best_level.copy()
+                level[j] += 1
+                if level[j] <= self.space.top[j] and not is_over(deadline):
+                    self.descend(deadline, level, j)
+            gains = float(self.place.best[0]) < before and not is_over(deadline)
 
     def sweep(self, progress: Progress, deadline: float | None) -> None:
         """Visit all nodes that can be better, until the deadline."""
@@ -235,7 +252,7 @@ class LatticeSearch:
                 place.depth[0], place.level[m - 1] = m - 1, place.level[m - 1] - 1
                 self.stack.built[0] = min(int(self.stack.built[0]), m - 1)
             progress("searching", int(space.top[0] - place.level[0]), int(space.top[0]) + 1)
-            if deadline is not None and time.monotonic() > deadline:
+            if is_over(deadline):
                 break
             if budget is not None and self.stack.clock[1] > budget:
                 break
@@ -276,6 +293,11 @@ class LatticeSearch:
                 size=_double(stack.size),
                 histogram=_double(stack.histogram),
             )
+
+
+def is_over(deadline: float | None) -> bool:
+    """Whether the time limit of a search is over."""
+    return deadline is not None and time.monotonic() > deadline
 
 
 def _double(values: NDArray[Any]) -> NDArray[Any]:

@@ -1,0 +1,100 @@
+"""Full-domain generalization: the best node of the lattice of levels (as the tool ARX; Samarati, TKDE 2001)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar, Unpack
+
+from shoal.pipeline.method import CommonParameters
+from shoal.policy import Policy
+from shoal.progress import Progress
+from shoal.tables.lattice_method import LatticeMethod, parse_levels
+from shoal.tables.lattice_search import LatticeSearch, LevelLattice, Node
+
+
+class FullDomain(LatticeMethod):
+    """Choose one level of generalization per attribute for the whole table: the provably best by an objective.
+
+    Parameters
+    ----------
+    policy : the policy; records of failing groups are suppressed, as far as ``suppress`` allows
+    objective : the measure to optimize, by its name in ``release.measures``: ``loss`` (a geometric mean over the attributes),
+        ``loss_mean``, ``ncp``, ``precision``, ``entropy``, ``dm``, ``average`` or ``cm`` (needs a target). Suppressed records
+        count as these measures count them
+    levels : the levels of some attributes, by column name, such as ``{"age": 2}``; the search chooses the others. 0 is the level
+        of the values, and the height of the taxonomy that of its root
+    seconds : end the search after this many seconds with the best node so far; the release then depends on the speed of the
+        machine. A note states a bound on the objective of the nodes that are left
+    common : ``write``, ``improve`` and others, as for every method; see `GroupingMethod`
+
+    Level j of a taxonomy of height H has the ancestor of every value at depth H - j, or the value itself if its leaf is less
+    deep. Numbers and dates without a taxonomy are divided at quantiles into 32, 16, 8, 4 and 2 ranges, as far as they have more
+    values; the last level is their root. A quasi-identifier that no requirement covers is published as ``*``, unless ``levels``
+    names it. Ties: the lower level of the earlier attribute in the policy.
+
+    The search is exact. Nodes are visited from coarse to fine. Where too many records are in small groups, all finer nodes fail,
+    and nodes that cannot be better than the best one are not checked. A lattice of more than 16 million nodes without
+    ``seconds`` is searched up to a fixed number of counted rows.
+
+    The objective counts the labels of the levels. Where records are suppressed, ranges of numbers without a taxonomy and the
+    labels of trees that were built from the data end at released values, so the release can lose less than the search counts.
+
+    ``lattice_`` has the state, the objective and the suppressed records of the nodes.
+
+    Guarantee
+    ---------
+    Every group meets every requirement. No other node has a better objective, unless ``seconds`` ended the search.
+    Deterministic, unless ``seconds`` ended the search.
+
+    References
+    ----------
+    Samarati: Protecting respondents' identities in microdata release. TKDE 2001. Kohlmayer, Prasser, Eckert, Kemper, Kuhn:
+    Flash: efficient, stable and optimal k-anonymity. PASSAT 2012.
+    """
+
+    name: ClassVar[str] = "optimal"
+    timed: ClassVar[bool] = True
+    summary: ClassVar[str] = "chooses the best level per attribute for the whole table, with a proof"
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        objective: str = "loss",
+        levels: Mapping[str, int] | str | None = None,
+        **common: Unpack[CommonParameters],
+    ) -> None:
+        super().__init__(policy, objective=objective, **common)
+        self.levels: Any = levels
+        self._notes: tuple[str, ...] = ()
+
+    def notes(self) -> tuple[str, ...]:
+        """Return the note on a search that was ended."""
+        return self._notes
+
+    def fix_levels(self, lattice: LevelLattice) -> Mapping[int, int]:
+        """The levels that the user gives."""
+        return parse_levels(self.levels, lattice)
+
+    def choose(self, search: LatticeSearch, progress: Progress) -> Node | None:
+        """The best node of the whole lattice, or of the time."""
+        seconds = self.parse_seconds()
+        deadline = None if seconds is None else time.monotonic() + seconds
+        search.descend(deadline)
+        search.climb(deadline)
+        search.sweep(progress, deadline)
+        self._notes = () if search.finished else (_note_end(search, seconds),)
+        return search.best
+
+
+def _note_end(search: LatticeSearch, seconds: float | None) -> str:
+    """A note on a search that ended before all nodes were decided."""
+    name, lattice = search.lattice.objective.name, search.lattice
+    reason = "after its largest number of counted rows" if seconds is None else f"after {seconds:g} seconds"
+    better = "higher" if name == "precision" else "lower"
+    return (
+        f"The search ended {reason}, before all of the {lattice.size:,} generalizations were decided; {search.checked:,} were "
+        f"checked. The best of them has {name} {search.best_measure:.6g}. No generalization has a {better} value than "
+        f"{search.bound():.6g}. Allow more time with 'seconds' for a better release or a proof."
+    )

@@ -137,29 +137,28 @@ def build_rules(lattice: LevelLattice, order: Sequence[int]) -> SearchRules:
 def build_stack(lattice: LevelLattice, space: SearchSpace, rules: SearchRules) -> RolledTables:
     """The stack with its first table: the distinct combinations of codes."""
     codes, m = lattice.codes, len(space.low)
-    rows = len(codes.quasi)
+    keys, row, group = np.unique(space.suffix[0], return_index=True, return_inverse=True)
+    if len(keys) == len(codes.quasi):  # all different: keep their order
+        keys, row, group = space.suffix[0], np.arange(len(keys)), np.arange(len(keys))
+    rows = len(keys)
     counts = rules.tests_values or rules.kind == MISCLASSIFIED
     width = _measure_width(codes) if counts else 0
-    key = np.zeros(4 * rows + 16, np.uint64)
-    key[:rows] = space.suffix[0]
-    size = np.zeros(len(key), np.int64)
-    size[:rows] = codes.size
-    row = np.zeros(len(key), np.int32)
-    row[:rows] = np.arange(rows)
-    histogram = np.zeros((len(key), width), np.int64)
+    length = 4 * rows + 16
+    size = np.bincount(group, codes.size, minlength=length).astype(np.int64)
+    histogram = np.zeros((length, width), np.int64)
     if width:
         offset = np.cumsum((0, *codes.distribution.domains))
         for s in range(len(codes.sensitive)):
             column = offset[s] + codes.counts.sensitive[:, s]
-            np.add.at(histogram, (codes.combination, column), codes.counts.size)
+            np.add.at(histogram, (group[codes.combination], column), codes.counts.size)
     slots = LEAST_SLOTS
     while slots < 2 * rows:
         slots *= 2
     number = np.zeros(m + 1, np.int64)
     number[0] = rows
     return RolledTables(
-        key,
-        row,
+        np.append(keys, np.zeros(length - rows, np.uint64)),
+        np.append(row, np.zeros(length - rows)).astype(np.int32),
         size,
         histogram,
         np.zeros(m + 1, np.int64),

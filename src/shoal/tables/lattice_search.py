@@ -119,8 +119,8 @@ class LatticeSearch:
         lattice = self.lattice
         sizes = [int(a.levels[0].value.max(initial=0)) for a in lattice.attributes]
         self.order = sorted(range(len(sizes)), key=lambda j: (-sizes[j], j))  # wide attributes shrink tables first
-        roots = {j: lattice.top[j] for j in lattice.uncovered}
-        self.space = build_space(lattice, self.order, {**roots, **self.fixed})
+        self.fixed = {**{j: lattice.top[j] for j in lattice.uncovered}, **self.fixed}
+        self.space = build_space(lattice, self.order, self.fixed)
         self.rules = build_rules(lattice, self.order)
         self.stack = build_stack(lattice, self.space, self.rules)
         m = len(self.order)
@@ -149,7 +149,7 @@ class LatticeSearch:
         """The node of levels in the order of the search."""
         node = [0] * len(self.order)
         for d, j in enumerate(self.order):
-            node[j] = int(self.lattice.different[j][level[d]])
+            node[j] = self.fixed.get(j, int(self.lattice.different[j][level[d]]))
         return tuple(node)
 
     def to_levels(self, node: Node) -> Int64Array:

@@ -96,3 +96,64 @@ def test_the_optimum_equals_brute_force(table: tuple[pd.DataFrame, shoal.Policy]
     assert tuple(method.lattice_.chosen.values()) == node
     assert method.lattice_.find(method.lattice_.chosen).loss == pytest.approx(value)
     return None
+
+
+@given(table=tables(), objective=st.sampled_from(list(OBJECTIVES)))
+@counted
+def test_incognito_finds_all_minimal_nodes(table: tuple[pd.DataFrame, shoal.Policy], objective: str) -> Outcome:
+    frame, policy = table
+    twin = twin_of(frame, policy)
+    method = shoal.tables.Incognito(policy, objective=objective)
+    try:
+        release = method.release(frame, seed=1)
+    except shoal.RequirementNotMet:
+        assert not twin.minimal()
+        return "not met"
+    minimal = [tuple(node.values()) for node in method.minimal_]
+    assert minimal == twin.minimal()
+    node, value = twin.best(objective, minimal)
+    assert release.measures[objective] == pytest.approx(value)
+    assert tuple(method.lattice_.chosen.values()) == node
+    return None
+
+
+@given(table=tables(), objective=st.sampled_from(list(OBJECTIVES)))
+@counted
+def test_samarati_finds_the_least_height(table: tuple[pd.DataFrame, shoal.Policy], objective: str) -> Outcome:
+    frame, policy = table
+    twin = twin_of(frame, policy)
+    method = shoal.tables.Samarati(policy, objective=objective)
+    try:
+        release = method.release(frame, seed=1)
+    except shoal.RequirementNotMet:
+        assert not twin.anonymous()
+        return "not met"
+    nodes = list(twin.anonymous())
+    lowest = [node for node in nodes if sum(node) == min(map(sum, nodes))]
+    node, value = twin.best(objective, lowest)
+    assert release.measures[objective] == pytest.approx(value)
+    assert tuple(method.lattice_.chosen.values()) == node
+    return None
+
+
+@given(table=tables())
+@counted
+def test_datafly_generalizes_the_widest_attribute(table: tuple[pd.DataFrame, shoal.Policy]) -> Outcome:
+    frame, policy = table
+    twin = twin_of(frame, policy)
+    anonymous, node = twin.anonymous(), next(twin.nodes())
+    while node not in anonymous:
+        labels = [{t.ancestor(row[j], node[j]) for row in twin.rows} for j, t in enumerate(twin.trees)]
+        raised = [j for j, tree in enumerate(twin.trees) if node[j] < tree.height]
+        if not raised:
+            break
+        widest = max(raised, key=lambda j: (len(labels[j]), -j))
+        node = tuple(level + (j == widest) for j, level in enumerate(node))
+    method = shoal.tables.Datafly(policy)
+    try:
+        method.release(frame, seed=1)
+    except shoal.RequirementNotMet:
+        assert node not in anonymous
+        return "not met"
+    assert tuple(method.lattice_.chosen.values()) == node
+    return None

@@ -7,13 +7,16 @@ from shoal.registry import Registry
 from shoal.tables.agglomerative import Agglomerative
 from shoal.tables.bottom_up import BottomUpGeneralization
 from shoal.tables.condensation import Condensation
+from shoal.tables.datafly import Datafly
 from shoal.tables.full_domain import FullDomain
+from shoal.tables.incognito import Incognito
 from shoal.tables.kmember import KMember
 from shoal.tables.knn import KNearest
 from shoal.tables.mdav import MDAV
 from shoal.tables.mondrian import Mondrian
 from shoal.tables.peel import Peel
 from shoal.tables.random import RandomAnonymization
+from shoal.tables.samarati import Samarati
 from shoal.tables.top_down import TopDownSpecialization
 from shoal.tables.tree import ClassificationTree
 
@@ -22,6 +25,9 @@ BUILT_IN = (
     TopDownSpecialization,
     BottomUpGeneralization,
     FullDomain,
+    Samarati,
+    Datafly,
+    Incognito,
     Peel,
     Agglomerative,
     KMember,
@@ -43,11 +49,14 @@ __all__ = [
     "BottomUpGeneralization",
     "ClassificationTree",
     "Condensation",
+    "Datafly",
     "FullDomain",
+    "Incognito",
     "KMember",
     "KNearest",
     "Mondrian",
     "Peel",
     "RandomAnonymization",
+    "Samarati",
     "TopDownSpecialization",
 ]

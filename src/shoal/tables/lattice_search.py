@@ -108,12 +108,14 @@ class LevelLattice:
 class LatticeSearch:
     """The state of a search; nodes are checked once, and the best is kept.
 
-    ``fixed`` has the level of attributes that have only one. Attributes that no requirement covers have their root.
+    ``fixed`` has the level of attributes that have only one. Attributes that no requirement covers have their root. ``swept``:
+    the whole lattice is searched; ``finished``: all nodes are decided.
     """
 
     lattice: LevelLattice
     fixed: Mapping[int, int] = field(default_factory=dict)
     finished: bool = False
+    swept: bool = False
 
     def __post_init__(self) -> None:
         lattice = self.lattice
@@ -157,11 +159,17 @@ class LatticeSearch:
         different = self.lattice.different
         return np.array([np.searchsorted(different[j], node[j], side="right") - 1 for j in self.order], np.int64)
 
+    @property
+    def states(self) -> int:
+        """The number of different nodes."""
+        return prod(int(t - b) + 1 for b, t in zip(self.space.low, self.space.top, strict=True))
+
     def check(self, node: Node) -> CheckedNode:
         """Check a node, or return its earlier result."""
-        return self._check_levels(self.to_levels(node))
+        return self.check_levels(self.to_levels(node))
 
-    def _check_levels(self, level: Int64Array) -> CheckedNode:
+    def check_levels(self, level: Int64Array) -> CheckedNode:
+        """Check the node with these levels, in the order of the search."""
         before = self._find(level)
         if before is not None:
             return before
@@ -204,7 +212,7 @@ class LatticeSearch:
         """
         space, m = self.space, len(self.order)
         level = space.top.copy() if level is None else level
-        if not self._check_levels(level).holds:
+        if not self.check_levels(level).holds:
             return
         moves = True
         while moves and not is_over(deadline):
@@ -216,7 +224,7 @@ class LatticeSearch:
             ]
             for *_, j in sorted(drop):
                 level[j] -= 1
-                if self._check_levels(level).holds:
+                if self.check_levels(level).holds:
                     moves = True
                     break
                 level[j] += 1
@@ -238,7 +246,7 @@ class LatticeSearch:
         space, place, m = self.space, self.place, len(self.order)
         for j in range(m):
             place.level[j] = space.top[j]
-        self.stack.built[0], place.depth[0] = 0, 0
+        self.stack.built[0], place.depth[0], self.swept = 0, 0, True
         budget = None if deadline is not None or len(self.log.state) else int(self.stack.clock[1]) + BUDGET
         while True:
             done = kernels.roll_up.sweep(space, self.rules, self.stack, place, self.log, np.int64(WORK))

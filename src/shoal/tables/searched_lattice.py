@@ -35,10 +35,9 @@ class LatticeNode:
 class SearchedLattice:
     """The lattice of a search: 0 is the level of the raw values, and the height of a taxonomy the level of its root.
 
-    Iterate over all nodes (over the checked nodes, if the lattice is very large), or find one: ``lattice["age"=2, ...]`` is
-    ``lattice.find({"age": 2, ...})``. ``size`` is the number of nodes. ``checked`` nodes were checked, ``tagged`` nodes are not
-    anonymous because a coarser node is not, and ``pruned`` nodes cannot be better than the chosen one. ``finished`` is False if
-    the search ended before all nodes were decided. Then no node that is left has a better objective than ``bound``.
+    Iterate over all nodes (over the checked nodes, if the lattice is very large), or `find` one by its levels. ``size`` is the number of nodes. ``checked`` nodes were checked, ``tagged`` nodes are not
+    anonymous because a coarser node is not, and ``pruned`` nodes were not needed. ``finished``: the chosen node is proved to be
+    the best. ``bound``: no node of the lattice has a better objective (None if the method does not compute it).
     """
 
     def __init__(self, search: LatticeSearch, chosen: tuple[int, ...] | None) -> None:
@@ -50,7 +49,7 @@ class SearchedLattice:
         self.size = lattice.size
         self.chosen = None if chosen is None else dict(zip(self.names, chosen, strict=True))
         self.finished = search.finished
-        self.bound = search.bound()
+        self.bound = search.bound() if search.swept else None
         log = search.log
         self._row = {tuple(level): row for row, level in enumerate(log.level[: search.checked].tolist())}
 

@@ -38,6 +38,7 @@ SEARCHES: dict[
 ] = {  # further parameters that concern the search alone, the same in every engine
     "tds": [{"by": "gain"}, {"improve": True}],
     "bottom-up": [{"anonymity": "smallest"}],
+    "optimal": [{"objective": "dm"}, {"objective": "entropy", "improve": True}],
     "peel": [
         {"exclusive": True},
         {"improve": True, "objective": "loss_mean"},
@@ -47,7 +48,7 @@ SEARCHES: dict[
     "kmember": [{"target_penalty": 0.5}, {"part": 5}, {"improve": True, "objective": "il"}],
 }
 AVERAGES = ("mean", "median")
-TREES = ("bottom-up", "tds")  # one cut for the whole table: no group has a mean of its own
+TREES = ("bottom-up", "tds", "optimal", "samarati", "datafly", "incognito")  # one cut for the whole table: no group has a mean of its own
 SOME = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(3)])
 
 

@@ -28,6 +28,8 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
     ("tds", {"ends": "cut"}),
     ("tds", {"improve": True}),
     ("bottom-up", {}),
+    ("optimal", {}),
+    ("optimal", {"objective": "loss_mean", "ends": "tight"}),
     ("agglomerative", {}),
     ("kmember", {}),
     ("knn", {}),
@@ -35,7 +37,7 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
     ("condensation", {}),
 ]
 STYLES = ("label", "lo-hi", "midpoint", "set", "mean", "median")
-STRICT = ("tds", "bottom-up")  # global cuts have no means
+STRICT = ("tds", "bottom-up", "optimal")  # global cuts have no means
 
 
 def word(chance: random.Random) -> str:

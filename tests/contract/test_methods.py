@@ -21,7 +21,9 @@ WAYS = [
     (m, p | ({"write": "label"} if m == "mdav" else {})) for m, p in list_ways(searches=True) if evidence(m) == "table"
 ]
 HIDDEN = [way for way in list_ways() if evidence(way[0]) != "table"]  # the table does not show the groups
-LATER = [way for way in WAYS if way[0] in ("mondrian", "tds", "bottom-up")]  # these can recode later data as they did
+LATER = [
+    way for way in WAYS if way[0] in ("mondrian", "tds", "bottom-up", "optimal", "datafly")
+]  # these can recode later data as they did
 KINDS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "pandas": lambda frame: frame,
     "pyarrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),

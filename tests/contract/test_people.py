@@ -231,7 +231,7 @@ def histories(table: pd.DataFrame, people: Sequence[object], columns: Sequence[s
 
 
 @pytest.mark.parametrize("engine", list_engines())
-@pytest.mark.parametrize("method", ["tds", "bottom-up"])
+@pytest.mark.parametrize("method", ["tds", "bottom-up", "optimal"])
 @pytest.mark.parametrize("suppress", [0.0, 0.15])
 def test_histories_are_searched_by_global_recoding(method: str, engine: str, suppress: float) -> None:
     frame = visits(300, most=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -107,9 +107,9 @@ class Twin:
         if objective in ("dm", "average", "cm"):
             groups = defaultdict(list)
             for i in kept:
-                groups[
-                    tuple(t.ancestor(v, n) for t, v, n in zip(self.trees, self.rows[i], node, strict=True))
-                ].append(i)
+                groups[tuple(t.ancestor(v, n) for t, v, n in zip(self.trees, self.rows[i], node, strict=True))].append(
+                    i
+                )
             if objective == "dm":
                 return sum(len(g) ** 2 for g in groups.values()) + lost * total
             if objective == "average":
@@ -137,7 +137,10 @@ class Twin:
     def minimal(self) -> list[Node]:
         """The anonymous nodes without a finer anonymous node."""
         every = list(self.anonymous())
-        finer: Callable[[Node, Node], bool] = lambda a, b: a != b and all(x <= y for x, y in zip(a, b, strict=True))
+
+        def finer(a: Node, b: Node) -> bool:
+            return a != b and all(x <= y for x, y in zip(a, b, strict=True))
+
         return sorted(node for node in every if not any(finer(other, node) for other in every))
 
     def best(self, objective: str, among: Sequence[Node] | None = None) -> tuple[Node, float] | None:

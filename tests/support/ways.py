@@ -48,7 +48,14 @@ SEARCHES: dict[
     "kmember": [{"target_penalty": 0.5}, {"part": 5}, {"improve": True, "objective": "il"}],
 }
 AVERAGES = ("mean", "median")
-TREES = ("bottom-up", "tds", "optimal", "samarati", "datafly", "incognito")  # one cut for the whole table: no group has a mean of its own
+TREES = (
+    "bottom-up",
+    "tds",
+    "optimal",
+    "samarati",
+    "datafly",
+    "incognito",
+)  # one cut for the whole table: no group has a mean of its own
 SOME = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(3)])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -51,7 +50,9 @@ def draw_table(draw: st.DrawFn) -> tuple[pd.DataFrame, shoal.Policy]:
         require = [shoal.KAnonymity(r.k, on=draw(some)) for r in (*require, shoal.KAnonymity(min(3, rows)))]
     elif more != "none":
         asked = draw(st.sampled_from(ILL))
-        require.insert(draw(st.integers(0, 1)), type(asked)(**{**vars(asked), "on": draw(some) if more == "ill on" else None}))
+        require.insert(
+            draw(st.integers(0, 1)), type(asked)(**{**vars(asked), "on": draw(some) if more == "ill on" else None})
+        )
     policy = shoal.Policy(
         quasi={name: {"taxonomy": draw(st.sampled_from(TREES[name]))} for name in names},
         sensitive=["ill"],

@@ -59,6 +59,7 @@ SUM_OF_MEANS, SUM_OF_LOGARITHMS, SQUARED_SIZES, AVERAGE_SIZE, MISCLASSIFIED = ra
 DECIDES, DECIDES_WHOLE, DECIDES_NEVER = range(3)
 # The states of nodes; TAGGED: fails because a coarser node has too many records in small groups.
 UNSEEN, ANONYMOUS, FAILS, TAGGED = range(4)
+LEAST_SLOTS = 16  # of its hash table
 # Why it returns.
 FINISHED, PAUSED, NO_ROOM, ASKS = range(4)
 
@@ -313,11 +314,13 @@ class LatticeTable(NamedTuple):
 class SearchSpace(NamedTuple):
     """The lattice for `roll_up`, with the attributes in the order of the search.
 
-    ``codes`` [attribute, row]. Level l of attribute j has the number ``first[j] + l``; ``begin`` has its start in ``word`` and
-    ``loss``, which hold the word and the loss of every code. By level: the ``mean`` loss of all records, and its ``score``, the
-    least that the attribute adds to the objective. By attribute: the loss of a suppressed record (``lost``), the lowest and the
-    highest level, the ``stride`` of node numbers. ``rest[j]`` is the least sum of the scores from attribute j on.
-    ``policy_order`` has the attributes in the order of the policy.
+    ``codes`` [attribute, row]. Level l of attribute j has the number ``first[j] + l``; ``begin`` has its start in ``word``,
+    ``change`` and ``loss``, which hold the word of every code, the difference from its word at the lowest level, and its loss.
+    By level: the ``mean`` loss of all records, and its ``score``, the least that the attribute adds to the objective. By
+    attribute: the loss of a suppressed record (``lost``), the lowest and the highest level, the ``stride`` of node numbers.
+    ``rest[j]`` is the least sum of the scores from attribute j on. ``policy_order`` has the attributes in the order of the
+    policy. ``suffix[j]`` has, by row, the sum of the words at the lowest levels from attribute j on. Tables are counted after
+    the numbers of attributes in ``stages`` (``has_table``), and the small groups of the root after those of ``probe``.
     """
 
     codes: NDArray[Any]
@@ -341,8 +344,8 @@ class SearchSpace(NamedTuple):
 
 
 class SearchRules(NamedTuple):
-    """The objective and the test of nodes for `roll_up`: the records of the table, how many of them may be suppressed, the least
-    size of a group, and the limits where they depend on sensitive values (``tests_values``).
+    """The objective and the test of nodes for `roll_up`: the records of the table, how many of them may be suppressed, the
+    least size of a group, and the limits where they depend on sensitive values (``tests_values``).
 
     ``inherits``: a node that is finer than a failing one fails. The classes are the entries ``class_first`` to ``class_last``
     of a histogram. Where requirements are on several sets of attributes, set s has the attributes ``set_attribute`` from
@@ -387,8 +390,9 @@ class RolledTables(NamedTuple):
 
 
 class SearchPlace(NamedTuple):
-    """The place of a search: the levels of the current node, the number of attributes whose levels are chosen, the sums of their
-    scores, and the best node so far with its objective."""
+    """The place of a search: the levels of the current node, the number of attributes whose levels are chosen, the sums of
+    their scores, and the best node so far with its objective.
+    """
 
     level: NDArray[Any]
     depth: NDArray[Any]
@@ -398,10 +402,11 @@ class SearchPlace(NamedTuple):
 
 
 class SearchLog(NamedTuple):
-    """The checked nodes of a search: levels, state, suppressed records, objective; ``count`` has their number.
+    """The checked nodes of a search: levels, state, suppressed records, objective; ``counts[0]`` is their number, and
+    ``counts[2]`` that of further nodes whose small groups alone were counted.
 
-    ``state`` has the state of every node, or is empty for a lattice that is too large. Then ``failed`` has the nodes whose finer
-    nodes all fail, and ``count[1]`` their number.
+    ``state`` has the state of every node, or is empty for a lattice that is too large. Then ``failed`` has the nodes whose
+    finer nodes all fail, and ``counts[1]`` their number.
     """
 
     level: NDArray[Any]
@@ -410,7 +415,7 @@ class SearchLog(NamedTuple):
     value: NDArray[Any]
     state: NDArray[Any]
     failed: NDArray[Any]
-    count: NDArray[Any]
+    counts: NDArray[Any]
 
 
 class PublishedBoxes(NamedTuple):

@@ -4,11 +4,11 @@ Table d of the stack has one row per group of the node whose first d attributes 
 attributes have their lowest level. It is counted from table d - 1, so the rows of the source are read once. The last table has
 the groups of the current node.
 
-Nodes are visited from coarse to fine: in descending order of their levels, the first attribute first. If too many records are in
-groups below the least size, all finer nodes fail, and they are tagged without a check.
+Nodes are visited from coarse to fine: in descending order of their levels, the first attribute first. If too many records are
+in groups below the least size, all finer nodes fail, and they are tagged without a check.
 
-``space`` is `interface.SearchSpace`, ``rules`` is `interface.SearchRules`, ``stack`` is `interface.RolledTables`, ``place`` is
-`interface.SearchPlace` and ``log`` is `interface.SearchLog`.
+``space`` is `interface.SearchSpace`, ``rules`` is `interface.SearchRules`, ``stack`` is `interface.RolledTables`, ``place``
+is `interface.SearchPlace` and ``log`` is `interface.SearchLog`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from shoal.kernels.interface import (
     DECIDES_WHOLE,
     FAILS,
     FINISHED,
+    LEAST_SLOTS,
     MISCLASSIFIED,
     NO_ROOM,
     PAUSED,
@@ -38,7 +39,6 @@ from shoal.kernels.limits import holds
 
 HALF = np.int64(32)
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # the odd number next to 2^64 / golden ratio: spreads keys over the slots
-LEAST_SLOTS = 16
 TIE = 1e-12  # relative: objectives that differ less are equal
 
 
@@ -335,11 +335,11 @@ def tag_finer(level, space, log):
     """Tag all nodes that are as fine or finer."""
     m = space.low.shape[0]
     if log.state.shape[0] == 0:
-        count = log.count[1]
+        count = log.counts[1]
         if count < log.failed.shape[0]:
             for j in range(m):
                 log.failed[count, j] = level[j]
-            log.count[1] = count + 1
+            log.counts[1] = count + 1
         return
     at = np.zeros(m, np.int64)
     for j in range(m):
@@ -376,7 +376,7 @@ def is_settled(depth, space, place, log):
             index += (place.level[j] if j < depth else space.top[j]) * space.stride[j]
         state = log.state[index]
         return state == TAGGED or (depth == m and state != UNSEEN)
-    for i in range(log.count[1]):
+    for i in range(log.counts[1]):
         below = True
         for j in range(m):
             if log.failed[i, j] < (place.level[j] if j < depth else space.top[j]):
@@ -401,11 +401,11 @@ def precedes(level, best, space):
 def record(state, suppressed, value, space, place, log):
     """Write a check to the log, and keep the node if it is the best so far."""
     m = space.low.shape[0]
-    count = log.count[0]
+    count = log.counts[0]
     for j in range(m):
         log.level[count, j] = place.level[j]
     log.outcome[count], log.suppressed[count], log.value[count] = state, suppressed, value
-    log.count[0] = count + 1
+    log.counts[0] = count + 1
     if log.state.shape[0] > 0:
         index = 0
         for j in range(m):
@@ -424,9 +424,9 @@ def record(state, suppressed, value, space, place, log):
 
 @njit(cache=True, nogil=True)
 def check_node(space, rules, stack, place, log):
-    """Check the node with the current levels: FINISHED, NO_ROOM if the stack needs more room, ASKS if the caller must decide."""
+    """Check the node with the current levels: FINISHED, NO_ROOM if an array is full, ASKS if the caller must decide."""
     m = space.low.shape[0]
-    if log.count[0] == log.outcome.shape[0] or (log.state.shape[0] == 0 and log.count[1] == log.failed.shape[0]):
+    if log.counts[0] == log.outcome.shape[0] or (log.state.shape[0] == 0 and log.counts[1] == log.failed.shape[0]):
         return NO_ROOM
     if not build_tables(m, space, stack, place):
         return NO_ROOM
@@ -446,7 +446,7 @@ def check_node(space, rules, stack, place, log):
 def probe_root(depth, space, rules, stack, place, log):
     """Whether even the coarsest node with the current levels of the first attributes fails; then all such nodes fail."""
     small = count_small(depth, space, rules, stack)
-    log.count[2] += 1
+    log.counts[2] += 1
     if small <= rules.limit:
         return False
     for j in range(depth, space.low.shape[0]):
@@ -469,7 +469,7 @@ def move_to(level, space, stack, place):
 def sweep(space, rules, stack, place, log, work):
     """Visit all nodes that can be better than the best one, from coarse to fine.
 
-    Return FINISHED at the end, PAUSED after so many rows were counted, NO_ROOM or ASKS as `check_node`; then the next call continues.
+    Return FINISHED at the end, PAUSED after so many rows were counted, NO_ROOM or ASKS as `check_node`. The next call goes on.
     """
     m = space.low.shape[0]
     added = rules.kind == SUM_OF_MEANS or rules.kind == SUM_OF_LOGARITHMS
@@ -508,7 +508,7 @@ def sweep(space, rules, stack, place, log, work):
                 return NO_ROOM
             skips = bound_table(d + 1, rules, stack) > most
         if not skips and space.probe[d + 1]:
-            if log.count[0] == log.outcome.shape[0] or not build_tables(d + 1, space, stack, place):
+            if log.counts[0] == log.outcome.shape[0] or not build_tables(d + 1, space, stack, place):
                 return NO_ROOM
             skips = probe_root(d + 1, space, rules, stack, place, log)
         if skips:

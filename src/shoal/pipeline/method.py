@@ -28,15 +28,20 @@ from shoal.requirements.requirement import TestedOn, parse_real_number
 LEAST_AVERAGED = 3  # smallest group whose mean or median may be published
 
 
-class CommonParameters(TypedDict, total=False):
-    """The parameters that every grouping method takes; see `GroupingMethod`."""
+class WritingParameters(TypedDict, total=False):
+    """The parameters of every grouping method but the objective; see `GroupingMethod`."""
 
     write: str
     ends: str | None
-    objective: str
     improve: bool
     max_size: int | None
     seconds: float | None
+
+
+class CommonParameters(WritingParameters, total=False):
+    """The parameters that every grouping method takes; see `GroupingMethod`."""
+
+    objective: str
 
 
 class Method(ABC):

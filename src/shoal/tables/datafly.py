@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Unpack
+from typing import ClassVar
 
 import numpy as np
 
-from shoal.pipeline.method import CommonParameters
-from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.tables.lattice_method import LatticeMethod
 from shoal.tables.lattice_search import LatticeSearch, LevelLattice, Node
@@ -35,9 +33,6 @@ class Datafly(LatticeMethod):
 
     name: ClassVar[str] = "datafly"
     summary: ClassVar[str] = "generalizes the attribute with the most distinct values, and suppresses the rest"
-
-    def __init__(self, policy: Policy, *, objective: str = "loss", **common: Unpack[CommonParameters]) -> None:
-        super().__init__(policy, objective=objective, **common)
 
     def choose(self, search: LatticeSearch, progress: Progress) -> Node | None:
         """The first node on the path that meets the requirements."""

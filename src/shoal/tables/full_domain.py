@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
 
-from shoal.pipeline.method import CommonParameters
+from shoal.pipeline.method import WritingParameters
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.tables.lattice_method import LatticeMethod, parse_levels
@@ -22,8 +22,8 @@ class FullDomain(LatticeMethod):
     objective : the measure to optimize, by its name in ``release.measures``: ``loss`` (a geometric mean over the attributes),
         ``loss_mean``, ``ncp``, ``precision``, ``entropy``, ``dm``, ``average`` or ``cm`` (needs a target). Suppressed records
         count as these measures count them
-    levels : the levels of some attributes, by column name, such as ``{"age": 2}``; the search chooses the others. 0 is the level
-        of the values, and the height of the taxonomy that of its root
+    levels : the levels of some attributes, by column name, such as ``{"age": 2}``; the search chooses the others. 0 is the
+        level of the values, and the height of the taxonomy that of its root
     seconds : end the search after this many seconds with the best node so far; the release then depends on the speed of the
         machine. A note states a bound on the objective of the nodes that are left
     common : ``write``, ``improve`` and others, as for every method; see `GroupingMethod`
@@ -33,8 +33,8 @@ class FullDomain(LatticeMethod):
     values; the last level is their root. A quasi-identifier that no requirement covers is published as ``*``, unless ``levels``
     names it. Ties: the lower level of the earlier attribute in the policy.
 
-    The search is exact. Nodes are visited from coarse to fine. Where too many records are in small groups, all finer nodes fail,
-    and nodes that cannot be better than the best one are not checked. A lattice of more than 16 million nodes without
+    The search is exact. Nodes are visited from coarse to fine. Where too many records are in small groups, all finer nodes
+    fail, and nodes that cannot be better than the best one are not checked. A lattice of more than 16 million nodes without
     ``seconds`` is searched up to a fixed number of counted rows.
 
     The objective counts the labels of the levels. Where records are suppressed, ranges of numbers without a taxonomy and the
@@ -63,7 +63,7 @@ class FullDomain(LatticeMethod):
         *,
         objective: str = "loss",
         levels: Mapping[str, int] | str | None = None,
-        **common: Unpack[CommonParameters],
+        **common: Unpack[WritingParameters],
     ) -> None:
         super().__init__(policy, objective=objective, **common)
         self.levels: Any = levels

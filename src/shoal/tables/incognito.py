@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import combinations
 from math import prod
-from typing import ClassVar, Unpack
+from typing import ClassVar
 
 import numpy as np
 
 from shoal.arrays import BoolArray
-from shoal.pipeline.method import CommonParameters
-from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.tables.lattice_method import LatticeMethod
 from shoal.tables.lattice_search import LatticeSearch, Node
@@ -49,9 +47,6 @@ class Incognito(LatticeMethod):
     summary: ClassVar[str] = "finds all minimal anonymous generalizations, and chooses the best of them"
 
     minimal_: tuple[Mapping[str, int], ...]
-
-    def __init__(self, policy: Policy, *, objective: str = "loss", **common: Unpack[CommonParameters]) -> None:
-        super().__init__(policy, objective=objective, **common)
 
     def choose(self, search: LatticeSearch, progress: Progress) -> Node | None:
         """The best of the minimal nodes."""

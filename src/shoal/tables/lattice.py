@@ -213,7 +213,7 @@ def _pack_levels(levels: Sequence[Sequence[Level]], weights: FloatArray) -> Latt
 
 
 def number_words(values: Sequence[Sequence[Int32Array]]) -> UInt64Array:
-    """The words of the values of every code, by attribute and level: places of one number if it fits in 63 bits, else random."""
+    """The words of all codes, by attribute and level: the places of one number if it fits in 63 bits, otherwise random."""
     sizes = [int(of_attribute[0].max(initial=0)) + 1 for of_attribute in values]
     place = [prod(sizes[:j]) for j in range(len(sizes))]
     exact = prod(sizes) < LARGEST_KEY

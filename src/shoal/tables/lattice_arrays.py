@@ -13,13 +13,13 @@ from shoal.kernels.interface import (
     DECIDES,
     DECIDES_NEVER,
     DECIDES_WHOLE,
+    LEAST_SLOTS,
     MISCLASSIFIED,
     RolledTables,
     SearchLog,
     SearchRules,
     SearchSpace,
 )
-from shoal.kernels.roll_up import LEAST_SLOTS
 from shoal.requirements import Limits, combine_limits
 from shoal.tables.lattice import number_words
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, RequirementNotMet, list_choices
-from shoal.pipeline.method import CommonParameters, GroupingMethod
+from shoal.pipeline.method import GroupingMethod, WritingParameters
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import Grouping
@@ -34,7 +34,7 @@ class LatticeMethod(GroupingMethod):
 
     lattice_: SearchedLattice
 
-    def __init__(self, policy: Policy, *, objective: str = "loss", **common: Unpack[CommonParameters]) -> None:
+    def __init__(self, policy: Policy, *, objective: str = "loss", **common: Unpack[WritingParameters]) -> None:
         super().__init__(policy, objective=objective, **common)
 
     @property
@@ -106,7 +106,9 @@ def parse_levels(given: Mapping[str, Any] | str | None, lattice: LevelLattice) -
     found = {}
     for name, value in given.items():
         if name not in lattice.names:
-            raise PolicyError(f"levels name {name!r}, which is no quasi-identifier; {list_choices(name, lattice.names)}")
+            raise PolicyError(
+                f"levels name {name!r}, which is no quasi-identifier; {list_choices(name, lattice.names)}"
+            )
         j = lattice.names.index(name)
         found[j] = parse_whole_number(value, f"the level of {name!r}", 0)
         if found[j] > lattice.top[j]:

@@ -76,4 +76,3 @@ OBJECTIVES = {
         LatticeObjective("cm", "loss", MISCLASSIFIED),
     )
 }
-

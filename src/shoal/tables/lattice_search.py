@@ -135,7 +135,7 @@ class LatticeSearch:
     @property
     def checked(self) -> int:
         """The number of checked nodes."""
-        return int(self.log.count[0])
+        return int(self.log.counts[0])
 
     @property
     def best(self) -> Node | None:
@@ -285,14 +285,14 @@ class LatticeSearch:
     def _grow(self) -> None:
         """Double the arrays that are full."""
         log, stack = self.log, self.stack
-        if log.count[0] == len(log.outcome):
+        if log.counts[0] == len(log.outcome):
             self.log = log = log._replace(
                 level=_double(log.level),
                 outcome=_double(log.outcome),
                 suppressed=_double(log.suppressed),
                 value=_double(log.value),
             )
-        elif not len(log.state) and log.count[1] == len(log.failed):
+        elif not len(log.state) and log.counts[1] == len(log.failed):
             self.log = log._replace(failed=_double(log.failed))
         else:
             self.stack = stack._replace(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Unpack
+from typing import ClassVar
 
 from shoal.errors import PolicyError
-from shoal.pipeline.method import CommonParameters
-from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.tables.lattice_method import LatticeMethod
 from shoal.tables.lattice_search import MOST_STATES, LatticeSearch, Node
@@ -38,9 +36,6 @@ class Samarati(LatticeMethod):
 
     name: ClassVar[str] = "samarati"
     summary: ClassVar[str] = "finds the least sum of levels by binary search, and the best node with this sum"
-
-    def __init__(self, policy: Policy, *, objective: str = "loss", **common: Unpack[CommonParameters]) -> None:
-        super().__init__(policy, objective=objective, **common)
 
     def choose(self, search: LatticeSearch, progress: Progress) -> Node | None:
         """The best of the lowest anonymous nodes."""

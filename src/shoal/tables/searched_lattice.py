@@ -35,9 +35,10 @@ class LatticeNode:
 class SearchedLattice:
     """The lattice of a search: 0 is the level of the raw values, and the height of a taxonomy the level of its root.
 
-    Iterate over all nodes (over the checked nodes, if the lattice is very large), or `find` one by its levels. ``size`` is the number of nodes. ``checked`` nodes were checked, ``tagged`` nodes are not
-    anonymous because a coarser node is not, and ``pruned`` nodes were not needed. ``finished``: the chosen node is proved to be
-    the best. ``bound``: no node of the lattice has a better objective (None if the method does not compute it).
+    Iterate over all nodes (over the checked nodes, if the lattice is very large), or `find` one by its levels. ``size`` is the
+    number of nodes. The groups of ``checked`` nodes were counted, ``tagged`` nodes are not anonymous because a
+    coarser node is not, and ``pruned`` nodes were not needed. ``finished``: the chosen node is proved to be the best.
+    ``bound``: no node of the lattice has a better objective (None if the method does not compute it).
     """
 
     def __init__(self, search: LatticeSearch, chosen: tuple[int, ...] | None) -> None:
@@ -56,7 +57,7 @@ class SearchedLattice:
     @property
     def checked(self) -> int:
         """The number of nodes whose groups were counted."""
-        return self._search.checked + int(self._search.log.count[2])
+        return self._search.checked + int(self._search.log.counts[2])
 
     @property
     def tagged(self) -> int:

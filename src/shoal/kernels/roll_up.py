@@ -503,6 +503,9 @@ def sweep(space, rules, stack, place, log, work):
         skips = added and place.prefix[d + 1] + space.rest[d + 1] > most
         if not skips:
             skips = is_settled(d + 1, space, place, log)
+            stack.clock[1] += log.counts[1]  # as many nodes were compared
+            if stack.clock[1] > until and not skips:
+                return PAUSED
         if not skips and not added and space.has_table[d + 1]:
             if not build_tables(d + 1, space, stack, place):
                 return NO_ROOM

@@ -82,10 +82,16 @@ class FullDomain(LatticeMethod):
         seconds = self.parse_seconds()
         deadline = None if seconds is None else time.monotonic() + seconds
         search.descend(deadline)
-        search.climb(deadline)
+        search.climb(_share_time(deadline))
+        search.bound_blocks(_share_time(deadline))
         search.sweep(progress, deadline)
         self._notes = () if search.finished else (_note_end(search, seconds),)
         return search.best
+
+
+def _share_time(deadline: float | None) -> float | None:
+    """The end of the first third of the time that is left."""
+    return None if deadline is None else time.monotonic() + (deadline - time.monotonic()) / 3
 
 
 def _note_end(search: LatticeSearch, seconds: float | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -17,7 +17,7 @@ from shoal.arrays import Int64Array
 from shoal.encoding.codes import Codes
 from shoal.kernels.interface import ANONYMOUS, ASKS, FAILS, FINISHED, NO_ROOM, UNSEEN, SearchPlace
 from shoal.policy import Policy
-from shoal.progress import Progress
+from shoal.progress import Progress, ignore_progress
 from shoal.recoding.grouping import AttributeCut
 from shoal.recoding.publishing import LabelRules
 from shoal.specialization.attribute_sets import list_attribute_sets
@@ -29,8 +29,9 @@ from shoal.tables.levels import AttributeLevels
 Node = tuple[int, ...]  # the level of every attribute, in the order of the policy
 
 MOST_STATES = 2**24  # nodes; larger lattices have no array of states
+BLOCK_NODES = 10_000  # of the lattice of a block
 WORK = 2_000_000  # rows counted between two looks at the clock
-BUDGET = 3_000_000_000  # rows counted, where a lattice has no array of states and no time limit is given
+BUDGET = 500_000_000  # rows counted, where a lattice has no array of states and no time limit is given
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class LatticeSearch:
     fixed: Mapping[int, int] = field(default_factory=dict)
     finished: bool = False
     swept: bool = False
+    block_score: float = -np.inf
 
     def __post_init__(self) -> None:
         lattice = self.lattice
@@ -267,11 +269,15 @@ class LatticeSearch:
 
     def bound(self) -> float:
         """The best measure that an unvisited node can have; the measure of the best node after a finished search."""
+        return self.lattice.objective.measure(self.bound_score(), len(self.order))
+
+    def bound_score(self) -> float:
+        """The least score that an unvisited node can have, or the score of the best node."""
         objective, space, place, m = self.lattice.objective, self.space, self.place, len(self.order)
         if self.finished:
-            return self.best_measure
-        least = np.inf
-        for d in range(m):  # the nodes with the same first levels, and a lower level of attribute d
+            return float(place.best[0])
+        least = np.inf if self.swept else float(space.rest[0])
+        for d in range(m if self.swept else 0):  # the nodes with the same first levels, and a lower level of attribute d
             depth = int(place.depth[0])
             last = int(place.level[d]) if d == min(depth, m - 1) else int(place.level[d]) - 1
             if d <= depth and last >= space.low[d]:
@@ -280,7 +286,28 @@ class LatticeSearch:
                 least = min(least, float(place.prefix[d] + lower + space.rest[d + 1]))
         if not objective.sums_attributes:
             least = float(kernels.roll_up.bound_table(np.int64(0), self.rules, self.stack))
-        return objective.measure(min(least, float(self.place.best[0])), m)
+        return min(max(least, self.block_score), float(place.best[0]))
+
+    def bound_blocks(self, deadline: float | None) -> None:
+        """Bound the objective of a large lattice: the sum of the best scores of blocks of attributes.
+
+        A node is not better in a block than the best node with the roots of all other attributes, which suppresses no more.
+        """
+        lattice = self.lattice
+        bounded = all((a.levels[i].loss <= a.lost).all() for a in lattice.attributes for i in range(a.height + 1))
+        if len(self.log.state) or not (lattice.inherits and lattice.objective.sums_attributes and bounded):
+            return
+        score, tops = lattice.objective.score_attribute, dict(enumerate(lattice.top))
+        root = {j: score(a.mean(a.height)) for j, a in enumerate(lattice.attributes)}
+        total = sum(score(lattice.attributes[j].least(level, lattice.limit)) for j, level in self.fixed.items())
+        free = [j for j in self.order if j not in self.fixed]
+        for block in split_blocks(free, [len(different) for different in lattice.different]):
+            others = {j: top for j, top in tops.items() if j not in block}
+            search = LatticeSearch(lattice, others)
+            search.descend(deadline)
+            search.sweep(ignore_progress, deadline)
+            total += search.bound_score() - sum(root[j] for j in others)
+        self.block_score = total
 
     def _grow(self) -> None:
         """Double the arrays that are full."""
@@ -301,6 +328,19 @@ class LatticeSearch:
                 size=_double(stack.size),
                 histogram=_double(stack.histogram),
             )
+
+
+def split_blocks(attributes: Sequence[int], levels: Sequence[int]) -> list[list[int]]:
+    """Split attributes into blocks whose lattices are small."""
+    blocks: list[list[int]] = [[]]
+    nodes = 1
+    for j in attributes:
+        if nodes * levels[j] > BLOCK_NODES and blocks[-1]:
+            blocks.append([])
+            nodes = 1
+        blocks[-1].append(j)
+        nodes *= levels[j]
+    return blocks
 
 
 def is_over(deadline: float | None) -> bool:

@@ -9,7 +9,6 @@ from itertools import product
 import numpy as np
 
 from shoal.formats.html_text import render_table, render_view
-from shoal.formats.numbers import format_count
 from shoal.kernels.interface import ANONYMOUS, TAGGED, UNSEEN
 from shoal.tables.lattice_search import LatticeSearch
 
@@ -100,7 +99,7 @@ class SearchedLattice:
 
     def __repr__(self) -> str:
         return (
-            f"SearchedLattice({format_count(self.size, 'node')}: {self.checked:,} checked, {self.tagged:,} tagged, "
+            f"SearchedLattice({self.size:,} nodes: {self.checked:,} checked, {self.tagged:,} tagged, "
             f"{self.pruned:,} pruned; chosen: {self.chosen})"
         )
 

@@ -175,6 +175,19 @@ def clustering_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
         yield Line(f"3,000 rows, k=10, {name}: tight NCP", found[f"{name}_ncp"], "%", None, "anonypyx MDAV", loss, why)
 
 
+def lattice_lines(unit: float) -> Iterator[Line]:
+    """Measure the optimum of the lattice of levels, of encoded rows."""
+    for case, what, bound in (("adult", "Adult", 0.4), ("million", "blow-up 1M", 6.0)):
+        found = child("lattice", case=case, k=5)
+        each = found["wall"] / found["checked"]
+        note = (
+            f"{found['rows']:,} rows, {found['cells']:,} distinct; {found['nodes']:,} nodes, {found['checked']:,} checked, "
+            f"{found['tagged']:,} tagged, {found['pruned']:,} pruned, {1e6 * each:.0f} µs per check; loss {found['loss']:.4f}, "
+            f"{found['suppressed']:,.0f} suppressed; CPU {found['cpu']:.2f} s"
+        )
+        yield Line(f"{what}, optimal, k=5, 2 %: time", found["wall"] / unit, "yd", bound, note=note)
+
+
 def model_lines(unit: float, quick: bool) -> Iterator[Line]:
     """Measure fits of anonymous decision trees: encoding, growing and audit, of Adult and of one million rows."""
     for k in (2, 10, 100, 1000):
@@ -319,6 +332,7 @@ def main() -> None:
             groups += [adult_lines(unit, folder, quick), million_lines(unit, folder, quick)]
             groups.append(specialization_lines(unit, folder))
             groups.append(clustering_lines(unit, folder, quick))
+            groups.append(lattice_lines(unit))
             groups.append(model_lines(unit, quick))
             groups.append(minimization_lines(unit, folder, quick))
             groups.append(itemset_lines(unit, folder))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
+from shoal.encoding.codes import encode_and_count
+from shoal.engines import open_data
+from shoal.tables import lattice_search
 from shoal.tables.lattice_objective import OBJECTIVES
+from shoal.tables.lattice_search import LatticeSearch, LevelLattice
 from tests.reference.full_domain import Tree, Twin
 from tests.support.cases import lists_of
 from tests.support.outcomes import Outcome, counted
@@ -158,3 +163,189 @@ def test_datafly_generalizes_the_widest_attribute(table: tuple[pd.DataFrame, sho
         return "not met"
     assert tuple(method.lattice_.chosen.values()) == node
     return None
+
+
+@given(table=tables(), objective=st.sampled_from(list(OBJECTIVES)))
+@counted
+def test_a_lattice_without_states_has_the_same_optimum(
+    table: tuple[pd.DataFrame, shoal.Policy], objective: str
+) -> Outcome:
+    """As a lattice with too many nodes for an array; then the bound by blocks holds, too."""
+    frame, policy = table
+    twin = twin_of(frame, policy).best(objective)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lattice_search, "MOST_STATES", 0)
+        patch.setattr(lattice_search, "BLOCK_NODES", 4)
+        codes = encode_and_count(open_data(frame), policy, extra=("grade",))[0]
+        search = LatticeSearch(LevelLattice.of(codes, policy, OBJECTIVES[objective]))
+        search.descend()
+        search.climb(None)
+        search.bound_blocks(None)
+        search.sweep(lambda *_: None, None)
+    if twin is None:
+        assert search.best is None
+        return "not met"
+    node, value = twin
+    assert search.finished and search.best == node
+    assert search.best_measure == pytest.approx(value)
+    assert search.block_score <= search.place.best[0] + 1e-9
+    return None
+
+
+@given(table=tables())
+@counted
+def test_the_lattice_has_the_state_of_every_node(table: tuple[pd.DataFrame, shoal.Policy]) -> Outcome:
+    frame, policy = table
+    twin = twin_of(frame, policy)
+    method = shoal.tables.FullDomain(policy)
+    try:
+        method.release(frame, seed=1)
+    except shoal.RequirementNotMet:
+        return "not met"
+    lattice, anonymous = method.lattice_, twin.anonymous()
+    covered = set(twin.nodes())
+    assert len(lattice) == len(list(lattice)) and lattice.finished
+    assert lattice.bound == lattice.find(lattice.chosen).loss
+    for node in lattice:
+        levels = tuple(node.levels.values())
+        if levels not in covered:
+            continue
+        if node.state == "anonymous":
+            kept = anonymous[levels]
+            assert node.suppressed == len(frame) - len(kept)
+            assert node.loss == pytest.approx(twin.measure(levels, kept, "loss"))
+        elif node.state == "not anonymous":
+            assert levels not in anonymous and node.loss is None
+        else:
+            assert node.state == "pruned" and (node.loss, node.suppressed) == (None, None)
+    return None
+
+
+TREE = {"ANY": {"Office": ["clerk", "manager"], "Field": {"Land": ["farmer", "miner"], "Sea": ["sailor"]}}}
+JOBS = ["clerk", "manager", "farmer", "miner", "sailor"] * 4
+
+
+def jobs(**given: Any) -> shoal.Policy:
+    return shoal.Policy(quasi={"job": {"taxonomy": TREE}}, require=shoal.KAnonymity(given.pop("k", 4)), **given)
+
+
+@pytest.mark.parametrize(
+    ("level", "labels"),
+    [
+        (0, ["clerk", "manager", "farmer", "miner", "sailor"]),
+        (1, ["clerk", "manager", "Land", "Land", "Sea"]),
+        (2, ["Office", "Office", "Field", "Field", "Field"]),
+        (3, ["*"] * 5),
+    ],
+)
+def test_a_leaf_that_is_less_deep_keeps_its_value(level: int, labels: list[str]) -> None:
+    method = shoal.tables.FullDomain(jobs(), levels={"job": level})
+    release = method.release(pd.DataFrame({"job": JOBS}), seed=1)
+    assert list(release.frame["job"])[:5] == labels
+    assert method.lattice_.chosen == {"job": level}
+    assert release.recoding.kind == "cut"
+
+
+def test_the_search_chooses_the_levels_that_are_not_given() -> None:
+    frame = pd.DataFrame({"job": JOBS, "sex": ["f", "m"] * 10})
+    policy = shoal.Policy(quasi={"job": {"taxonomy": TREE}, "sex": "categorical"}, require=shoal.KAnonymity(4))
+    for levels, chosen in (
+        ("sex=0", {"job": 2, "sex": 0}),
+        ({"sex": 1}, {"job": 0, "sex": 1}),
+        (None, {"job": 2, "sex": 0}),
+    ):
+        method = shoal.tables.FullDomain(policy, levels=levels)
+        method.release(frame, seed=1)
+        assert method.lattice_.chosen == chosen
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"levels": {"jobs": 1}}, "levels name 'jobs', which is no quasi-identifier; choose from 'job'"),
+        ({"levels": {"job": 4}}, r"the level of 'job' must be from 0 \(the values\) to 3 \(the root\), not 4"),
+        ({"levels": {"job": "high"}}, "the level of 'job' must be a whole number of at least 0, not 'high'"),
+        ({"levels": [2]}, r"levels must be numbers by column name, such as {'job': 1}, not \[2\]"),
+        ({"objective": "il"}, "unknown value 'il' for 'objective'"),
+        ({"objective": "cm"}, "objective='cm' counts the classes of a target"),
+        ({"seconds": -1}, "'seconds' must be at least 0"),
+    ],
+)
+def test_wrong_parameters_are_refused(parameters: dict[str, Any], text: str) -> None:
+    with pytest.raises(shoal.PolicyError, match=text):
+        shoal.anonymize(pd.DataFrame({"job": JOBS}), jobs(), method="optimal", **parameters)
+
+
+def test_levels_that_fail_say_which_requirement_and_how_far() -> None:
+    frame = pd.DataFrame({"job": [*JOBS, "clerk"]})
+    text = (
+        r"optimal cannot meet k-anonymity \(k = 5\): smallest group has 4 records, 5 required\. With the levels {'job': 0} 16 "
+        r"of 21 records would have to be suppressed, and the policy allows 2"
+    )
+    with pytest.raises(shoal.RequirementNotMet, match=text) as error:
+        shoal.anonymize(frame, jobs(k=5, suppress=0.1), method="optimal", levels={"job": 0})
+    assert error.value.certificate.smallest == 4
+
+
+def test_an_unreachable_requirement_says_how_far_it_is() -> None:
+    frame = pd.DataFrame({"job": JOBS, "ill": ["flu", "cold"] * 10})
+    policy = shoal.Policy(
+        quasi={"job": {"taxonomy": TREE}}, sensitive=["ill"], require=shoal.LDiversity(3, of="ill"), suppress=0
+    )
+    text = r"l-diversity \(l = 3, of = ill\) cannot be met: the whole table as one group reaches 2 distinct values"
+    for method in ("optimal", "samarati", "datafly", "incognito"):
+        with pytest.raises(shoal.RequirementNotMet, match=text):
+            shoal.anonymize(frame, policy, method=method)
+
+
+def test_numbers_without_a_taxonomy_are_divided_at_quantiles() -> None:
+    frame = pd.DataFrame({"age": range(64)})
+    method = shoal.tables.FullDomain(shoal.Policy(quasi={"age": "numeric"}, require=shoal.KAnonymity(5)))
+    release = method.release(frame, seed=1)
+    assert method.lattice_.heights == {"age": 6}  # values, 32, 16, 8, 4 and 2 ranges, the root
+    assert method.lattice_.chosen == {"age": 3}
+    assert release.measures["loss"] == pytest.approx(method.lattice_.find({"age": 3}).loss)
+    assert release.frame["age"].nunique() == 8
+
+
+def test_people_with_one_record_are_counted_as_records() -> None:
+    chance = np.random.default_rng(5)
+    frame = pd.DataFrame({"job": chance.choice(JOBS, 60), "sex": chance.choice(["f", "m"], 60), "who": range(60)})
+    quasi: Any = {"job": {"taxonomy": TREE}, "sex": "categorical"}
+    chosen = []
+    for unit in (None, "who"):
+        policy = shoal.Policy(quasi=quasi, require=shoal.KAnonymity(6), suppress=0.1, unit=unit)
+        method = shoal.tables.FullDomain(policy)
+        release = method.release(frame if unit else frame.drop(columns="who"), seed=1)
+        chosen.append((method.lattice_.chosen, release.measures["loss"]))
+    assert chosen[0] == chosen[1]
+
+
+def test_seventy_attributes_end_with_the_best_node_of_the_time() -> None:
+    chance = np.random.default_rng(0)
+    names = [f"q{i}" for i in range(70)]
+    frame = pd.DataFrame({name: chance.choice(list("abcd"), 200, p=[0.7, 0.1, 0.1, 0.1]) for name in names})
+    tree = {"ANY": {"x": ["a", "b"], "y": ["c", "d"]}}
+    policy = shoal.Policy(
+        quasi={name: {"taxonomy": tree} for name in names}, require=shoal.KAnonymity(5), suppress=0.05
+    )
+    method = shoal.tables.FullDomain(policy, seconds=0.5)
+    release = method.release(frame, seed=1)
+    lattice = method.lattice_
+    assert release.certificate.holds and release.measures["loss"] < 1 and not lattice.finished
+    assert lattice.size == 3**70 and 0 <= lattice.bound <= release.measures["loss"]
+    (note,) = [note for note in release.method_notes if "The search ended after 0.5 seconds" in note]
+    assert "No generalization has a lower value than" in note
+    assert {node.state for node in lattice} == {"anonymous", "not anonymous"}
+    with pytest.raises(shoal.PolicyError, match="incognito lists the nodes of the lattice"):
+        shoal.anonymize(frame, policy, method="incognito")
+
+
+def test_no_historic_method_is_better() -> None:
+    frame, policy = shoal.datasets.hospital(400), shoal.datasets.hospital_policy(5)
+    policy = policy.model_copy(update={"suppress": 0.05})
+    found = {
+        m: shoal.anonymize(frame, policy, method=m, seed=1) for m in ("optimal", "samarati", "datafly", "incognito")
+    }
+    best = found.pop("optimal").measures["loss"]
+    assert all(release.measures["loss"] >= best - 1e-12 for release in found.values())

@@ -277,7 +277,9 @@ class LatticeSearch:
         if self.finished:
             return float(place.best[0])
         least = np.inf if self.swept else float(space.rest[0])
-        for d in range(m if self.swept else 0):  # the nodes with the same first levels, and a lower level of attribute d
+        for d in range(
+            m if self.swept else 0
+        ):  # the nodes with the same first levels, and a lower level of attribute d
             depth = int(place.depth[0])
             last = int(place.level[d]) if d == min(depth, m - 1) else int(place.level[d]) - 1
             if d <= depth and last >= space.low[d]:

@@ -39,7 +39,7 @@ def lattice(case: str, k: int) -> dict[str, float]:
         decide()  # compiles the kernels
     _, wall, cpu = measure_time(decide, runs=1 if case == "million" else 5)
     found = method.lattice_
-    assert found.chosen is not None  # noqa: S101
+    assert found.chosen is not None
     best = found.find(found.chosen)
     return {
         "wall": wall,

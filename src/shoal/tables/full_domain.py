@@ -6,11 +6,20 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
 
+import numpy as np
+
+from shoal import kernels
+from shoal.encoding.codes import Codes
+from shoal.errors import PolicyError
+from shoal.kernels.interface import LossArrays
 from shoal.pipeline.method import WritingParameters
 from shoal.policy import Policy
 from shoal.progress import Progress
+from shoal.recoding.grouping import Grouping, build_raw_groups
+from shoal.requirements import select_passing_groups
 from shoal.tables.lattice_method import LatticeMethod, parse_levels
 from shoal.tables.lattice_search import LatticeSearch, LevelLattice, Node
+from shoal.tables.peel import Peel
 
 
 class FullDomain(LatticeMethod):
@@ -24,6 +33,9 @@ class FullDomain(LatticeMethod):
         count as these measures count them
     levels : the levels of some attributes, by column name, such as ``{"age": 2}``; the search chooses the others. 0 is the
         level of the values, and the height of the taxonomy that of its root
+    recode_suppressed : generalize the records that the best node suppresses again on their own, in rounds as `Peel` does, until
+        nothing is gained. Far fewer records are lost. The release is then a local recoding: a value can have different labels
+        in different groups. Most useful if the policy allows to suppress many records
     seconds : end the search after this many seconds with the best node so far; the release then depends on the speed of the
         machine. A note states a bound on the objective of the nodes that are left
     common : ``write``, ``improve`` and others, as for every method; see `GroupingMethod`
@@ -63,11 +75,46 @@ class FullDomain(LatticeMethod):
         *,
         objective: str = "loss",
         levels: Mapping[str, int] | str | None = None,
+        recode_suppressed: bool = False,
         **common: Unpack[WritingParameters],
     ) -> None:
         super().__init__(policy, objective=objective, **common)
         self.levels: Any = levels
+        self.recode_suppressed = recode_suppressed
         self._notes: tuple[str, ...] = ()
+
+    def check_parameters(self) -> None:
+        """Raise `PolicyError` for wrong parameters and for parameters that exclude each other."""
+        super().check_parameters()
+        if not isinstance(self.recode_suppressed, bool):
+            raise PolicyError(f"recode_suppressed must be true or false, not {self.recode_suppressed!r}.")
+        if self.recode_suppressed and self.ends == "cut":
+            raise PolicyError(
+                "recode_suppressed=True and ends='cut' exclude each other: the groups of later rounds have no common cut. Remove "
+                "one of them."
+            )
+        if self.recode_suppressed and self.policy.unit is not None:
+            raise PolicyError(
+                "recode_suppressed=True is not possible with a unit: the records of a person would be in groups of several "
+                "rounds. Remove recode_suppressed, or use method 'peel'."
+            )
+
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
+        """Return the cuts of the best node, or groups in which its suppressed records are generalized again."""
+        best = super().decide(codes, rng=rng, progress=progress)
+        if not self.recode_suppressed:
+            return best
+        passes = select_passing_groups(build_raw_groups(codes, best), self.policy.require)
+        if passes.all():
+            return best
+        number = np.where(passes, np.cumsum(passes) - 1, -1).astype(np.int32)
+        published = np.full(len(codes.quasi), -1, np.int32)
+        published[codes.combination[best.placement.cell]] = number[best.placement.group]
+        peel = Peel(self.policy, objective=self.loss_objective)
+        recoded = peel.recode_rest(codes, published, rng=rng, progress=progress)
+        losses = codes.loss_tables(self.loss_objective)
+        tables = LossArrays(np.ones(len(codes.attributes)), losses.ints, losses.floats)
+        return recoded if _sum_losses(recoded, tables) < _sum_losses(best.keep_groups(passes), tables) else best
 
     def notes(self) -> tuple[str, ...]:
         """Return the note on a search that was ended."""
@@ -87,6 +134,13 @@ class FullDomain(LatticeMethod):
         search.sweep(progress, deadline)
         self._notes = () if search.finished else (_note_end(search, seconds),)
         return search.best
+
+
+def _sum_losses(grouping: Grouping, tables: LossArrays) -> float:
+    """The loss of all records; a suppressed record loses everything."""
+    released = float((kernels.boxes.sum_losses(grouping.lo, grouping.hi, tables) * grouping.size()).sum())
+    placement = grouping.placement
+    return released + float(placement.count[placement.group < 0].sum()) * float(tables.weight.sum())
 
 
 def _share_time(deadline: float | None) -> float | None:

@@ -128,6 +128,15 @@ class Peel(GroupingMethod):
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """The groups of all rounds."""
+        return self.recode_rest(codes, np.full(len(codes.quasi), -1, np.int32), rng=rng, progress=progress)
+
+    def recode_rest(
+        self, codes: Codes, published: Int32Array, *, rng: np.random.Generator, progress: Progress
+    ) -> Grouping:
+        """The groups of rounds that follow groups of another search.
+
+        ``published`` has the group of every combination, and -1 for the combinations that the rounds publish.
+        """
         weights = self.attribute_weights(codes)
         weights = weights / (weights.max(initial=0.0) or 1.0)
         spendable = self.policy.most_suppressed(codes.records) if self.spend and not self._relative else 0
@@ -137,7 +146,7 @@ class Peel(GroupingMethod):
                 Peeling(lattice, step, self.exclusive, spendable, spread)
                 for step, spread in self._list_settings(lattice)
             ]
-            groups = [peeling.run(codes.records, progress) for peeling in tries]
+            groups = [peeling.run(published, progress) for peeling in tries]
         records = ClusteringInput.of(codes, self.policy, weights, self.objective)
         best = min(range(len(tries)), key=lambda i: _compute_loss(codes, records, groups[i]))
         return self._place_leftovers(codes, records, groups[best], tries[best], rng)
@@ -257,12 +266,17 @@ class Peeling:
         self._any = self.step == 0.0
         self._blocked = NO_BOXES
 
-    def run(self, records: int, progress: Progress) -> Int32Array:
-        """Publish groups in rounds until no node can release a record; return the group of every row, or -1."""
+    def run(self, published: Int32Array, progress: Progress) -> Int32Array:
+        """Publish groups in rounds until no node can release a record; return the group of every row, or -1.
+
+        ``published`` has the groups of rows that are published before the first round; they count as a round of their own.
+        """
         table = self.lattice.table
-        rows = np.arange(len(table.codes), dtype=np.int32)
-        group = np.full(len(rows), -1, np.int32)
-        left, number = records, 0
+        rows = np.flatnonzero(published < 0).astype(np.int32)
+        group, number = published.copy(), int(published.max(initial=-1)) + 1
+        left = records = int(table.records[rows].sum())
+        if number:
+            self.rounds.append(Round(-1, number, int(table.records.sum()) - records, 0.0))
         while left > self.spendable:
             progress("peeling", records - left, records)
             chosen = self._choose(rows, left)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from shoal.kernels import agglomerative as agglomerative
     from shoal.kernels import association as association
     from shoal.kernels import boxes as boxes
+    from shoal.kernels import buckets as buckets
     from shoal.kernels import centroids as centroids
     from shoal.kernels import cluster_merging as cluster_merging
     from shoal.kernels import downcoding as downcoding
@@ -50,6 +51,7 @@ _MODULES = frozenset(
         "agglomerative",
         "association",
         "boxes",
+        "buckets",
         "centroids",
         "cluster_merging",
         "downcoding",

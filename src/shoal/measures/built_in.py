@@ -373,4 +373,27 @@ STATISTICS = (
         title="shares of categories",
     ),
 )
-BUILT_IN = (*SIZES, DISCERNIBILITY, *RISKS, *TARGET, *SENSITIVE, *LOSSES, IMPROVED, DOWNCODED, *ENDS, *STATISTICS)
+RECONSTRUCTION = Measure(
+    "reconstruction_error",
+    SHARE,
+    "for a release in buckets, the squared distance between the shares of the sensitive values in the bucket of a record and "
+    "the value of the record",
+    "the mean over the records; 0 if every bucket has one value, near 1 if a bucket has many values",
+    "lower",
+    frozenset({"table"}),
+    public=True,
+    title="reconstruction error of the sensitive values",
+)
+BUILT_IN = (
+    *SIZES,
+    DISCERNIBILITY,
+    *RISKS,
+    *TARGET,
+    *SENSITIVE,
+    *LOSSES,
+    IMPROVED,
+    DOWNCODED,
+    *ENDS,
+    *STATISTICS,
+    RECONSTRUCTION,
+)

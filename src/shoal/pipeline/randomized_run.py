@@ -28,8 +28,8 @@ from shoal.pipeline.publication import build_plan
 from shoal.pipeline.unique_values import note_unique_values
 from shoal.progress import Progress, ignore_progress
 from shoal.recoding import Output, Placement, Randomize, expand_placement
-from shoal.recoding.grouping import Grouping
-from shoal.recoding.publishing import LabelRules, build_fields
+from shoal.recoding.group_labels import write_values
+from shoal.recoding.publishing import build_fields
 from shoal.release import AuditedTable, Release, TableArtifact
 from shoal.requirements import Attack, Distributions, Operator, OperatorRequirement, judge_operator
 from shoal.secret import new_seed, parse_seed
@@ -158,7 +158,7 @@ class Records:
         """Write every record with its published codes."""
         by_record = np.empty_like(published)
         by_record[self.each.group] = published
-        columns = LabelRules(method.policy, "label").write(self.codes, Grouping(self.each, by_record, by_record))
+        columns = write_values(self.codes.attributes, by_record)
         released = _output(method).order_columns(engine.schema().names, columns)
         return engine.apply([build_plan(self.codes, self.each, released, method.policy)])
 

@@ -15,6 +15,7 @@ from shoal.measures import Measures
 from shoal.policy import Policy
 from shoal.recoding import Recoding
 from shoal.release.artifact import Artifact, SaveOptions, TableArtifact
+from shoal.release.buckets import BucketArtifact
 from shoal.release.ledger import Ledger
 from shoal.release.store import HAS_MODES, NO_MODES, save_release
 from shoal.report import PathPlot, Summary, explain, note_alternative, note_categories, render_release
@@ -64,6 +65,11 @@ class Release:
     def frame(self) -> Any:
         """The released table: the kind of frame and the row order of the input, without suppressed records."""
         return self.engine.frame()
+
+    @cached_property
+    def sensitive(self) -> Any:
+        """The counts of the sensitive values by bucket, for a release in buckets; otherwise None."""
+        return self.artifact.frame_sensitive() if isinstance(self.artifact, BucketArtifact) else None
 
     @property
     def engine(self) -> Engine:
@@ -206,4 +212,5 @@ class Release:
             ) from error
         for attribute in fields(self):
             object.__setattr__(self, attribute.name, getattr(other, attribute.name))
-        self.__dict__.pop("frame", None)
+        for shown in ("frame", "sensitive"):
+            self.__dict__.pop(shown, None)

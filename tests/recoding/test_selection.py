@@ -37,7 +37,11 @@ def count(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def draw(operator: SelectionOperator, rows: np.ndarray, seed: int) -> np.ndarray:
     rng, numbers = np.random.default_rng(seed), dict[int, np.ndarray]()
-    return operator.randomize(rows, lambda i: numbers.setdefault(i, rng.random(len(rows))))
+
+    def uniform(number: int, at: Any = None) -> Any:
+        return numbers.setdefault(number, rng.random(len(rows)))[slice(None) if at is None else at]
+
+    return operator.randomize(rows, uniform)
 
 
 def test_the_ten_records_of_the_paper() -> None:

@@ -7,7 +7,7 @@ hash of the secret, its cell and its ordinal in the cell, so the release is the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from shoal import threads
-from shoal.arrays import FloatArray, Int32Array
+from shoal.arrays import FloatArray, Int32Array, Int64Array, UInt64Array
 from shoal.encoding.codes import Codes, encode_table
 from shoal.engines import Engine, open_data
 from shoal.engines.keyed_hash import KeyedHash
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from shoal.pipeline.method import RandomizingMethod
 
 UNIT = 2.0**-53  # a hash has 53 bits that a float can hold
+BATCH = 262_144  # records whose values are drawn at once
 
 
 def run_randomizing(
@@ -116,19 +117,26 @@ class Records:
     codes: Codes
     each: Placement
     rows: Int32Array
-    uniform: Callable[[int], FloatArray]
+    draws: Draws
 
     @classmethod
     def of(cls, codes: Codes, keyed: KeyedHash) -> Records:
         """The records of counted cells."""
         whole = Placement.whole(codes.counts, np.zeros(len(codes.quasi), np.int32))
         each, _ = expand_placement(whole)
-        return cls(codes, each, codes.quasi[codes.combination[each.cell]], draw_uniform(codes, each, keyed))
+        return cls(codes, each, codes.quasi[codes.combination[each.cell]], Draws.for_records(codes, each, keyed))
 
     def randomize(self, operator: Operator, name: str) -> Int32Array:
-        """The codes that the operator draws for every record."""
-        published = operator.randomize(self.rows, self.uniform)
-        _refuse_wrong_shape(published, self.rows, name)
+        """The codes that the operator draws for every record, batch by batch, on all cores."""
+        published = np.empty_like(self.rows)
+
+        def draw(begin: int) -> None:
+            batch = slice(begin, begin + BATCH)
+            found = operator.randomize(self.rows[batch], self.draws.of(batch))
+            _refuse_wrong_shape(found, self.rows[batch], name)
+            published[batch] = found
+
+        threads.each(draw, range(0, len(self.rows), BATCH), rows=len(self.rows))
         return published
 
     def compare(self, published: Int32Array, shares: Mapping[str, FloatArray]) -> Distributions:
@@ -163,16 +171,28 @@ class Records:
         return engine.apply([build_plan(self.codes, self.each, released, method.policy)])
 
 
-def draw_uniform(codes: Codes, each: Placement, keyed: KeyedHash) -> Callable[[int], FloatArray]:
-    """A function of the number i: the i-th random number of every record, from 0 to 1, by its cell and its ordinal."""
-    first = np.searchsorted(each.cell, each.cell)
-    ordinal = (np.arange(len(each.cell)) - first).astype(np.uint64)
-    record = keyed.mix(codes.cell_hash[each.cell], keyed.hash_words("ordinal", ordinal))
+@dataclass(frozen=True)
+class Draws:
+    """The random numbers of records: keyed hashes of the secret, the cell and the ordinal of a record, and a number."""
 
-    def uniform(number: int) -> FloatArray:
-        return np.asarray((keyed.hash_words(f"draw {number}", record) >> np.uint64(11)) * UNIT, np.float64)
+    keyed: KeyedHash
+    record: UInt64Array
 
-    return uniform
+    @classmethod
+    def for_records(cls, codes: Codes, each: Placement, keyed: KeyedHash) -> Draws:
+        """The random numbers of all records."""
+        first = np.searchsorted(each.cell, each.cell)
+        ordinal = (np.arange(len(each.cell)) - first).astype(np.uint64)
+        return cls(keyed, keyed.mix(codes.cell_hash[each.cell], keyed.hash_words("ordinal", ordinal)))
+
+    def of(self, batch: slice) -> Draws:
+        """The random numbers of some records."""
+        return Draws(self.keyed, self.record[batch])
+
+    def __call__(self, number: int, at: Int64Array | None = None, /) -> FloatArray:
+        """The random number of every record with this ``number``, or only of the records ``at`` some places."""
+        record = self.record if at is None else self.record[at]
+        return np.asarray((self.keyed.hash_words(f"draw {number}", record) >> np.uint64(11)) * UNIT, np.float64)
 
 
 def _output(method: RandomizingMethod) -> Output:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
@@ -17,7 +17,7 @@ from shoal.recoding.field import Field
 from shoal.recoding.protocol import BaseRecoding, LaterData, Output
 from shoal.recoding.selection import SelectionOperator
 from shoal.recoding.serialization import HEAD, head_from_dict, head_to_dict
-from shoal.requirements.operator import Inference, Operator, Transition
+from shoal.requirements.operator import Inference, Operator, RandomNumbers, Transition
 
 MOST_PAIRS = 1_000_000_000
 
@@ -37,7 +37,7 @@ class IndependentOperator:
         """The probabilities of one attribute."""
         return self.transitions[attribute]
 
-    def randomize(self, rows: Int32Array, uniform: Callable[[int], FloatArray]) -> Int32Array:
+    def randomize(self, rows: Int32Array, uniform: RandomNumbers) -> Int32Array:
         """The published codes; attribute j uses the j-th random number of every record."""
         columns = []
         for j, transition in enumerate(self.transitions.values()):

@@ -13,7 +13,7 @@ attributes, instead of a comparison of all pairs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -24,7 +24,7 @@ import numpy as np
 from shoal import kernels
 from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.kernels.combinations import number_combinations, sort_combinations
-from shoal.requirements.operator import Inference, Transition
+from shoal.requirements.operator import Inference, RandomNumbers, Transition
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,17 @@ class SelectionOperator:
         j = self.attributes.index(attribute)
         return Transition(np.full(len(self.shares[j]), 1 - self.selected[j]), self.shares[j])
 
-    def randomize(self, rows: Int32Array, uniform: Callable[[int], FloatArray]) -> Int32Array:
+    def randomize(self, rows: Int32Array, uniform: RandomNumbers) -> Int32Array:
         """The published codes of records; the first m random numbers choose attributes, the next m draw values."""
         m, published = len(self.attributes), rows.copy()
         left = np.full(len(rows), self.replaced, np.int64)
-        place = uniform(0) if self.replaced == 1 else np.zeros(len(rows))
+        place = uniform(0) if self.replaced == 1 < m else np.zeros(len(rows))
         ends = np.concatenate([[0.0], np.cumsum(self.probabilities)])
         ends[int(np.flatnonzero(self.probabilities)[-1]) + 1 :] = np.inf  # the sum may be a little below 1
         for j in range(m):
-            if self.replaced == 1:
+            if self.replaced == m:
+                chosen = np.ones(len(rows), bool)
+            elif self.replaced == 1:
                 chosen = (place >= ends[j]) & (place < ends[j + 1])
             else:
                 chosen = uniform(j) * (m - j) < left  # selection sampling
@@ -90,7 +92,7 @@ class SelectionOperator:
             never = np.zeros(len(self.shares[j]))
             cumulative = np.cumsum(self.shares[j])[np.newaxis, :]
             codes = np.ascontiguousarray(rows[at, j])
-            published[at, j] = kernels.randomize.draw_codes(codes, uniform(m + j)[at], never, cumulative)
+            published[at, j] = kernels.randomize.draw_codes(codes, uniform(m + j, at), never, cumulative)
         return published
 
     def to_dict(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ the probabilities by which values change, and not on groups of the released tabl
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -89,6 +89,17 @@ class Transition:
         return np.asarray(drawn + np.diag(self.keep), np.float64)
 
 
+class RandomNumbers(Protocol):
+    """The random numbers of records, from 0 to 1.
+
+    They depend on the secret, on the cell of a record and on its ordinal in the cell, so every engine gives the same release.
+    """
+
+    def __call__(self, number: int, at: Int64Array | None = None, /) -> FloatArray:
+        """The random number of every record with this ``number``, or only of the records ``at`` some places."""
+        ...
+
+
 class Operator(Protocol):
     """A randomization that is applied to every record on its own, in codes."""
 
@@ -97,11 +108,10 @@ class Operator(Protocol):
         """The quasi-identifiers, in the order of the columns of codes."""
         ...
 
-    def randomize(self, rows: Int32Array, uniform: Callable[[int], FloatArray]) -> Int32Array:
+    def randomize(self, rows: Int32Array, uniform: RandomNumbers) -> Int32Array:
         """The published codes of records, from their original codes [record, attribute].
 
-        ``uniform(i)`` returns the i-th random number of every record, from 0 to 1. The numbers depend on the secret, on the
-        cell of the record and on its ordinal in the cell, so every engine gives the same release.
+        Records come in batches; ``uniform(i)`` has the i-th random number of every record of the batch.
         """
         ...
 

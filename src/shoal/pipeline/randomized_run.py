@@ -29,7 +29,7 @@ from shoal.pipeline.unique_values import note_unique_values
 from shoal.progress import Progress, ignore_progress
 from shoal.recoding import Output, Placement, Randomize, expand_placement
 from shoal.recoding.grouping import Grouping
-from shoal.recoding.publishing import LabelRules, build_fields
+from shoal.recoding.publishing import LabelRules, build_fields, label_codes
 from shoal.release import AuditedTable, Release, TableArtifact
 from shoal.requirements import Attack, Distributions, Operator, OperatorRequirement, judge_operator
 from shoal.secret import new_seed, parse_seed
@@ -98,7 +98,7 @@ def run_randomizing(
         policy,
         certificate,
         measures,
-        Randomize(build_fields(codes.attributes, policy), _output(method), operator),
+        Randomize(build_fields(codes.attributes, policy), _output(method), operator, label_codes(codes, policy)),
         method.name,
         method.parameters(),
         tuple(n for n in schema.names if n not in policy.quasi and n not in policy.unchanged_columns),

@@ -23,6 +23,7 @@ from shoal.recoding import (
     FieldCut,
     Output,
     Parts,
+    Placement,
     Recoding,
     Style,
     label_boxes,
@@ -305,6 +306,19 @@ def create_partitions(
 def build_fields(attributes: tuple[Attribute, ...], policy: Policy) -> tuple[Field, ...]:
     """The fields of the quasi-identifiers."""
     return tuple(Field.of(a, policy) for a in attributes)
+
+
+def label_codes(codes: Codes, policy: Policy) -> tuple[tuple[str | None, ...], ...]:
+    """The label of every code where no value is generalized, by attribute; rounded numbers can have the same label."""
+    rows = np.arange(max(a.size for a in codes.attributes))
+    single = np.stack([rows.clip(max=a.size - 1) for a in codes.attributes], axis=1).astype(np.int32)
+    whole = Placement.whole(codes.counts, np.zeros(len(codes.quasi), np.int32))
+    columns = LabelRules(policy, "label").write(codes, Grouping(whole, single, single))
+    labels = []
+    for attribute, (_, column) in zip(codes.attributes, columns, strict=True):
+        index = column.index[: attribute.size].tolist()
+        labels.append(tuple(None if i < 0 else str(column.values[i]) for i in index))
+    return tuple(labels)
 
 
 def _split_positions(attributes: tuple[Attribute, ...], attribute: Int32Array, at: Int32Array) -> FloatArray:

@@ -7,7 +7,7 @@ hash of the secret, its cell and its ordinal in the cell, so the release is the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -31,12 +31,13 @@ from shoal.recoding import Output, Placement, Randomize, expand_placement
 from shoal.recoding.grouping import Grouping
 from shoal.recoding.publishing import LabelRules, build_fields, label_codes
 from shoal.release import AuditedTable, Release, TableArtifact
-from shoal.requirements import Attack, Distributions, Operator, OperatorRequirement, judge_operator
+from shoal.requirements import Attack, Distributions, Finding, Operator, OperatorRequirement, judge_operator
 from shoal.secret import new_seed, parse_seed
 
 if TYPE_CHECKING:
     from shoal.pipeline.method import RandomizingMethod
 
+Attempt = tuple[str, tuple[Finding, ...]]  # the parameters of an operator, and the findings of the requirements
 UNIT = 2.0**-53  # a hash has 53 bits that a float can hold
 
 
@@ -71,10 +72,12 @@ def run_randomizing(
     requirements = cast("tuple[OperatorRequirement, ...]", tuple(policy.require))
     report("writing", 0, 1)
     records = Records.of(codes, keyed)
+    attempts: list[Attempt] = []
     while True:
         published = records.randomize(operator, method.name)
         distributions = records.compare(published, shares)
         findings = judge_operator(operator, distributions, requirements)
+        attempts.append((method.describe_operator(operator), findings))
         stronger = None if all(f.holds for f in findings) else method.strengthen(operator)
         if stronger is None:
             break
@@ -91,7 +94,7 @@ def run_randomizing(
     )
     if not certificate.holds:
         text = f"the operator of {method.name} fails its test, so nothing was written:\n{certificate}"
-        raise RequirementNotMet(text).with_certificate(certificate)
+        raise RequirementNotMet(f"{text}\n{describe_best(requirements, attempts)}").with_certificate(certificate)
     measures = compute_measures([], audited.for_measures(0, policy))
     measures |= compare_statistics(codes, released, policy)
     return Release(
@@ -107,6 +110,17 @@ def run_randomizing(
         method_notes=(*engine.detected.notes, *method.notes(), *unique),
         remake=partial(run_randomizing, method, engine) if seed is None else None,
     )
+
+
+def describe_best(requirements: Sequence[OperatorRequirement], attempts: Sequence[Attempt]) -> str:
+    """The value of every requirement that comes nearest to it, and the parameters that reach it."""
+    lines = []
+    for i, requirement in enumerate(requirements):
+        sign = -1 if requirement.larger_is_safer else 1
+        parameters, findings = min(attempts, key=lambda attempt: sign * attempt[1][i].reached)
+        where = f" (with {parameters})" if parameters else ""
+        lines.append(f"The best reachable for {findings[i].text} is {findings[i].reached_text}{where}.")
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -152,6 +166,7 @@ class Records:
             mean_posterior=float((found.posterior * weight).sum()),
             largest_posterior=float(found.posterior.max(initial=0.0)),
             success=float((found.guess[number] == self.codes.combination[self.each.cell]).mean()),
+            amplification=None if found.amplification is None else float(found.amplification.max(initial=1.0)),
         )
 
     def write(self, published: Int32Array, engine: Engine, method: RandomizingMethod) -> Engine:

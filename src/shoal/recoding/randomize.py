@@ -66,13 +66,17 @@ class IndependentOperator:
             )
         matrices = [t.matrix() for t in self.transitions.values()]
         posterior, guess = np.zeros(len(published)), np.zeros(len(published), np.int64)
+        amplification = np.ones(len(published))
         for i, row in enumerate(published):
-            weight = size.astype(np.float64)
+            probability = np.ones(len(quasi))
             for j, matrix in enumerate(matrices):
-                weight = weight * matrix[quasi[:, j], row[j]]
+                probability = probability * matrix[quasi[:, j], row[j]]
+            weight = probability * size
             guess[i] = int(np.argmax(weight))
-            posterior[i] = weight[guess[i]] / weight.sum() if weight.sum() > 0 else 0.0
-        return Inference(posterior, guess)
+            if weight[guess[i]] > 0:
+                posterior[i] = weight[guess[i]] / weight.sum()
+                amplification[i] = probability.max() / probability[probability > 0].min()
+        return Inference(posterior, guess, amplification)
 
     def to_dict(self) -> dict[str, Any]:
         """The probabilities of each attribute as lists."""

@@ -53,7 +53,7 @@ def list_shares(rows: Sequence[Row]) -> list[dict[int, Fraction]]:
 def expect_support(
     rows: Sequence[Row], values: dict[int, int], probabilities: Sequence[Fraction], replaced: int
 ) -> Fraction:
-    """The expected share of the published records that have some values by attribute: every choice of attributes of a record."""
+    """The expected share of the published records that have some values by attribute, over all choices of attributes."""
     shares, m = list_shares(rows), len(rows[0])
     choices = list(combinations(range(m), replaced))
     total = Fraction(0)

@@ -113,7 +113,9 @@ def test_adult_as_in_the_paper() -> None:
     assert release.certificate.probabilistic_anonymity == pytest.approx(34.0, abs=0.05)
     notes = " ".join(release.certificate.notes)
     assert "so 46% of the records are unchanged" in notes
-    assert "with a probability of 0.70 on average and 1.00 at most; for 70% of these records the guess is right" in notes
+    assert (
+        "with a probability of 0.70 on average and 1.00 at most; for 70% of these records the guess is right" in notes
+    )
     best = shoal.anonymize(table, policy, method="random", attributes=1, p="optimal", seed=11)
     assert best.certificate.probabilistic_anonymity == pytest.approx(75.3, abs=0.05)
 

@@ -146,9 +146,12 @@ def supports(
     >>> import shoal
     >>> table = pa.table({"sex": ["f", "m"] * 500, "job": ["cook", "smith"] * 500, "ill": ["yes", "no"] * 500})
     >>> policy = shoal.Policy(quasi={"sex": "categorical", "job": "categorical"}, sensitive=["ill"])
-    >>> release = shoal.anonymize(table, policy, method="random", attributes=1, seed=1)
-    >>> found = supports(release, [{"sex": "f", "ill": "yes"}])
-    >>> print(f"{found.raw[0]:.3f} {found.unbiased[0]:.2f} {found.error[0]:.2f}")
+    >>> release = shoal.anonymize(table, policy, method="random", attributes=1, seed=2)
+    >>> print(supports(release, [{"sex": "f", "ill": "yes"}, {"sex": "f", "job": "cook"}]))
+    2 combinations of 1,000 records
+            raw   unbiased      error    clipped  combination
+        36.60 %    48.20 %     1.94 %    48.20 %  sex=f, ill=yes
+        22.90 %          –          –    22.90 %  sex=f, job=cook
     """
     operator = _find_operator(release)
     given = None if combinations is None else list(combinations)

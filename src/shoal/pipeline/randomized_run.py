@@ -17,13 +17,13 @@ import numpy as np
 from shoal import threads
 from shoal.arrays import FloatArray, Int32Array
 from shoal.encoding.codes import Codes, encode_table
-from shoal.engines import Engine, open_data
+from shoal.engines import Counts, Engine, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import PolicyError, RequirementNotMet
 from shoal.kernels.combinations import number_combinations, sort_combinations
 from shoal.measures import compute_measures
 from shoal.measures.comparison import count_codes
-from shoal.measures.statistics import compare_statistics
+from shoal.measures.statistics import compare_codes
 from shoal.pipeline.publication import build_plan
 from shoal.pipeline.unique_values import note_unique_values
 from shoal.progress import Progress, ignore_progress
@@ -96,7 +96,7 @@ def run_randomizing(
         text = f"the operator of {method.name} fails its test, so nothing was written:\n{certificate}"
         raise RequirementNotMet(f"{text}\n{describe_best(requirements, attempts)}").with_certificate(certificate)
     measures = compute_measures([], audited.for_measures(0, policy))
-    measures |= compare_statistics(codes, released, policy)
+    measures |= compare_codes(codes, _count_published(codes, distributions))
     return Release(
         policy,
         certificate,
@@ -192,6 +192,13 @@ def draw_uniform(codes: Codes, each: Placement, keyed: KeyedHash) -> Callable[[i
 
 def _output(method: RandomizingMethod) -> Output:
     return Output(method.policy.unchanged_columns, method.policy.missing_texts)
+
+
+def _count_published(codes: Codes, distributions: Distributions) -> Codes:
+    """The published codes as a table; their labels can be ranges, if the policy rounds."""
+    count = len(distributions.published)
+    start, none = np.arange(count + 1), np.zeros((count, 0), np.int32)
+    return Codes(codes.attributes, (), Counts(distributions.published, start, none, distributions.published_size))
 
 
 def _refuse_wrong_shape(published: Int32Array, rows: Int32Array, name: str) -> None:

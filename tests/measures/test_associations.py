@@ -36,6 +36,10 @@ class StandIn:
     recoding: Any = None
     sensitive: Any = None
 
+    @property
+    def frame(self) -> Any:
+        return self.engine.frame()
+
 
 def as_texts(found: Associations) -> dict[str, set[str]]:
     parts = {"found": found.found, "lost": found.lost, "artificial": found.artificial}
@@ -164,6 +168,12 @@ def test_the_search_by_levels_finds_all_combinations(replaced: int) -> None:
     number = {item: i for i, item in enumerate(table.items)}
     mined = {tuple(sorted(number[i] for i in (*left, *right))) for left, right in found.associations}
     assert mined == expected and expected
+
+
+def test_too_many_combinations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.measures.association_search.MOST", 20)
+    with pytest.raises(shoal.PolicyError, match=r"more than 20 combinations have a support of at least 0\.01"):
+        associations(TABLE, release_of(), support=0.01)
 
 
 def test_correction_recovers_associations() -> None:

@@ -196,7 +196,7 @@ def test_the_engine_does_not_matter() -> None:
         ([{}], "a combination must have values by column, such as {'sex': 'value'}, not {}"),
         (["sex"], "a combination must have values by column"),
         ([{"sexx": "m"}], "column 'sexx' is not in the table (did you mean 'sex'?). Correct the name."),
-        ([{"sex": "x"}], "column 'sex' has no value 'x'; choose from 'f', 'm'"),
+        ([{"sex": "x"}], "column 'sex' has no value 'x'. Write the value as the released table does."),
         ([{"ill": 3}], "column 'ill' has no value 3"),
         ([{"name": "Ann"}], "column 'name' is an identifier, which is not released"),
     ],

@@ -15,11 +15,13 @@ from itertools import groupby
 import numpy as np
 
 from shoal.arrays import FloatArray, Int64Array
+from shoal.errors import PolicyError
 from shoal.measures.corrected_supports import CorrectedSupports
 from shoal.measures.counted_values import Combination, CountedValues
 from shoal.mining.itemsets import Item
 
 ROUNDING = 1e-12
+MOST = 200_000  # combinations with corrected supports
 Values = frozenset[Item]
 
 
@@ -73,6 +75,10 @@ def mine_corrected(supports: CorrectedSupports, least: Threshold) -> Mined:
         support = supports.clipped[places]
         kept = {c: s for c, s in zip(level, support.tolist(), strict=True) if s >= least.support - ROUNDING}
         frequent |= kept
+        if len(frequent) > MOST:
+            raise PolicyError(
+                f"more than {MOST:,} combinations have a support of at least {least.support:g}. Choose a larger support."
+            )
         level = list(_extend(sorted(kept), table.column_of))
     return _associate(table, frequent, least.confidence)
 

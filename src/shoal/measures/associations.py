@@ -216,7 +216,7 @@ def _read_buckets(release: TableRelease, buckets: Any, columns: Sequence[str]) -
             f"the buckets of the release show {', '.join(map(repr, names))}; sensitive must name this column alone."
         )
     quasi = tuple(release.policy.quasi)
-    table = CountedValues.of_published(release.engine, release.policy, quasi, (BUCKET,))
+    table = CountedValues.of_published(open_data(release.frame), release.policy, quasi, (BUCKET,))
     shown = CountedValues.of_published(second, release.policy, (), (BUCKET, names[0], COUNT))
     place = {label: i for i, label in enumerate(table.labels[-1])}
     numbers = read_numbers([str(text) for text in shown.labels[2]])

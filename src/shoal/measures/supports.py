@@ -33,6 +33,11 @@ class TableRelease(Protocol):
         ...
 
     @property
+    def frame(self) -> Any:
+        """The released table."""
+        ...
+
+    @property
     def method(self) -> str:
         """The name of the method."""
         ...
@@ -246,7 +251,6 @@ def _parse_combination(published: CountedValues, policy: Policy, given: Any) -> 
             raise DataError(explain_unknown_column(str(name), (*policy.quasi, *policy.unchanged_columns)))
         number = published.find(name, value)
         if number is None:
-            known = [text for text in published.labels[published.columns.index(name)] if text is not None]
-            raise DataError(f"column {name!r} has no value {value!r}; {list_choices(value, known)}.")
+            raise DataError(f"column {name!r} has no value {value!r}. Write the value as the released table does.")
         values.append(number)
     return tuple(sorted(values))

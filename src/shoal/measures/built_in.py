@@ -384,6 +384,40 @@ RECONSTRUCTION = Measure(
     public=True,
     title="reconstruction error of the sensitive values",
 )
+_ADVERSARY = (
+    "for an adversary who knows the original quasi-identifiers of all people and the probabilities of the changes"
+)
+
+
+def _rate_adversary(name: str, meaning: str, title: str, rule: str = _ADVERSARY, better: Better = "lower") -> Measure:
+    """A measure of a randomized release, as its certificate states it."""
+    return Measure(name, SHARE, f"for a randomized release, {meaning}", rule, better, public=True, title=title)
+
+
+RANDOMIZED = (
+    _rate_adversary(
+        "unchanged",
+        "the share of the records that have their original quasi-identifiers",
+        "records unchanged",
+        "a draw can be the value itself",
+        "neither",
+    ),
+    _rate_adversary(
+        "posterior_mean",
+        "the probability of the most probable original combination of a record, on average",
+        "mean posterior",
+    ),
+    _rate_adversary(
+        "posterior_max",
+        "the largest probability of the most probable original combination of a record",
+        "largest posterior",
+    ),
+    _rate_adversary(
+        "guessed",
+        "the share of the records whose most probable original combination is the right one",
+        "originals guessed",
+    ),
+)
 BUILT_IN = (
     *SIZES,
     DISCERNIBILITY,
@@ -396,4 +430,5 @@ BUILT_IN = (
     *ENDS,
     *STATISTICS,
     RECONSTRUCTION,
+    *RANDOMIZED,
 )

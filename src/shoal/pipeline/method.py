@@ -296,6 +296,10 @@ class RandomizingMethod(Method):
         """The next stronger operator, if a requirement fails for the published records; None if there is none."""
         return None
 
+    def describe_operator(self, operator: Operator) -> str:
+        """The parameters that give an operator, for the error of a requirement that no operator meets (default: none)."""
+        return ""
+
     def note_release(self, operator: Operator, attack: Callable[[], Attack]) -> tuple[str, ...]:
         """Notes for every reader on what the release promises; ``attack`` computes what an adversary achieves."""
         return ()

@@ -311,6 +311,16 @@ def write_values(attributes: Sequence[Attribute], codes: Int32Array) -> tuple[tu
     return tuple(found)
 
 
+def label_codes(attributes: Sequence[Attribute]) -> tuple[tuple[str | None, ...], ...]:
+    """The text of every code, by attribute, as a table of single values shows it; None for a missing value."""
+    found = []
+    for attribute in attributes:
+        ((_, column),) = write_values([attribute], np.arange(attribute.size, dtype=np.int32)[:, None])
+        texts = [v if isinstance(v, str) else format_number(float(v)) for v in column.values]
+        found.append(tuple(None if i < 0 else texts[i] for i in column.index))
+    return tuple(found)
+
+
 def _value_column(attribute: Attribute, name: str, values: FloatArray, missing: BoolArray) -> GroupColumn:
     distinct, inverse = np.unique(values, return_inverse=True)
     index = np.where(missing, -1, inverse).astype(np.int32)

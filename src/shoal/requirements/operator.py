@@ -43,10 +43,15 @@ class Distributions(Mapping[str, FloatArray]):
 
 @dataclass(frozen=True)
 class Inference:
-    """For every published combination: the probability of the most probable original combination, and its number."""
+    """For every published combination: the probability of the most probable original combination, and its number.
+
+    ``amplification`` is the largest ratio of the probabilities of two original combinations to become the published one, among
+    those that occur and can become it; None if it was not computed.
+    """
 
     posterior: FloatArray
     guess: Int64Array
+    amplification: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -55,12 +60,24 @@ class Attack:
 
     ``unchanged`` is the share of the records with their original values, ``success`` the share whose original combination is
     guessed. The posteriors are the probabilities of the guesses, as the mean over the records and the largest.
+    ``amplification`` is the largest one of the published combinations; see `Inference`.
     """
 
     unchanged: float
     mean_posterior: float
     largest_posterior: float
     success: float
+    amplification: float | None = None
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The figures by the names of their measures."""
+        return {
+            "unchanged": self.unchanged,
+            "posterior_mean": self.mean_posterior,
+            "posterior_max": self.largest_posterior,
+            "guessed": self.success,
+        }
 
 
 @dataclass(frozen=True)
@@ -144,6 +161,8 @@ class OperatorRequirement(BaseRequirement, ABC):
     on: Sequence[str] | None = None
     of: ClassVar[str | None] = None
     least: ClassVar[int] = 1
+    larger_is_safer: ClassVar[bool] = False
+    """Whether a larger value reached is safer; it decides which of several operators comes nearest to the requirement."""
 
     @abstractmethod
     def test(self, operator: Operator, distributions: Distributions) -> Verdict:

@@ -50,10 +50,10 @@ def answer_unbiased(
         selected = [queries[q] for q in chosen]
         patterns = _count_patterns(counted, selected, [columns[q] for q in chosen], width)
         shares = np.array([[_measure_share(queries[q], n, original) for n in columns[q]] for q in chosen]).reshape(
-            -1, width
+            len(chosen), width
         )
         places = [[operator.attributes.index(name) for name in columns[q]] for q in chosen]
-        replaced = operator.probabilities[np.array(places, np.int64).reshape(-1, width)]
+        replaced = operator.probabilities[np.array(places, np.int64).reshape(len(chosen), width)]
         counts = sum_supersets(patterns, width)
         if operator.replaced == 1:
             answers[chosen] = solve_one(counts, shares, replaced)

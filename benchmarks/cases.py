@@ -196,7 +196,18 @@ def main() -> None:
     """Run one case by name, and print its JSON object."""
     parser = argparse.ArgumentParser()
     parser.add_argument(
-        "name", choices=["adult", "million", "hospital", "check", "specialization", "clustering", "models", "itemsets"]
+        "name",
+        choices=[
+            "adult",
+            "million",
+            "hospital",
+            "check",
+            "specialization",
+            "clustering",
+            "models",
+            "itemsets",
+            "queries",
+        ],
     )
     parser.add_argument("--case", default="exact")
     parser.add_argument("--k", type=int, default=10)
@@ -218,6 +229,8 @@ def main() -> None:
         found = import_module("benchmarks.models").models(options.case, options.k)
     elif options.name == "itemsets":
         found = import_module("benchmarks.itemsets").itemsets()
+    elif options.name == "queries":
+        found = import_module("benchmarks.queries").queries()
     else:
         found = check_million(options.out)
     print(json.dumps(found))

@@ -307,7 +307,7 @@ def test_the_summary_of_a_steward() -> None:
     assert np.isnan(found.error[3])
     text = str(found)
     assert text.startswith("4 queries on random: relative error of the answers\nquasi-identifiers  queries  raw mean")
-    assert "note: 1 query has the true answer 0 and no relative error" in text
+    assert "note: 1 query has the true answer 0, so no relative error" in text
     assert "note: 1 query has no unbiased answer" in text
     assert repr(found).startswith("QueryErrors(random: 4 queries, mean error: raw ")
     frame = found.frame()

@@ -158,6 +158,14 @@ def test_other_sql_is_refused(text: str, quoted: str) -> None:
         assert "Possible are: SELECT COUNT(*) FROM … WHERE …" in str(raised.value)
 
 
+def test_deep_and_long_sql() -> None:
+    many = " OR ".join(f"age = {i}" for i in range(3000))
+    assert answer(f"SELECT COUNT(*) FROM t WHERE {many}") == [5]
+    deep = "NOT (" * 2000 + "age = 21" + ")" * 2000
+    with pytest.raises(shoal.DataError, match=r"nested too deeply|cannot be read"):
+        Workload.parse(f"SELECT COUNT(*) FROM t WHERE {deep}")
+
+
 def test_without_sqlglot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     with pytest.raises(shoal.EngineError, match=r"SQL queries need sqlglot\. Install it: pip install 'shoal\[sql\]'"):

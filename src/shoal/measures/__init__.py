@@ -5,7 +5,7 @@ from __future__ import annotations
 from shoal.measures.conditions import Interval
 from shoal.measures.figures import MEASURES, Measures, compute_measures, merge_columns
 from shoal.measures.measure import THRESHOLD, Measure, MeasureInput, PublishedColumn, PublishedGroups
-from shoal.measures.query_error import QueryErrors, query_error
+from shoal.measures.query_errors import QueryErrors, query_error
 from shoal.measures.random_queries import random_workload
 from shoal.measures.sensitive_figures import SensitiveFigures
 from shoal.measures.workloads import Query, Workload

@@ -85,13 +85,17 @@ class Domain:
             found = self.numbers == float(given)
         return found
 
-    def read_end(self, given: Any) -> float:
-        """The end of a range as a number."""
+    def list_numbers(self) -> FloatArray:
+        """The value of every number or date; `DataError` if the column holds other texts."""
         if self.numbers is None:
             raise DataError(
                 f"a query asks for a range of column {self.name!r}, which holds texts. List the values instead: "
                 f"{quote_column(self.name)} IN (…)."
             )
+        return self.numbers
+
+    def read_end(self, given: Any) -> float:
+        """The end of a range as a number."""
         if self.kind == "number" or _is_number(given):
             value = self._parse(given, parse_number, "number")
         elif self.kind == "date":
@@ -168,10 +172,8 @@ class Interval:
 
     def test(self, domain: Domain) -> Truth:
         """Test the values of a column."""
+        numbers = domain.list_numbers()
         ends = [None if end is None else domain.read_end(end) for end in (self.low, self.high)]
-        if domain.numbers is None:
-            domain.read_end(None)
-        numbers = np.full(len(domain.values), np.nan) if domain.numbers is None else domain.numbers
         true = ~domain.is_missing
         if ends[0] is not None:
             true &= numbers >= ends[0] if self.closed in ("both", "left") else numbers > ends[0]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from shoal import kernels, threads
-from shoal.arrays import BoolArray, FloatArray
+from shoal.arrays import BoolArray, FloatArray, UInt64Array
 from shoal.measures.conditions import Condition, Domain
 from shoal.measures.query_tables import CountedSide, CountedTable, QueryColumn
 from shoal.measures.workloads import Query
@@ -29,7 +29,7 @@ def answer_queries(tables: Iterable[CountedTable], queries: Sequence[Query]) -> 
 
         def answer(block: Sequence[Query], table: CountedTable = table, sides: Sequence[object] = sides) -> FloatArray:
             one, other = tabulate(table.one, block), tabulate(table.other, block)
-            found: FloatArray = kernels.queries.sum_products(sides[0], one, sides[1], other)
+            found: FloatArray = kernels.queries.sum_products(sides[0], one, mask(one), sides[1], other, mask(other))
             return found
 
         rows = len(table.one.weight) + len(table.other.weight)
@@ -56,6 +56,14 @@ def make_side(side: CountedSide) -> object:
 def tabulate(side: CountedSide, queries: Sequence[Query]) -> FloatArray:
     """The share of every code that meets the condition of each query, for all columns of a side one after another."""
     return np.concatenate([np.zeros((0, len(queries))), *(tabulate_column(column, queries) for column in side.columns)])
+
+
+def mask(shares: FloatArray) -> UInt64Array:
+    """The bits of the queries whose share of each code is not 0."""
+    bits = np.zeros((len(shares), WIDTH // 8), np.uint8)
+    packed = np.packbits(shares > 0, axis=1, bitorder="little")
+    bits[:, : packed.shape[1]] = packed
+    return bits.view("<u8").astype(np.uint64).ravel()
 
 
 def tabulate_column(column: QueryColumn, queries: Sequence[Query]) -> FloatArray:

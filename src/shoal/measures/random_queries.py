@@ -47,10 +47,10 @@ def random_workload(
     Examples
     --------
     >>> table = {"age": [30, 31, 40, 41], "sex": ["F", "M", "F", "M"], "disease": ["flu", "flu", "HIV", "flu"]}
-    >>> import pyarrow
-    >>> policy = {"quasi": {"age": "numeric", "sex": "categorical"}, "sensitive": ["disease"], "require": [{"k-anonymity":
-    2}]} >>> random_workload(pyarrow.table(table), policy, attributes=[1, 2], queries=3) Workload of 6 queries on age,
-    disease, sex
+    >>> import pyarrow, shoal
+    >>> policy = shoal.Policy(quasi={"age": "numeric", "sex": "categorical"}, sensitive=["disease"])
+    >>> random_workload(pyarrow.table(table), policy, attributes=[1, 2], queries=3)
+    Workload of 6 queries on sex, disease, age
     """
     policy = parse_policy(policy)
     numbers = [attributes] if isinstance(attributes, int) else list(attributes)

@@ -19,6 +19,17 @@ LONGEST = 200  # characters of a quoted part
 def parse_queries(text: str) -> list[Query]:
     """Read all statements of a SQL text; raise a `DataError` that quotes the part that is no COUNT query."""
     try:
+        statements = _parse(text)
+        if not statements:
+            raise DataError(f"the SQL text has no statement. {FORMS}")
+        return [_read_statement(statement) for statement in statements]
+    except RecursionError:
+        raise DataError(f"the SQL text is nested too deeply. {FORMS}") from None
+
+
+def _parse(text: str) -> list[Any]:
+    """The statements of a SQL text as trees of sqlglot."""
+    try:
         import sqlglot
         from sqlglot import errors
     except ImportError:
@@ -27,15 +38,10 @@ def parse_queries(text: str) -> list[Query]:
             "values."
         ) from None
     try:
-        statements = [statement for statement in sqlglot.parse(text) if statement is not None]
+        return [statement for statement in sqlglot.parse(text) if statement is not None]
     except errors.SqlglotError as error:
         detail = str(error).partition("\n")[0]
         raise DataError(f"the SQL text cannot be read: {_shorten(detail)}. {FORMS}") from None
-    except RecursionError:
-        raise DataError(f"the SQL text is nested too deeply. {FORMS}") from None
-    if not statements:
-        raise DataError(f"the SQL text has no statement. {FORMS}")
-    return [_read_statement(statement) for statement in statements]
 
 
 def _read_statement(statement: Any) -> Query:

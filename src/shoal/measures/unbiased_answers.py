@@ -41,7 +41,8 @@ def answer_unbiased(
     columns = [[name for name in original.quasi if name in query.conditions] for query in queries]
     by_width: dict[int, list[int]] = {}
     for q, names in enumerate(columns):
-        by_width.setdefault(len(names), []).append(q)
+        if all(name in operator.attributes for name in names):
+            by_width.setdefault(len(names), []).append(q)
     answers = np.full(len(queries), np.nan)
     counted = list(tables)
     for width, chosen in by_width.items():

@@ -128,15 +128,16 @@ class QueryErrors:
     def _list_notes(self) -> Iterator[str]:
         undefined = int((self.answers == 0).sum())
         if undefined:
-            yield (
-                f"{format_count(undefined, 'query has', 'queries have')} the true answer 0 and no relative error; "
-                "the means leave them out"
-            )
+            many = format_count(undefined, "query has", "queries have")
+            yield f"{many} the true answer 0, so no relative error; the means are taken over the others"
         for way, found in self.estimates.items():
             absent = int((np.isnan(found) & (self.answers > 0)).sum())
             if absent:
                 many = format_count(absent, "query has", "queries have")
-                yield f"{many} no {way} answer: too many attributes are replaced, or a label covers several values"
+                yield (
+                    f"{many} no {way} answer, because too many attributes are replaced or a label covers several values; "
+                    f"the {way} means are taken over the others"
+                )
         if self.suppressed:
             yield f"{format_count(self.suppressed, 'record is', 'records are')} suppressed and not counted in the answers"
 
@@ -178,25 +179,24 @@ def query_error(
 ) -> QueryErrors:
     """Compare the answers to COUNT queries on a release with those on the original table.
 
+    A generalized table is read as a reader would: the records of a group are spread uniformly over the values of the original
+    column that its labels cover (equation 12 of Yang and Qiao). A bucketed table combines the shares of the sensitive
+    values in a bucket with the records of the bucket that meet the other conditions (equation 13). Other values are counted
+    as they are published: a synthetic number or a mean matches a list that contains it, and a range in which it is.
+    Suppressed records are not counted. A query whose true answer is 0 has no relative error.
+
     Parameters
     ----------
     original : the original table: a frame or the path of a file
     release : a release of any method, or another released table (a frame or a path) with its ``policy``
     workload : a `Workload`, such as that of `random_workload`; SQL text; or a list of mappings from columns to values, such
-    as
-        ``{"age": range(30, 40), "sex": "Male", "disease": ["flu", "HIV"]}``
+        as ``{"age": range(30, 40), "sex": "Male", "disease": ["flu", "HIV"]}``
     policy : the policy, if ``release`` is a table
 
     Returns
     -------
     `QueryErrors`: the answers, the estimates and the relative errors. They tell about the original table; they are for the
     owner.
-
-    A generalized table is read as a reader would: the records of a group are spread uniformly over the values of the original
-    column that its labels cover (equation 12 of Yang and Qiao). A bucketed table combines the shares of the sensitive
-    values in a bucket with the records of the bucket that meet the other conditions (equation 13). Other values are counted
-    as they are published: a synthetic number or a mean matches a list that contains it, and a range in which it is.
-    Suppressed records are not counted. A query whose true answer is 0 has no relative error.
 
     References
     ----------

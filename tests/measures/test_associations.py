@@ -17,7 +17,7 @@ from shoal.engines import Engine, open_data
 from shoal.measures import Associations, associations
 from shoal.measures.association_search import Threshold, mine_corrected
 from shoal.measures.corrected_supports import CorrectedSupports
-from shoal.measures.supports import count_randomized, find_selection
+from shoal.measures.support_estimates import count_randomized, find_selection
 from tests.measures.test_supports import TABLE, make_policy, release_of
 from tests.reference import associations as reference
 from tests.support.adult import adult_of_the_paper

@@ -37,9 +37,9 @@ def people(rows: int = 120, seed: int = 0) -> pd.DataFrame:
 
 def make_policy(*require: Any, **given: Any) -> shoal.Policy:
     quasi = {"age": "numeric", "sex": "categorical", "score": "numeric"}
-    given = {"sensitive": ["disease"], "keep": ["note"], **given}
+    given = {"quasi": quasi, "sensitive": ["disease"], "keep": ["note"], **given}
     given["allow_unique"] = given["keep"]
-    return shoal.Policy(quasi=quasi, require=list(require) or [shoal.LDiversity(3, of="disease")], **given)
+    return shoal.Policy(require=list(require) or [shoal.LDiversity(3, of="disease")], **given)
 
 
 @given(counts=st.lists(st.integers(1, 9), min_size=1, max_size=7), width=st.integers(1, 5))
@@ -220,3 +220,24 @@ def test_tiny_tables(rows: int) -> None:
         assert release.certificate.smallest >= l and len(release.frame) == rows
     with pytest.raises(shoal.PolicyError, match="requires groups of at least"):
         shoal.anonymize(table, make_policy(shoal.LDiversity(rows + 1, of="disease")), method="anatomy")
+
+
+def test_queries_and_associations_are_estimated_by_bucket() -> None:
+    """The two tables and their expected answers; the permuted table is read as it is."""
+    table = people(400).drop(columns=["score", "note"])
+    policy = make_policy(quasi={"age": "numeric", "sex": "categorical"}, keep=[])
+    release = shoal.anonymize(table, policy, method="anatomy", seed=2**70)
+    records, values = release.frame, release.sensitive
+    query = {"age": [21, 22, 25], "disease": ["flu", "gout"]}
+    found = shoal.measures.query_error(table, release, [query])
+    matching = records[records["age"].isin(query["age"])].groupby("bucket").size()
+    flu = values[values["disease"].isin(query["disease"])].groupby("bucket")["count"].sum()
+    size = records.groupby("bucket").size()
+    assert found.estimate[0] == pytest.approx((matching * flu / size).sum())
+    assert found.answers[0] == (table["age"].isin(query["age"]) & table["disease"].isin(query["disease"])).sum()
+    linked = shoal.measures.associations(table, release, support=0.02, confidence=0.2)
+    assert linked.total.found + linked.total.lost > 0
+    permuted = shoal.anonymize(table, policy, method="anatomy", form="permuted", seed=2**70)
+    direct = shoal.measures.query_error(table, permuted, [query])
+    asked = permuted.frame["age"].isin(query["age"]) & permuted.frame["disease"].isin(query["disease"])
+    assert direct.estimate[0] == asked.sum()

@@ -91,8 +91,14 @@ def compile_run(name: str, parameters: dict[str, Any]) -> str:
 
 
 def compile_models() -> str:
-    """Compile the kernels of models: clusters, and itemsets with their rules. Trees are compiled by their method."""
+    """Compile the kernels of models: clusters, and itemsets with their rules; and of queries.
+
+    Trees are compiled by their method.
+    """
     people = make_people()
+    free = shoal.Policy(quasi={"age": "numeric", "sex": "categorical"}, sensitive=["ill"])
+    randomized = shoal.tables.RandomAnonymization(free, attributes=1).release(people, seed=1)
+    shoal.measures.query_error(people, randomized, [{"age": range(20, 40), "ill": "flu"}])
     shoal.models.mine_rules(shoal.models.mine_itemsets(people, support=0.1))
     for private in (["cost"], ["cost", "zip"]):
         policy = shoal.Policy(

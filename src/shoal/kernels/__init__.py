@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from shoal.kernels import neighbours as neighbours
     from shoal.kernels import order as order
     from shoal.kernels import people as people
+    from shoal.kernels import queries as queries
     from shoal.kernels import randomize as randomize
     from shoal.kernels import regrouping as regrouping
     from shoal.kernels import spanning_tree as spanning_tree
@@ -69,6 +70,7 @@ _MODULES = frozenset(
         "order",
         "local_search",
         "people",
+        "queries",
         "randomize",
         "regrouping",
         "spanning_tree",

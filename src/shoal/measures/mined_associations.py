@@ -11,6 +11,7 @@ import numpy as np
 from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
 from shoal.errors import DataError, PolicyError, escape_invisible
+from shoal.formats.bucket_columns import BUCKET, COUNT
 from shoal.formats.html_text import render_table, render_view
 from shoal.formats.numbers import read_numbers
 from shoal.measures.association_search import (
@@ -23,13 +24,11 @@ from shoal.measures.association_search import (
 )
 from shoal.measures.corrected_supports import CorrectedSupports
 from shoal.measures.counted_values import CountedValues
-from shoal.measures.supports import TableRelease, count_randomized, find_selection, parse_columns
+from shoal.measures.support_estimates import TableRelease, count_randomized, find_selection, parse_columns
 from shoal.mining.itemsets import Item
 from shoal.policy import Policy
 from shoal.recoding.group_labels import label_codes
 from shoal.requirements.requirement import parse_share
-
-BUCKET, COUNT = "bucket", "count"  # the columns of the two tables of a bucketed release
 
 
 class Agreement(NamedTuple):

@@ -226,23 +226,23 @@ def query_error(
     source = read_original(before, chosen, asked.columns)
     answers = np.rint(answer_queries(source.count(), asked.queries)).astype(np.int64)
     after = open_data(release.frame if is_release else release)
-    estimates = _estimate(release, after, source, asked)
+    estimates = _estimate(release if is_release else None, after, source, asked)
     attributes = np.array([sum(name in chosen.quasi for name in query.conditions) for query in asked], np.int64)
     suppressed = max(source.rows - after.schema().rows, 0)
     method = str(release.method) if is_release else "table"
     return QueryErrors(asked, method, attributes, answers, estimates, suppressed)
 
 
-def _estimate(release: Any, after: Engine, source: Original, workload: Workload) -> dict[str, FloatArray]:
-    """The answers on the release, by the way in which it is read."""
-    buckets = getattr(release, "sensitive", None) if isinstance(release, ReleasedTable) else None
+def _estimate(
+    release: ReleasedTable | None, after: Engine, source: Original, workload: Workload
+) -> dict[str, FloatArray]:
+    """The answers on the release, by the way in which it is read; without a release, a table is read by its labels."""
+    buckets = getattr(release, "sensitive", None)
     if buckets is not None:
         return {ESTIMATE: answer_queries([read_bucketed(after, open_data(buckets), source)], workload.queries)}
     tables = list(read_released(after, source))
     found = answer_queries(tables, workload.queries)
-    operator = (
-        getattr(getattr(release, "recoding", None), "operator", None) if isinstance(release, ReleasedTable) else None
-    )
+    operator = getattr(getattr(release, "recoding", None), "operator", None)
     if operator is None:
         return {ESTIMATE: found}
     if not isinstance(operator, SelectionOperator):

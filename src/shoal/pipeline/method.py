@@ -95,6 +95,10 @@ class Method(ABC):
         """Notes for the owner about the run of the method."""
         return ()
 
+    def owner_sections(self) -> str:
+        """Sections for the owner's report about the run of the method, as HTML."""
+        return ""
+
 
 class GroupingMethod(Method):
     """A method that groups the cells of a table. Publishing, auditing and measuring the groups is the same for all.

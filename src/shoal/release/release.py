@@ -44,6 +44,7 @@ class Release:
     seed : the secret seed, which decides ties between records and random draws
     prior : the ledger of earlier releases, if new records were released with an earlier recoding
     method_notes : notes of the method for the owner
+    owner_sections : sections of the method in the owner's report, as HTML
     remake : repeats the run with another seed; None if the user passed a seed
     """
 
@@ -59,6 +60,7 @@ class Release:
     seed: int = field(default=0, repr=False)
     prior: Ledger | None = field(default=None, repr=False)
     method_notes: tuple[str, ...] = field(default=(), repr=False)
+    owner_sections: str = field(default="", repr=False)
     remake: Callable[..., Release] | None = field(default=None, repr=False, compare=False)
 
     @cached_property

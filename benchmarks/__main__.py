@@ -266,6 +266,29 @@ def itemset_lines(unit: float, folder: Path) -> Iterator[Line]:
     )
 
 
+def randomization_lines(unit: float, rows: int) -> Iterator[Line]:
+    """Measure random anonymization of ten million encoded records, and a release of a million."""
+    found = child("randomization", rows=rows)
+    copied = found["bytes"] / found["copy"] / 1e9
+    for replaced, seconds in found["times"].items():
+        rate = found["bytes"] / seconds / 1e9
+        note = f"{rate:.2f} GB/s of codes; a plain copy has {copied:.2f} GB/s"
+        what = f"random, {rows // 1_000_000}M rows, {replaced} of 9: the changes"
+        yield Line(what, seconds / unit, "yd", 10.0 * rows / 10_000_000, note=note)
+    note = "with reading, audit, posteriors and measures"
+    yield Line("random, 1M rows, 1 of 9: whole release", found["release"] / unit, "yd", note=note)
+
+
+def query_lines(unit: float) -> Iterator[Line]:
+    """Measure 1,000 COUNT queries on one million rows, from the frames to the errors."""
+    found = child("queries")
+    note = f"{found['rows']:,} rows, 5 of 7 attributes; drawing the queries takes {found['drawn']:.1f} s"
+    for method, what in (("mondrian", "generalized"), ("random", "randomized, raw and unbiased")):
+        name = f"blow-up 1M, 1,000 queries, {what}: time"
+        error = f"CPU {found[f'{method}_cpu']:.1f} s; mean relative error {found[f'{method}_error']:.2f}"
+        yield Line(name, found[f"{method}_wall"] / unit, "yd", 10.0, note=f"{note}; {error}")
+
+
 def hospital_lines(unit: float, rows: int) -> Iterator[Line]:
     """Measure Mondrian on ten million hospital rows from Parquet."""
     found = child("hospital", rows=rows)
@@ -336,6 +359,8 @@ def main() -> None:
             groups.append(model_lines(unit, quick))
             groups.append(minimization_lines(unit, folder, quick))
             groups.append(itemset_lines(unit, folder))
+            groups.append(randomization_lines(unit, 1_000_000 if quick else 10_000_000))
+            groups.append(query_lines(unit))
         except shoal.ShoalError as error:
             print(f"The lines of UCI Adult are skipped: {error}")
         if not quick:

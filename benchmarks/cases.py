@@ -207,6 +207,8 @@ def main() -> None:
             "models",
             "itemsets",
             "lattice",
+            "randomization",
+            "queries",
         ],
     )
     parser.add_argument("--case", default="exact")
@@ -231,6 +233,10 @@ def main() -> None:
         found = import_module("benchmarks.itemsets").itemsets()
     elif options.name == "lattice":
         found = import_module("benchmarks.lattice").lattice(options.case, options.k)
+    elif options.name == "randomization":
+        found = import_module("benchmarks.randomization").randomize_rows(options.rows)
+    elif options.name == "queries":
+        found = import_module("benchmarks.queries").queries()
     else:
         found = check_million(options.out)
     print(json.dumps(found))

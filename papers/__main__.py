@@ -9,9 +9,14 @@ import sys
 from pathlib import Path
 
 import shoal
-from papers import anonymous_mining, kmember, tds
+from papers import anonymous_mining, kmember, random_anonymization, tds
 
-PAPERS = {"tds": tds.make, "kmember": kmember.make, "anonymous-mining": anonymous_mining.make}
+PAPERS = {
+    "tds": tds.make,
+    "kmember": kmember.make,
+    "anonymous-mining": anonymous_mining.make,
+    "random-anonymization": random_anonymization.make,
+}
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "papers"
 
 

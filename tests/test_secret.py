@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import shoal
-from shoal.pipeline.method import GroupingMethod
+from shoal.pipeline.method import BucketingMethod, GroupingMethod
 from shoal.secret import load_seed
 from shoal.tables import METHODS
 
@@ -54,7 +54,12 @@ def test_it_comes_from_the_operating_system() -> None:
 @pytest.mark.parametrize("method", METHODS.names())
 def test_every_method_takes_a_seed_and_keeps_it_with_the_owner(method: str, tmp_path: Path) -> None:
     seed = 2**100 + 12345
-    require = [shoal.KAnonymity(3)] if issubclass(METHODS.find(method), GroupingMethod) else [shoal.Posterior(0.9)]
+    require: list[Any] = [shoal.KAnonymity(3)]
+    if not issubclass(METHODS.find(method), GroupingMethod):
+        of = policy().sensitive[0]
+        require = [
+            shoal.LDiversity(2, of=of) if issubclass(METHODS.find(method), BucketingMethod) else shoal.Posterior(0.9)
+        ]
     asked = policy().model_copy(update={"require": tuple(require)})
     first, again = (shoal.anonymize(people(), asked, method=method, seed=seed) for _ in range(2))
     assert first.certificate.fingerprint == again.certificate.fingerprint

@@ -100,6 +100,8 @@ MAKERS: dict[str, Callable[[], str]] = {
         (*built_in.LOSSES, built_in.IMPROVED, built_in.DISCERNIBILITY, *built_in.TARGET)
     ),
     "measures_statistics": lambda: _measures(built_in.STATISTICS),
+    "measures_randomized": lambda: _measures(built_in.RANDOMIZED),
+    "measures_buckets": lambda: _measures((built_in.RECONSTRUCTION,)),
     "datasets": lambda: _entries(shoal.datasets.__all__, "shoal.datasets"),
     "errors": lambda: _entries(errors()),
 }

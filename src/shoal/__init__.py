@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from shoal import datasets, tables
+from shoal import datasets, measures, tables
 from shoal.api import anonymize, check, measure
 from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet, ShoalError
 from shoal.formats.conventions import Conventions
@@ -58,6 +58,7 @@ __all__ = [
     "datasets",
     "load_recoding",
     "measure",
+    "measures",
     "models",
     "tables",
 ]

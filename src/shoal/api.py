@@ -14,7 +14,7 @@ from shoal.pipeline.incremental import release_new_records
 from shoal.pipeline.method import make_method
 from shoal.policy import Policy, parse_policy
 from shoal.progress import Progress
-from shoal.release import Release, audit_table
+from shoal.release import Release, audit_buckets, audit_table
 from shoal.requirements import Certificate
 from shoal.requirements.requirement import parse_share
 from shoal.secret import load_seed
@@ -123,6 +123,7 @@ def check(
     policy: Policy | str | Path | Mapping[str, Any],
     *,
     records: bool = False,
+    sensitive: Any = None,
     engine: str | None = None,
     memory: str | int | None = None,
     temp: str | Path | None = None,
@@ -135,6 +136,8 @@ def check(
     policy : its quasi-identifiers form the groups and its requirements are tested; taxonomies are not needed
     records : if the policy has a unit and the table does not have this column, accept a count of records. Otherwise the
         certificate does not hold, because people cannot be counted
+    sensitive : the second table of a release in buckets (method anatomy), with the counts of the sensitive values by bucket.
+        The requirements are then tested on the buckets
     engine, memory, temp : as for `anonymize`
 
     Returns
@@ -156,7 +159,10 @@ def check(
     1
     """
     parsed = parse_policy(policy)
-    table = open_data(data, parsed.with_conventions(parse_resources(engine, memory, temp=temp)))
+    resources = parsed.with_conventions(parse_resources(engine, memory, temp=temp))
+    table = open_data(data, resources)
+    if sensitive is not None:
+        return audit_buckets(table, open_data(sensitive, resources), parsed)
     return audit_table(table, parsed, records=records)
 
 

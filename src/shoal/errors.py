@@ -15,6 +15,7 @@ LONGEST = 100  # characters of a quoted value, and of a wrong word that is compa
 JOINERS = "\u200c\u200d"  # required by Persian words and some emoji
 BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # letters and marks by category, but invisible
 
+EMPTY_TABLE = "the table is empty; pass a table with at least one record"
 DELIMITERS = (
     "If the columns of a CSV file are separated by another character than a comma, a semicolon, a tab or '|', name it: "
     "--delimiter, or 'delimiter:' under 'read:'."

@@ -18,6 +18,7 @@ from shoal.tables import METHODS
 from tests.support.cases import holds
 from tests.support.ways import (
     evidence,
+    list_bucketing,
     list_engines,
     list_methods,
     list_randomizing,
@@ -27,7 +28,7 @@ from tests.support.ways import (
 )
 
 ROWS = 60
-EVIDENCE = ("table", "groups", "union", "operator")
+EVIDENCE = ("table", "groups", "buckets", "union", "operator")
 
 
 def table() -> pd.DataFrame:
@@ -51,7 +52,7 @@ def policy_of(*require: Any) -> shoal.Policy:
 
 
 def test_every_method_is_in_the_ways() -> None:
-    assert {name for name, _ in list_ways()} | set(list_randomizing()) == set(METHODS.names())
+    assert {name for name, _ in list_ways()} | {*list_randomizing(), *list_bucketing()} == set(METHODS.names())
     assert len(METHODS.names()) >= 7 and len(REQUIREMENTS.names()) >= 7 and len(list_engines()) >= 2
 
 
@@ -85,6 +86,25 @@ def test_every_randomizing_method_is_the_same_in_every_engine(method: str, engin
     assert release.certificate.records == ROWS and len(release.certificate.findings) == len(asked)
     release.save(tmp_path / "release")
     assert json.loads((tmp_path / "release" / "certificate.json").read_text())["holds"]
+
+
+@pytest.mark.parametrize("engine", list_engines())
+@pytest.mark.parametrize("method", list_bucketing())
+def test_every_bucketing_method_meets_every_requirement_on_values(method: str, engine: str, tmp_path: Path) -> None:
+    for requirement in list_requirements("illness"):
+        asked = policy_of(requirement)
+        if requirement.counts_records:
+            with pytest.raises(shoal.PolicyError, match="cannot guarantee"):
+                shoal.anonymize(table(), asked, method=method)
+            continue
+        first, release = (
+            shoal.anonymize(table(), asked, method=method, engine=e, seed=2**70) for e in ("memory", engine)
+        )
+        assert release.certificate == first.certificate and dict(release.measures) == dict(first.measures)
+        assert release.certificate.evidence == "buckets" and release.certificate.records == ROWS
+        folder = release.save(tmp_path / "release", format="csv", overwrite=True)
+        again = shoal.check(folder / "table.csv", asked, sensitive=folder / "sensitive.csv")
+        assert again.publishable and again.fingerprint == release.certificate.fingerprint
 
 
 @pytest.mark.parametrize("evidence_", EVIDENCE)

@@ -13,7 +13,7 @@ import pytest
 
 import shoal
 from shoal.engines import ENGINES
-from shoal.pipeline.method import GroupingMethod, RandomizingMethod
+from shoal.pipeline.method import BucketingMethod, GroupingMethod, RandomizingMethod
 from shoal.recoding.group_labels import STYLES
 from shoal.requirements import REQUIREMENTS
 from shoal.tables import METHODS
@@ -103,6 +103,11 @@ def list_engines() -> list[str]:
 def list_randomizing() -> list[str]:
     """The randomizing methods."""
     return list_methods(RandomizingMethod)
+
+
+def list_bucketing() -> list[str]:
+    """The methods that publish buckets."""
+    return list_methods(BucketingMethod)
 
 
 def each_of(ways: Sequence[Way]) -> pytest.MarkDecorator:

@@ -12,6 +12,8 @@ import pytest
 
 import shoal
 from shoal.recoding import Randomize, SelectionOperator
+from tests.support.adult import adult_of_the_paper
+from tests.support.steps import needs_data
 
 RECORDS = pd.DataFrame(
     {
@@ -65,10 +67,57 @@ def test_an_unreachable_requirement_says_what_is_reached() -> None:
         shoal.anonymize(RECORDS, make_policy(shoal.Posterior(0.01)), method="random")
 
 
+@pytest.mark.parametrize(
+    ("require", "given", "text"),
+    [
+        (shoal.Posterior(0.01), {}, r"posterior (most = 0.01) is a probability of 0.1 (with attributes=3)."),
+        (shoal.ProbabilisticAnonymity(90), {}, r"(anonymity = 90.0) is 53.42 (with attributes=3)."),
+        (
+            shoal.ProbabilisticAnonymity(90),
+            {"attributes": 1},
+            "is 11.3 (with attributes=1; without it, larger numbers are tried).",
+        ),
+    ],
+)
+def test_an_unreachable_requirement_names_the_best_reachable(require: Any, given: dict[str, int], text: str) -> None:
+    with pytest.raises(shoal.RequirementNotMet, match="The best reachable for") as caught:
+        shoal.anonymize(RECORDS, make_policy(require), method="random", **given)
+    assert str(caught.value).endswith(text)
+
+
+def test_the_best_reachable_need_not_be_the_last_number() -> None:
+    """Pa grows with the number of choices of attributes, which is largest in the middle: four columns of nearly one value."""
+    table = pd.DataFrame(np.zeros((200, 4), int), columns=[*"abcd"]).astype(str)
+    table.loc[0] = "1"
+    policy = shoal.Policy(quasi=dict.fromkeys("abcd", "categorical"), require=[shoal.ProbabilisticAnonymity(90)])
+    with pytest.raises(shoal.RequirementNotMet, match=r"is 6\.\d+ \(with attributes=2\)"):
+        shoal.anonymize(table, policy, method="random")
+
+
 def test_the_certificate_says_what_is_not_promised() -> None:
     notes = " ".join(shoal.anonymize(RECORDS, make_policy(), method="random", attributes=1).certificate.notes)
     assert "of the records are unchanged" in notes and "the release is not k-anonymous" in notes
     assert "guesses the original values of a record with a probability of" in notes
+    assert "at most 10 times the probability of the second (γ-amplification)" in notes
+    assert "over all combinations this ratio is infinite" in notes
+    every = " ".join(shoal.anonymize(RECORDS, make_policy(), method="random", attributes=3).certificate.notes)
+    assert "(γ-amplification 1)" in every and "infinite" not in every
+
+
+@needs_data
+def test_adult_as_in_the_paper() -> None:
+    """Section 7.2: 34 for equal probabilities. The mean posterior is over the records; 46 % of the records are unchanged."""
+    table, policy = adult_of_the_paper()
+    release = shoal.anonymize(table, policy, method="random", attributes=1, seed=11)
+    assert len(table) == 30_162
+    assert release.certificate.probabilistic_anonymity == pytest.approx(34.0, abs=0.05)
+    notes = " ".join(release.certificate.notes)
+    assert "so 46% of the records are unchanged" in notes
+    assert (
+        "with a probability of 0.70 on average and 1.00 at most; for 70% of these records the guess is right" in notes
+    )
+    best = shoal.anonymize(table, policy, method="random", attributes=1, p="optimal", seed=11)
+    assert best.certificate.probabilistic_anonymity == pytest.approx(75.3, abs=0.05)
 
 
 def test_the_same_seed_gives_the_same_release_and_another_one_another() -> None:
@@ -96,6 +145,8 @@ def test_a_saved_release_keeps_the_seed_and_the_operator_from_the_public(tmp_pat
     assert not any("recoding" in file.name for file in (tmp_path / "out").iterdir())
     found = Randomize.from_dict(json.loads((tmp_path / "out.owner" / "recoding.json").read_text()))
     assert isinstance(found.operator, SelectionOperator) and found.operator.replaced == 2
+    assert isinstance(release.recoding, Randomize) and found.labels == release.recoding.labels
+    assert [sorted(map(str, own)) for own in found.labels] == [sorted(set(RECORDS[name])) for name in QUASI]
 
 
 @pytest.mark.parametrize(

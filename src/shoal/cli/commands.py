@@ -226,6 +226,10 @@ def check(
         bool,
         typer.Option("--records", help="Accept a count of records if the table does not have the unit of the policy."),
     ] = False,
+    sensitive: Annotated[
+        Path | None,
+        typer.Option(help="Second table of a release in buckets (method anatomy): the sensitive values by bucket."),
+    ] = None,
     engine: EngineOption = None,
     memory: MemoryOption = None,
     temp: TempOption = None,
@@ -242,7 +246,9 @@ def check(
     refuse_overwriting(json_, table, policy)
     named = name_conventions(delimiter, decimal, encoding, dates, sheet)
     loaded = override_read(Policy.load(policy), named)
-    certificate = shoal.check(table, loaded, records=records, engine=engine, memory=memory, temp=temp)
+    certificate = shoal.check(
+        table, loaded, records=records, sensitive=sensitive, engine=engine, memory=memory, temp=temp
+    )
     if json_ is not None and str(json_) == "-":
         print_json(certificate.to_json())
     else:

@@ -80,19 +80,25 @@ def compile_run(name: str, parameters: dict[str, Any]) -> str:
     method = shoal.tables.METHODS.find(name)
     people = make_people()
     ages: Any = {"widths": [5, 10, 20]} if name == "bottom-up" else "numeric"
-    require: list[Any] = [shoal.KAnonymity(3), shoal.LDiversity(2, of="ill"), shoal.TCloseness(0.9, of="ill")]
     given: dict[str, Any] = {"sensitive": ["ill"], "target": "ill" if parameters.get("cut") == "target" else None}
     quasi = {"age": ages, "zip": {"mask": "right"}, "sex": "categorical"}
-    with contextlib.suppress(shoal.ShoalError):  # a method that cannot meet these requirements is compiled all the same
-        method(shoal.Policy(quasi=quasi, require=[shoal.KAnonymity(3)], **given), **parameters).release(people, seed=1)
-        if not parameters:
-            method(shoal.Policy(quasi=quasi, require=require, **given)).release(people, seed=1)
+    size, values = shoal.KAnonymity(3), [shoal.LDiversity(2, of="ill"), shoal.TCloseness(0.9, of="ill")]
+    every: list[list[Any]] = [[size], [size, *values], values, [shoal.Posterior(1.0)]]
+    for require in every[:1] if parameters else every:
+        with contextlib.suppress(shoal.ShoalError):  # a family of methods guarantees only some of these requirements
+            method(shoal.Policy(quasi=quasi, require=require, **given), **parameters).release(people, seed=1)
     return name
 
 
 def compile_models() -> str:
-    """Compile the kernels of models: clusters, and itemsets with their rules. Trees are compiled by their method."""
+    """Compile the kernels of models: clusters, and itemsets with their rules; and of queries.
+
+    Trees are compiled by their method.
+    """
     people = make_people()
+    free = shoal.Policy(quasi={"age": "numeric", "sex": "categorical"}, sensitive=["ill"])
+    randomized = shoal.tables.RandomAnonymization(free, attributes=1).release(people, seed=1)
+    shoal.measures.query_error(people, randomized, [{"age": range(20, 40), "ill": "flu"}])
     shoal.models.mine_rules(shoal.models.mine_itemsets(people, support=0.1))
     for private in (["cost"], ["cost", "zip"]):
         policy = shoal.Policy(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from shoal.kernels import agglomerative as agglomerative
     from shoal.kernels import association as association
     from shoal.kernels import boxes as boxes
+    from shoal.kernels import buckets as buckets
     from shoal.kernels import centroids as centroids
     from shoal.kernels import cluster_merging as cluster_merging
     from shoal.kernels import downcoding as downcoding
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from shoal.kernels import neighbours as neighbours
     from shoal.kernels import order as order
     from shoal.kernels import people as people
+    from shoal.kernels import queries as queries
     from shoal.kernels import randomize as randomize
     from shoal.kernels import regrouping as regrouping
     from shoal.kernels import roll_up as roll_up
@@ -51,6 +53,7 @@ _MODULES = frozenset(
         "agglomerative",
         "association",
         "boxes",
+        "buckets",
         "centroids",
         "cluster_merging",
         "downcoding",
@@ -68,6 +71,7 @@ _MODULES = frozenset(
         "order",
         "local_search",
         "people",
+        "queries",
         "randomize",
         "regrouping",
         "roll_up",

@@ -373,4 +373,62 @@ STATISTICS = (
         title="shares of categories",
     ),
 )
-BUILT_IN = (*SIZES, DISCERNIBILITY, *RISKS, *TARGET, *SENSITIVE, *LOSSES, IMPROVED, DOWNCODED, *ENDS, *STATISTICS)
+RECONSTRUCTION = Measure(
+    "reconstruction_error",
+    SHARE,
+    "for a release in buckets, the squared distance between the shares of the sensitive values in the bucket of a record and "
+    "the value of the record",
+    "the mean over the records; 0 if every bucket has one value, near 1 if a bucket has many values",
+    "lower",
+    frozenset({"table"}),
+    public=True,
+    title="reconstruction error of the sensitive values",
+)
+_ADVERSARY = (
+    "for an adversary who knows the original quasi-identifiers of all people and the probabilities of the changes"
+)
+
+
+def _rate_adversary(name: str, meaning: str, title: str, rule: str = _ADVERSARY, better: Better = "lower") -> Measure:
+    """A measure of a randomized release, as its certificate states it."""
+    return Measure(name, SHARE, f"for a randomized release, {meaning}", rule, better, public=True, title=title)
+
+
+RANDOMIZED = (
+    _rate_adversary(
+        "unchanged",
+        "the share of the records that have their original quasi-identifiers",
+        "records unchanged",
+        "a draw can be the value itself",
+        "neither",
+    ),
+    _rate_adversary(
+        "posterior_mean",
+        "the probability of the most probable original combination of a record, on average",
+        "mean posterior",
+    ),
+    _rate_adversary(
+        "posterior_max",
+        "the largest probability of the most probable original combination of a record",
+        "largest posterior",
+    ),
+    _rate_adversary(
+        "guessed",
+        "the share of the records whose most probable original combination is the right one",
+        "originals guessed",
+    ),
+)
+BUILT_IN = (
+    *SIZES,
+    DISCERNIBILITY,
+    *RISKS,
+    *TARGET,
+    *SENSITIVE,
+    *LOSSES,
+    IMPROVED,
+    DOWNCODED,
+    *ENDS,
+    *STATISTICS,
+    RECONSTRUCTION,
+    *RANDOMIZED,
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,9 @@ from shoal.encoding.published_table import PublishedTable, read_published_groups
 from shoal.engines import AS_PUBLISHED, Engine, open_data
 from shoal.errors import DataError
 from shoal.formats.column_pairs import pair_names
-from shoal.formats.dates import DateFormat
 from shoal.formats.labels import format_ends
-from shoal.formats.numbers import NumberFormat
 from shoal.measures import THRESHOLD, Measures, PublishedColumn, PublishedGroups, SensitiveFigures, compute_measures
+from shoal.measures.restoring import choose_restoring
 from shoal.policy import Policy
 from shoal.recoding import Columns
 from shoal.recoding.grouping import Grouping
@@ -78,7 +77,7 @@ def count_codes(codes: Codes, j: int) -> Int64Array:
 
 def _read_labels(released: Engine, name: str, policy: Policy) -> tuple[list[str | None], Int64Array]:
     """The labels of one attribute and the number of records of each; a lo and a hi column are read as ranges."""
-    restore = _choose_restoring(released, policy.quasi[name].kind)
+    restore = choose_restoring(released, policy.quasi[name].kind)
     if name in released.schema().names:
         distinct = released.distinct(name, AS_PUBLISHED)
         tokens = policy.missing_texts  # other tools may publish these texts
@@ -92,16 +91,6 @@ def _read_labels(released: Engine, name: str, policy: Policy) -> tuple[list[str 
     pairs = [(text[low][lo], text[high][hi]) for lo, hi in groups.quasi]
     labels = [format_ends(*(None if end is None else restore(end) for end in pair)) for pair in pairs]
     return labels, groups.size
-
-
-def _choose_restoring(released: Engine, kind: str) -> Callable[[str], str]:
-    """A function that restores the labels of a table that was written like its input."""
-    conventions = released.detected.conventions
-    if kind == "numeric" and conventions.decimal is not None:
-        return NumberFormat(conventions.decimal).restore
-    if kind == "date" and conventions.dates is not None:
-        return DateFormat(conventions.dates).restore
-    return str
 
 
 def count_labels(codes: Codes, grouping: Grouping, columns: Columns) -> list[PublishedColumn]:

@@ -31,10 +31,10 @@ from shoal.formats.numbers import parse_number
 class Extent:
     """The part of an attribute that one label covers; each figure is between 0 (one value) and 1 (all values).
 
-    ``ncp``: the width of a range, or the different source values of a node or set, as a share of all. ``height``: the height of
-    the lowest node that covers the label, over the height of the taxonomy; for numbers the width. ``loss``: the share of
-    source values, scaled from 0 for one value to 1 for all. ``entropy``: the entropy of the original value given the label,
-    over its entropy without the label.
+    ``ncp``: the width of a range, or the different source values of a node or set, as a share of all. ``height``: the
+    height of the lowest node that covers the label, over the height of the taxonomy; for numbers the width. ``loss``: the
+    share of source values, scaled from 0 for one value to 1 for all. ``entropy``: the entropy of the original value given
+    the label, over its entropy without the label.
     """
 
     ncp: float
@@ -48,6 +48,29 @@ SINGLE = Extent(0.0, 0.0, 0.0, 0.0)
 WHOLE = Extent(1.0, 1.0, 1.0, 1.0)
 
 
+def read_values(attribute: Attribute, labels: Sequence[str | None], count: Int64Array) -> list[Int64Array]:
+    """The source values that every label covers, ordered by code; the last one is missing, if values are missing.
+
+    A single number or date that is not in the source covers no value. Where no value is missing in the source, a missing
+    label is a suppressed value and covers all. Raises `DataError` for labels that cannot be read.
+    """
+    reader = (_NumberReader if attribute.taxonomy is None else _CategoryReader)(attribute, count)
+    every = np.arange(attribute.source_size)
+    missing = every[-1:] if attribute.missing >= 0 else every
+    covered = [missing if label is None else every if label == ROOT else reader.find_values(label) for label in labels]
+    for i, label in enumerate(labels):
+        if covered[i] is None and attribute.kind != "categorical" and read_single(attribute, label) is not None:
+            covered[i] = every[:0]
+    _refuse_unreadable(attribute, [label for label, values in zip(labels, covered, strict=True) if values is None])
+    return [values for values in covered if values is not None]
+
+
+def read_single(attribute: Attribute, label: str | None) -> float | None:
+    """The number or date of a label that is a single one; None for other labels."""
+    ends = None if label is None else read_range(label, dates=attribute.kind == "date")
+    return ends[0] if ends is not None and ends[0] == ends[1] else None
+
+
 def read_extents(attribute: Attribute, labels: Sequence[str | None], count: Int64Array) -> list[Extent]:
     """The extent of every label; ``count[code]`` is the number of records of each code in the original.
 
@@ -55,13 +78,16 @@ def read_extents(attribute: Attribute, labels: Sequence[str | None], count: Int6
     """
     reader = (_NumberReader if attribute.taxonomy is None else _CategoryReader)(attribute, count)
     extents = [WHOLE if label == ROOT else reader.read(label) for label in labels]
-    unreadable = [label for label, extent in zip(labels, extents, strict=True) if extent is None]
+    _refuse_unreadable(attribute, [label for label, extent in zip(labels, extents, strict=True) if extent is None])
+    return [extent for extent in extents if extent is not None]
+
+
+def _refuse_unreadable(attribute: Attribute, unreadable: Sequence[str | None]) -> None:
     if unreadable:
         raise DataError(
             f"column {attribute.name!r} of the release holds labels that cannot be read: {list_some(unreadable)}. Use values, "
             "ranges such as [20, 36] or 20-40, sets such as {a, b} or a,b, labels of the taxonomy, masks such as 479**, or *."
         )
-    return [extent for extent in extents if extent is not None]
 
 
 class _NumberReader:
@@ -89,6 +115,27 @@ class _NumberReader:
         end: Literal["left", "right"] = "left" if is_half_open(label) and hi > lo else "right"
         first, last = int(self.position.searchsorted(lo)), int(self.position.searchsorted(hi, side=end))
         return Extent(width, width, width, self._compute_entropy_share(first, last))
+
+    def find_values(self, label: str) -> Int64Array | None:
+        """The values that a label covers, in ascending order; None if the label cannot be read.
+
+        A range of dates includes the times of its last day.
+        """
+        is_set = label.startswith("{") and label.endswith("}")
+        members = MEMBER.findall(label[1:-1]) if is_set else [label]
+        if not is_set and read_range(label, dates=self.dates) is None:
+            members = [] if self._read_list(label) is None else label.split(",")
+        missing = np.array([len(self.position)]) if "?" in members and is_set else np.zeros(0, np.int64)
+        found = [read_range(member, dates=self.dates) for member in members if member != "?"]
+        if not members or None in found:
+            return None
+        covered = [missing.astype(np.int64)]
+        for member, (lo, hi) in zip((m for m in members if m != "?"), filter(None, found), strict=True):
+            end: Literal["left", "right"] = "left" if is_half_open(member) and hi > lo else "right"
+            if self.dates and hi > lo and end == "right" and hi % DAY == 0:
+                hi, end = hi + DAY, "left"
+            covered.append(np.arange(self.position.searchsorted(lo), self.position.searchsorted(hi, side=end)))
+        return np.unique(np.concatenate(covered))
 
     def _read_list(self, label: str) -> tuple[float, float] | None:
         """The least and the largest of values that commas separate; all must be values of the original."""
@@ -140,9 +187,26 @@ class _CategoryReader:
         self.open = np.array([leaf is not None and is_half_open(leaf) for leaf in leaves], bool)
 
     def read(self, label: str | None) -> Extent | None:
-        tree = self.tree
         if label is None:  # a missing value is a value of its own
             return SINGLE
+        found = self.locate(label)
+        if found is None:
+            return None
+        tree, (node, values) = self.tree, found
+        if tree.height[node] == 0 and len(values) < 2:
+            return SINGLE
+        ncp, loss = (max(float(rate_values(len(values), self.size, o)), 0.0) for o in ("ncp", "loss_mean"))
+        height = float(tree.height[node] / tree.height[0])
+        return Extent(ncp, height, loss, _compute_entropy_share(self.records[values], self.total_entropy))
+
+    def find_values(self, label: str) -> Int64Array | None:
+        """The source values that a label covers, ordered by code; None if the label cannot be read."""
+        found = self.locate(label)
+        return None if found is None else found[1]
+
+    def locate(self, label: str) -> tuple[int, Int64Array] | None:
+        """The lowest node over a label, and the source values that the label covers; None if it cannot be read."""
+        tree = self.tree
         inside: list[int] | None = None
         if label in self.leaf:
             codes, node = np.array([self.leaf[label]]), int(tree.leaf[self.leaf[label]])
@@ -162,11 +226,7 @@ class _CategoryReader:
             codes = np.unique(leaves)
             node = tree.cover(int(codes[0]), int(codes[-1]))
         values = self._list_values(codes) if inside is None else np.unique(np.array(inside, np.int64))
-        if tree.height[node] == 0 and len(values) < 2:
-            return SINGLE
-        ncp, loss = (max(float(rate_values(len(values), self.size, o)), 0.0) for o in ("ncp", "loss_mean"))
-        height = float(tree.height[node] / tree.height[0])
-        return Extent(ncp, height, loss, _compute_entropy_share(self.records[values], self.total_entropy))
+        return node, values
 
     def _list_values(self, codes: Int64Array) -> Int64Array:
         """The source values of these codes."""

@@ -132,7 +132,7 @@ class Measure:
 
         A table whose ``evidence`` is not the table itself shows nothing about its groups; of these only the sizes are public.
         """
-        return self.public and (evidence in ("table", "union", "people") or self.needs <= {"sizes"})
+        return self.public and (evidence in ("table", "union", "people", "buckets") or self.needs <= {"sizes"})
 
 
 def _measure_column(published: PublishedColumn, suppressed: int) -> dict[str, float]:

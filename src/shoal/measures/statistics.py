@@ -22,7 +22,11 @@ def compare_statistics(before: Codes, released: Engine, policy: Policy) -> dict[
     all pairs with a missing number; a missing category is a value. Numbers with a single value are ignored. A figure without
     attributes is omitted.
     """
-    after = _encode_released(before, released, policy)
+    return compare_codes(before, _encode_released(before, released, policy))
+
+
+def compare_codes(before: Codes, after: Codes) -> dict[str, float]:
+    """`compare_statistics` for encoded tables."""
     original, release = _Moments.of(before), _Moments.of(after)
     sd = original.deviation
     varies = sd > 0

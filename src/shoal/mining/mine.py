@@ -13,9 +13,8 @@ import numpy as np
 from shoal import kernels, threads
 from shoal.arrays import Int32Array, Int64Array
 from shoal.engines import AS_PUBLISHED, Dictionary, Engine, open_data
-from shoal.errors import DataError, PolicyError, explain_unknown_column
+from shoal.errors import EMPTY_TABLE, DataError, PolicyError, explain_unknown_column
 from shoal.mining.itemsets import Item, Itemsets, Rules
-from shoal.mining.readers import EMPTY_TABLE
 from shoal.progress import Progress, ignore_progress
 from shoal.requirements.requirement import parse_share, parse_whole_number
 
@@ -82,11 +81,50 @@ def mine_itemsets(
     table = _FrequentItems.of(engine, names, least)
     found = _search(table, least, largest, most, report)
     if found is None:
-        raise PolicyError(
-            f"there are more than {most:,} sets of values that at least {least:,} of {records:,} records have (support = "
-            f"{support}). Choose a larger support, or a smaller max_size."
-        )
+        raise _too_many(most, least, records, support)
     return Itemsets(table.items, *_sort_sets(found, len(table.items)), records)
+
+
+def mine_cells(
+    items: Sequence[Item],
+    cells: Int32Array,
+    weight: Int64Array,
+    *,
+    support: float | str,
+    max_size: int | None = None,
+    most: int = MOST,
+) -> Itemsets:
+    """Find all frequent sets in counted cells; see `mine_itemsets`.
+
+    ``cells[t, c]`` is the number of the item that cell t has in column c, and ``weight[t]`` its number of records. No other
+    column has the same item. Items with the value None are in no set.
+    """
+    total = int(weight.sum())
+    least = _parse_support(support, total)
+    largest = None if max_size is None else parse_whole_number(max_size, "max_size", 1)
+    count = np.zeros(len(items), np.int64)
+    column = np.zeros(len(items), np.int64)
+    for c in range(cells.shape[1]):
+        np.add.at(count, cells[:, c], weight)
+        column[cells[:, c]] = c
+    frequent = np.flatnonzero((count >= least) & np.array([item.value is not None for item in items], bool))
+    if not len(frequent):
+        return Itemsets((), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), total)
+    number = np.full(len(items), -1, np.int32)
+    number[frequent] = np.arange(len(frequent), dtype=np.int32)
+    chosen = tuple(items[i] for i in frequent.tolist())
+    table = _FrequentItems(chosen, _rank_items(number[cells], weight, column[frequent], count[frequent]))
+    found = _search(table, least, largest, most, ignore_progress)
+    if found is None:
+        raise _too_many(most, least, total, support)
+    return Itemsets(chosen, *_sort_sets(found, len(chosen)), total)
+
+
+def _too_many(most: int, least: int, records: int, support: float | str) -> PolicyError:
+    return PolicyError(
+        f"there are more than {most:,} sets of values that at least {least:,} of {records:,} records have (support = "
+        f"{support}). Choose a larger support, or a smaller max_size."
+    )
 
 
 def mine_rules(
@@ -228,16 +266,23 @@ def _build_cells(engine: Engine, dictionaries: dict[str, Dictionary], records: I
     counts = engine.encode(dictionaries).count(list(dictionaries))
     size = np.array([d.missing for d in dictionaries.values()])
     first = np.cumsum(size) - size
-    order = np.argsort(records, kind="stable").astype(np.int32)
-    rank = np.empty(len(records), np.int32)
-    rank[order] = np.arange(len(records), dtype=np.int32)
-    item = np.empty(counts.quasi.shape, np.int32)
+    numbers = np.empty(counts.quasi.shape, np.int32)
     for j in range(len(size)):
-        item[:, j] = np.append(rank[first[j] : first[j] + size[j]], np.int32(-1))[counts.quasi[:, j]]
+        own = np.arange(first[j], first[j] + size[j], dtype=np.int32)
+        numbers[:, j] = np.append(own, np.int32(-1))[counts.quasi[:, j]]
+    return _rank_items(numbers, counts.size, np.repeat(np.arange(len(size)), size), records)
+
+
+def _rank_items(numbers: Int32Array, weight: Int64Array, column: Int64Array, records: Int64Array) -> Any:
+    """The cells for the kernel, from the numbers of their items, or -1; by item: its column and its number of records."""
+    order = np.argsort(records, kind="stable").astype(np.int32)
+    rank = np.empty(len(records) + 1, np.int32)
+    rank[order] = np.arange(len(records), dtype=np.int32)
+    rank[-1] = -1
+    item = rank[numbers]
     item.sort(axis=1)
-    column = np.repeat(np.arange(len(size)), size)
     listed = kernels.itemsets.list_cells(item, np.int64(len(records)))
-    return kernels.itemsets.ItemCells(item, counts.size, order, column[order], records[order], *listed)
+    return kernels.itemsets.ItemCells(item, weight, order, column[order], records[order], *listed)
 
 
 def _search(table: _FrequentItems, least: int, max_size: int | None, most: int, report: Progress) -> list[Any] | None:

@@ -13,7 +13,7 @@ from shoal.arrays import Int64Array
 from shoal.encoding.codes import encode_column
 from shoal.engines import Dictionary, Engine
 from shoal.engines.raw_columns import RawColumns
-from shoal.errors import DataError, list_some
+from shoal.errors import EMPTY_TABLE, DataError, list_some
 from shoal.mining.cluster_model import ClusterModel
 from shoal.mining.model_columns import row_codes
 from shoal.mining.read_cells import ReadCells
@@ -24,7 +24,6 @@ from shoal.policy import Policy
 
 TREE_ARRAYS = ("children_left", "children_right", "feature", "threshold", "n_node_samples", "value")
 CENTERS = ("cluster_centers_", "centroids_")
-EMPTY_TABLE = "the table is empty; pass a table with at least one record"
 
 
 def find_tree_model(model: Any) -> TreeModel | None:

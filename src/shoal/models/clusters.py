@@ -12,14 +12,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from shoal.encoding.codes import encode_column
 from shoal.engines import Dictionary, Engine, open_data
-from shoal.errors import DataError, PolicyError, RequirementNotMet
+from shoal.errors import EMPTY_TABLE, DataError, PolicyError, RequirementNotMet
 from shoal.formats.numbers import format_count
 from shoal.mining.cluster_model import DISTANCES, ClusterModel
 from shoal.mining.clusters import ClusterTable, grow_clusters
 from shoal.mining.grow import RULES, check_choice, is_mostly_unique, make_private_attribute
 from shoal.mining.learning_policy import simplify_policy
 from shoal.mining.model_columns import ModelColumn, describe_column
-from shoal.mining.readers import EMPTY_TABLE
 from shoal.models.artifact import ModelArtifact
 from shoal.models.audit import SAFE_MEMBERS, PrivateColumns, audit_table, check_policy, judge_spans_of
 from shoal.models.estimator import CONFIDENCE, DEFAULT_K, AnonymousEstimator, TableFails, as_data_error

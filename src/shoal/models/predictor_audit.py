@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from shoal.arrays import Int64Array
 from shoal.engines import open_data
 from shoal.engines.raw_columns import RawColumns
-from shoal.errors import DataError, PolicyError, list_some
+from shoal.errors import EMPTY_TABLE, DataError, PolicyError, list_some
 from shoal.mining.grow import RULES, check_choice
 from shoal.mining.outputs import PredictionTable, read_outputs
-from shoal.mining.readers import EMPTY_TABLE
 from shoal.models.audit import audit_read, check_policy, check_roles
 from shoal.models.certificate import ModelCertificate
 from shoal.models.predictions import list_inputs, predict_frame

@@ -11,7 +11,7 @@ import numpy as np
 from shoal.arrays import BoolArray, Int32Array, Int64Array
 from shoal.encoding.codes import encode_column, encode_unit, unit_reading
 from shoal.engines import Dictionary, Engine
-from shoal.errors import DataError, PolicyError, explain_unknown_column, list_some
+from shoal.errors import EMPTY_TABLE, DataError, PolicyError, explain_unknown_column, list_some
 from shoal.formats.numbers import format_count
 from shoal.mining.channels import MOST_ITEMS, Channels, find_channels, measure_groups
 from shoal.mining.grow import RULES, check_choice
@@ -19,7 +19,6 @@ from shoal.mining.implied_spans import ImpliedSpan, find_implied_spans
 from shoal.mining.item_records import find_items, recount_itemsets, recount_rules
 from shoal.mining.itemsets import Item, Itemsets, Rules
 from shoal.mining.model_columns import row_codes
-from shoal.mining.readers import EMPTY_TABLE
 from shoal.mining.rule_frames import UNKNOWN, add_right_sides, fingerprint_rules, list_published_sets, read_rules
 from shoal.mining.rule_spans import RuleSpans, count_states, find_rule_spans
 from shoal.models.certificate import ModelCertificate

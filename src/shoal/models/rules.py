@@ -12,7 +12,7 @@ import numpy as np
 
 from shoal.arrays import BoolArray, FloatArray
 from shoal.engines import Engine, open_data
-from shoal.errors import DataError, PolicyError, RequirementNotMet, escape_invisible, list_choices
+from shoal.errors import EMPTY_TABLE, DataError, PolicyError, RequirementNotMet, escape_invisible, list_choices
 from shoal.formats.numbers import format_count
 from shoal.measures import Measures
 from shoal.mining.channels import find_channels
@@ -20,7 +20,6 @@ from shoal.mining.grow import RULES, check_choice
 from shoal.mining.item_records import find_items, recount_itemsets, recount_rules
 from shoal.mining.itemsets import Itemsets, Rules
 from shoal.mining.mine import mine_itemsets, mine_rules
-from shoal.mining.readers import EMPTY_TABLE
 from shoal.mining.rule_frames import UNKNOWN, name_rule, read_rules, to_plain, without_right_counts
 from shoal.mining.rule_spans import GrowingSpans, SplitRule, split_rules
 from shoal.models.audit import check_policy

@@ -15,11 +15,10 @@ from shoal.encoding.codes import encode_table
 from shoal.engines import Engine, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.engines.raw_columns import RawColumns, with_texts
-from shoal.errors import DataError, PolicyError, RequirementNotMet, list_some
+from shoal.errors import EMPTY_TABLE, DataError, PolicyError, RequirementNotMet, list_some
 from shoal.formats.numbers import format_count, format_number
 from shoal.mining.grow import LearningTable, induce_tree, list_attackers
 from shoal.mining.learning_policy import name_target, set_target, simplify_policy, unused_name
-from shoal.mining.readers import EMPTY_TABLE
 from shoal.mining.tree_model import TreeModel
 from shoal.models.artifact import ModelArtifact
 from shoal.models.audit import audit_table, check_policy

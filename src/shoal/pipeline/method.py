@@ -9,10 +9,12 @@ from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 
-from shoal.arrays import FloatArray
+from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.attributes import OBJECTIVES
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
+from shoal.formats.bucket_columns import BUCKET, COUNT
+from shoal.pipeline.bucketed_run import run_bucketing
 from shoal.pipeline.publication import LabelPublication, Publication
 from shoal.pipeline.randomized_run import run_randomizing
 from shoal.pipeline.run import run
@@ -21,7 +23,7 @@ from shoal.progress import Progress
 from shoal.recoding import Style, parse_style
 from shoal.recoding.group_labels import AVERAGES, parse_ends
 from shoal.recoding.grouping import Grouping
-from shoal.release import Release
+from shoal.release import Release, find_bucketed_column
 from shoal.requirements import Attack, Operator, describe
 from shoal.requirements.requirement import TestedOn, parse_real_number
 
@@ -45,7 +47,7 @@ class CommonParameters(WritingParameters, total=False):
 
 
 class Method(ABC):
-    """A method that makes a release. `GroupingMethod` and `RandomizingMethod` are its two families.
+    """A method that makes a release. `GroupingMethod`, `BucketingMethod` and `RandomizingMethod` are its families.
 
     Parameters
     ----------
@@ -97,6 +99,10 @@ class Method(ABC):
     def notes(self) -> tuple[str, ...]:
         """Notes for the owner about the run of the method."""
         return ()
+
+    def owner_sections(self) -> str:
+        """Sections for the owner's report about the run of the method, as HTML."""
+        return ""
 
 
 class GroupingMethod(Method):
@@ -242,6 +248,43 @@ class GroupingMethod(Method):
             )
 
 
+class BucketingMethod(Method):
+    """A method that divides the records into buckets and publishes the sensitive values apart from the records, by bucket.
+
+    The quasi-identifiers are published unchanged. So a method of this family protects the link between a person and a sensitive
+    value, and not the fact that a person is in the table. The requirements are tested on the buckets.
+    """
+
+    tests: ClassVar[frozenset[TestedOn]] = frozenset({"table"})
+    form: str
+
+    @property
+    def sensitive(self) -> str:
+        """The column that is published apart from the records."""
+        return find_bucketed_column(self.policy, self.name)
+
+    def check_parameters(self) -> None:
+        """Raise `PolicyError` for a policy that buckets cannot serve."""
+        super().check_parameters()
+        find_bucketed_column(self.policy, self.name)
+        if self.policy.unit is not None:
+            raise PolicyError(
+                f"{self.name} divides records, and the buckets of several records of a person reveal more than one bucket. "
+                "Remove 'unit' from the policy if every person has one record, or use another method."
+            )
+        taken = [name for name in (BUCKET, COUNT) if name in (*self.policy.quasi, *self.policy.unchanged_columns)]
+        if taken:
+            raise PolicyError(f"the release would have a second column {taken[0]!r}. Rename that column of the table.")
+
+    @abstractmethod
+    def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> tuple[Int64Array, Int32Array]:
+        """Divide the records: the cell and the bucket of every record. Do not read files, print, or apply the buckets."""
+
+    def release(self, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:
+        """Divide a table into buckets, test the buckets, and measure the result; see `Method.release`."""
+        return run_bucketing(self, data, seed=seed, progress=progress)
+
+
 class RandomizingMethod(Method):
     """A method that publishes every record with values that are changed at random.
 
@@ -267,6 +310,10 @@ class RandomizingMethod(Method):
     def strengthen(self, operator: Operator) -> Operator | None:
         """The next stronger operator, if a requirement fails for the published records; None if there is none."""
         return None
+
+    def describe_operator(self, operator: Operator) -> str:
+        """The parameters that give an operator, for the error of a requirement that no operator meets (default: none)."""
+        return ""
 
     def note_release(self, operator: Operator, attack: Callable[[], Attack]) -> tuple[str, ...]:
         """Notes for every reader on what the release promises; ``attack`` computes what an adversary achieves."""

@@ -261,12 +261,12 @@ def _write_tested_column(codes: Codes, each: Placement, column: str) -> tuple[st
 
 
 def build_plan(
-    codes: Codes, placement: Placement, columns: Sequence[UnchangedColumn | GroupColumn], policy: Policy
+    codes: Codes, placement: Placement, columns: Sequence[UnchangedColumn | GroupColumn], policy: Policy | None
 ) -> Plan:
     """The plan for an engine. The keyed hash decides which records of a divided cell go to which group."""
     order = None
     if codes.hash is not None and (np.diff(placement.cell) == 0).any():
-        key = (policy.key,) if policy.key else ()
+        key = (policy.key,) if policy is not None and policy.key else ()
         unchanged = (c.name for c in columns if isinstance(c, UnchangedColumn))
         order = KeyedOrder(codes.hash, codes.cell_hash, (*unchanged, *key))
     return Plan(codes.counts, placement.cell, placement.group, placement.count, tuple(columns), order)

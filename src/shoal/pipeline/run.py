@@ -118,6 +118,7 @@ def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress:
             *note_alphabetical_order(method.policy, result.labels),
             *steps.note_people(result.recoded.counted_table),
         ),
+        owner_sections=method.owner_sections(),
         remake=partial(run, method, engine) if seed is None else None,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -290,6 +290,35 @@ def _medians(value: FloatArray, records: Int64Array, begin: Int64Array) -> Float
     first, size = upto[begin] - records[begin], np.add.reduceat(records, begin)
     low, high = (value[np.searchsorted(upto, first + rank, side="right")] for rank in ((size - 1) // 2, size // 2))
     return np.asarray((low + high) / 2, np.float64)
+
+
+def write_values(attributes: Sequence[Attribute], codes: Int32Array) -> tuple[tuple[str, GroupColumn], ...]:
+    """The columns of single values, exactly as in the source: numbers, dates as texts, categories."""
+    found = []
+    for j, attribute in enumerate(attributes):
+        code = codes[:, j]
+        if attribute.numbers is not None:
+            missing = code == attribute.missing
+            values = np.where(missing, 0.0, attribute.numbers[code])
+            column = _value_column(attribute, attribute.name, values, missing)
+            whole = column.values.dtype.kind == "f" and (column.values == np.rint(column.values)).all()
+            if whole and (np.abs(column.values) < EXACT).all():
+                column = replace(column, values=column.values.astype(np.int64))
+        else:
+            assert attribute.taxonomy is not None  # noqa: S101
+            column = _text_column(attribute.name, attribute.taxonomy.leaves, code)
+        found.append((attribute.name, column))
+    return tuple(found)
+
+
+def label_codes(attributes: Sequence[Attribute]) -> tuple[tuple[str | None, ...], ...]:
+    """The text of every code, by attribute, as a table of single values shows it; None for a missing value."""
+    found = []
+    for attribute in attributes:
+        ((_, column),) = write_values([attribute], np.arange(attribute.size, dtype=np.int32)[:, None])
+        texts = [v if isinstance(v, str) else format_number(float(v)) for v in column.values]
+        found.append(tuple(None if i < 0 else texts[i] for i in column.index))
+    return tuple(found)
 
 
 def _value_column(attribute: Attribute, name: str, values: FloatArray, missing: BoolArray) -> GroupColumn:

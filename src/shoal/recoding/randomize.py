@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
@@ -17,7 +17,7 @@ from shoal.recoding.field import Field
 from shoal.recoding.protocol import BaseRecoding, LaterData, Output
 from shoal.recoding.selection import SelectionOperator
 from shoal.recoding.serialization import HEAD, head_from_dict, head_to_dict
-from shoal.requirements.operator import Inference, Operator, Transition
+from shoal.requirements.operator import Inference, Operator, RandomNumbers, Transition
 
 MOST_PAIRS = 1_000_000_000
 
@@ -37,7 +37,7 @@ class IndependentOperator:
         """The probabilities of one attribute."""
         return self.transitions[attribute]
 
-    def randomize(self, rows: Int32Array, uniform: Callable[[int], FloatArray]) -> Int32Array:
+    def randomize(self, rows: Int32Array, uniform: RandomNumbers) -> Int32Array:
         """The published codes; attribute j uses the j-th random number of every record."""
         columns = []
         for j, transition in enumerate(self.transitions.values()):
@@ -66,13 +66,17 @@ class IndependentOperator:
             )
         matrices = [t.matrix() for t in self.transitions.values()]
         posterior, guess = np.zeros(len(published)), np.zeros(len(published), np.int64)
+        amplification = np.ones(len(published))
         for i, row in enumerate(published):
-            weight = size.astype(np.float64)
+            probability = np.ones(len(quasi))
             for j, matrix in enumerate(matrices):
-                weight = weight * matrix[quasi[:, j], row[j]]
+                probability = probability * matrix[quasi[:, j], row[j]]
+            weight = probability * size
             guess[i] = int(np.argmax(weight))
-            posterior[i] = weight[guess[i]] / weight.sum() if weight.sum() > 0 else 0.0
-        return Inference(posterior, guess)
+            if weight[guess[i]] > 0:
+                posterior[i] = weight[guess[i]] / weight.sum()
+                amplification[i] = probability.max() / probability[probability > 0].min()
+        return Inference(posterior, guess, amplification)
 
     def to_dict(self) -> dict[str, Any]:
         """The probabilities of each attribute as lists."""
@@ -84,7 +88,7 @@ class IndependentOperator:
 
 @dataclass(frozen=True)
 class Randomize(BaseRecoding):
-    """The recoding of a randomized release: its operator.
+    """The recoding of a randomized release: its operator, and the published label of every code, by attribute.
 
     Together with the secret seed, the operator can undo part of the randomization.
     """
@@ -92,6 +96,7 @@ class Randomize(BaseRecoding):
     fields: tuple[Field, ...]
     output: Output
     operator: Operator
+    labels: tuple[tuple[str | None, ...], ...]
 
     kind: ClassVar[str] = "randomize"
     accepts_later_data: ClassVar[bool] = False
@@ -109,7 +114,8 @@ class Randomize(BaseRecoding):
 
     def to_json(self) -> str:
         """The recoding as JSON text."""
-        attributes = [{"name": name, **found} for name, found in self.operator.to_dict().items()]
+        of_name = dict(zip(self.operator.attributes, map(list, self.labels), strict=True))
+        attributes = [{"name": n, "labels": of_name[n], **found} for n, found in self.operator.to_dict().items()]
         replaced = {"replaced": self.operator.replaced} if isinstance(self.operator, SelectionOperator) else {}
         return json.dumps({**head_to_dict(self), **replaced, "attributes": attributes}, ensure_ascii=False)
 
@@ -120,18 +126,24 @@ class Randomize(BaseRecoding):
         fields, output = head_from_dict(found)
         entries = {entry.get("name"): entry for entry in objects(found, "attributes")}
         require([f.name for f in fields] == list(entries), "its attributes differ from its columns")
-        transitions = {}
+        transitions, labels = {}, []
         for name, entry in entries.items():
             keep = array(entry, "keep", np.float64, (None,))
             draw = array(entry, "draw", np.float64, (None, len(keep)))
+            labels.append(tuple(member(entry, "labels", list)))
+            require(
+                len(labels[-1]) == len(keep) and all(text is None or isinstance(text, str) for text in labels[-1]),
+                f"the labels of {name!r} must be one text for each value",
+            )
             try:
                 transitions[str(name)] = Transition(keep, draw)
             except ValueError as error:
                 require(False, f"the probabilities of {name!r} are invalid: {error}")
         if "replaced" not in found:
-            return cls(fields, output, IndependentOperator(transitions))
+            return cls(fields, output, IndependentOperator(transitions), tuple(labels))
         replaced = member(found, "replaced", int)
         require(1 <= replaced <= len(fields), "'replaced' must be a number of attributes")
         shares = tuple(np.atleast_2d(t.draw)[0] for t in transitions.values())
         chosen = np.array([1 - float(t.keep[0]) if len(t.keep) else 0.0 for t in transitions.values()])
-        return cls(fields, output, SelectionOperator(tuple(transitions), shares, chosen / replaced, replaced))
+        operator = SelectionOperator(tuple(transitions), shares, chosen / replaced, replaced)
+        return cls(fields, output, operator, tuple(labels))

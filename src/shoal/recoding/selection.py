@@ -13,7 +13,7 @@ attributes, instead of a comparison of all pairs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -24,7 +24,9 @@ import numpy as np
 from shoal import kernels
 from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.kernels.combinations import number_combinations, sort_combinations
-from shoal.requirements.operator import Inference, Transition
+from shoal.requirements.operator import Inference, RandomNumbers, Transition
+
+MOST_COUNTS = 2**26  # published combinations times sets of attributes: 256 MB
 
 
 @dataclass(frozen=True)
@@ -73,15 +75,17 @@ class SelectionOperator:
         j = self.attributes.index(attribute)
         return Transition(np.full(len(self.shares[j]), 1 - self.selected[j]), self.shares[j])
 
-    def randomize(self, rows: Int32Array, uniform: Callable[[int], FloatArray]) -> Int32Array:
+    def randomize(self, rows: Int32Array, uniform: RandomNumbers) -> Int32Array:
         """The published codes of records; the first m random numbers choose attributes, the next m draw values."""
         m, published = len(self.attributes), rows.copy()
         left = np.full(len(rows), self.replaced, np.int64)
-        place = uniform(0) if self.replaced == 1 else np.zeros(len(rows))
+        place = uniform(0) if self.replaced == 1 < m else np.zeros(len(rows))
         ends = np.concatenate([[0.0], np.cumsum(self.probabilities)])
         ends[int(np.flatnonzero(self.probabilities)[-1]) + 1 :] = np.inf  # the sum may be a little below 1
         for j in range(m):
-            if self.replaced == 1:
+            if self.replaced == m:
+                chosen = np.ones(len(rows), bool)
+            elif self.replaced == 1:
                 chosen = (place >= ends[j]) & (place < ends[j + 1])
             else:
                 chosen = uniform(j) * (m - j) < left  # selection sampling
@@ -90,7 +94,7 @@ class SelectionOperator:
             never = np.zeros(len(self.shares[j]))
             cumulative = np.cumsum(self.shares[j])[np.newaxis, :]
             codes = np.ascontiguousarray(rows[at, j])
-            published[at, j] = kernels.randomize.draw_codes(codes, uniform(m + j)[at], never, cumulative)
+            published[at, j] = kernels.randomize.draw_codes(codes, uniform(m + j, at), never, cumulative)
         return published
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,26 +109,57 @@ class SelectionOperator:
 
         ``quasi`` are the distinct original combinations with their numbers of records, ``published`` published ones.
         """
-        m, count = len(self.attributes), len(published)
+        count, sets = len(published), self._list_differences()
         hits = np.stack([share[published[:, j]] for j, share in enumerate(self.shares)], axis=1)
-        constant = 1.0
-        if self.replaced == 1:
-            hits = hits * self.probabilities
-        else:
-            constant = 1 / math.comb(m, self.replaced)
+        hits = hits * self.probabilities if self.replaced == 1 else hits
         total, best = np.zeros(count), np.zeros(count)
         guess = np.full(count, -1, np.int64)
-        for width in range(self.replaced + 1):
-            for differ in combinations(range(m), width):
-                rest = [j for j in range(m) if j not in differ]
-                records, largest, where = _match(quasi, size, published, rest)
-                drawn = hits[:, differ].prod(axis=1)
-                if width == self.replaced:
-                    total += constant * drawn * records
-                weight = constant * drawn * _sum_products(hits[:, rest], self.replaced - width) * largest
-                better = weight > best * (1 + 1e-12)
-                best, guess = np.where(better, weight, best), np.where(better, where, guess)
-        return Inference(best / np.where(total > 0, total, 1.0), guess)
+        agree: dict[tuple[int, ...], Int32Array] | None = {} if len(sets) * count <= MOST_COUNTS else None
+        for differ in sets:
+            rest = [j for j in range(len(self.attributes)) if j not in differ]
+            records, largest, where = _match(quasi, size, published, rest)
+            probability = self._become(hits, differ)
+            if len(differ) == self.replaced:
+                total += probability * records
+            weight = probability * largest
+            better = weight > best * (1 + 1e-12)
+            best, guess = np.where(better, weight, best), np.where(better, where, guess)
+            if agree is not None:
+                agree[differ] = records.astype(np.int32)
+        amplification = None if agree is None else self._amplify(hits, agree)
+        return Inference(best / np.where(total > 0, total, 1.0), guess, amplification)
+
+    def _list_differences(self) -> list[tuple[int, ...]]:
+        """All sets of attributes in which a published combination can differ from its original."""
+        every = range(len(self.attributes))
+        return [differ for width in range(self.replaced + 1) for differ in combinations(every, width)]
+
+    def _become(self, hits: FloatArray, differ: tuple[int, ...]) -> FloatArray:
+        """The probability that an original combination that differs in some attributes becomes each published one."""
+        rest = [j for j in range(len(self.attributes)) if j not in differ]
+        choices = 1 if self.replaced == 1 else math.comb(len(self.attributes), self.replaced)
+        drawn = hits[:, differ].prod(axis=1)
+        return np.asarray(drawn * _sum_products(hits[:, rest], self.replaced - len(differ)) / choices, np.float64)
+
+    def _amplify(self, hits: FloatArray, agree: dict[tuple[int, ...], Int32Array]) -> FloatArray:
+        """The largest ratio of the probabilities of two original combinations to become each published one.
+
+        Only original combinations that occur and can become it are compared. ``agree`` are the records that agree with each
+        published combination in all attributes but some.
+        """
+        for j in range(
+            len(self.attributes)
+        ):  # from records that differ in some of the attributes to those that differ in all
+            for differ, records in agree.items():
+                if j in differ:
+                    records -= agree[tuple(i for i in differ if i != j)]
+        largest, smallest = np.zeros(len(hits)), np.full(len(hits), np.inf)
+        for differ, records in agree.items():
+            probability = self._become(hits, differ)
+            occurs = (records > 0) & (probability > 0)
+            largest[occurs] = np.maximum(largest, probability)[occurs]
+            smallest[occurs] = np.minimum(smallest, probability)[occurs]
+        return np.where(largest > 0, largest, 1.0) / np.where(largest > 0, smallest, 1.0)
 
 
 def optimal_probabilities(entropies: FloatArray) -> FloatArray:

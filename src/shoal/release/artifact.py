@@ -100,10 +100,14 @@ class TableArtifact:
 
     def write(self, folder: Path, options: SaveOptions) -> WrittenArtifact:
         """Write ``table.csv`` or ``table.parquet``."""
+        return self.write_as(folder, options, "table")
+
+    def write_as(self, folder: Path, options: SaveOptions, name: str) -> WrittenArtifact:
+        """Write a CSV or Parquet file with this name."""
         chosen = options.format or self.format
         if chosen not in FORMATS:
             raise PolicyError(f"unknown format {chosen!r}; {list_choices(str(chosen), FORMATS)}.")
-        path, read, fingerprint = folder / f"table.{chosen}", None, None
+        path, read, fingerprint = folder / f"{name}.{chosen}", None, None
         if options.like_input and chosen == "csv":
             escaped, read = self.engine.write_like_input(path, escape_formulas=options.escape_formulas)
             fingerprint = open_data(path, Resources(conventions=read)).fingerprint()

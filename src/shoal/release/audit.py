@@ -10,7 +10,8 @@ from shoal.encoding.codes import EncodedUnit
 from shoal.encoding.published_table import read_published_table
 from shoal.engines import Engine, open_data
 from shoal.engines.keyed_hash import KeyedHash, is_pseudonym
-from shoal.errors import PolicyError, list_some
+from shoal.errors import DataError, PolicyError, list_some
+from shoal.formats.bucket_columns import BUCKET
 from shoal.formats.column_pairs import published_names
 from shoal.formats.normalize import Normalizer
 from shoal.measures import PublishedGroups, SensitiveFigures
@@ -156,6 +157,13 @@ def audit_table(data: Any, policy: Policy, *, records: bool = False) -> Certific
                 "randomizing method. Remove it from the policy of the check."
             )
     engine = open_data(data, policy.with_conventions())
+    names = engine.schema().names
+    absent = [column for column in policy.tested_columns if column not in names]
+    if absent and BUCKET in names:
+        raise DataError(
+            f"column {absent[0]!r} is not in the table, but {BUCKET!r} is. If the table is a release in buckets, also give its "
+            "table of sensitive values: sensitive=, --sensitive."
+        )
     policy.check_schema(engine.schema(), check=True)
     audited = AuditedTable.of(engine, policy)
     counts_people = audited.groups.person is not None

@@ -15,6 +15,7 @@ from shoal.measures import Measures
 from shoal.policy import Policy
 from shoal.recoding import Recoding
 from shoal.release.artifact import Artifact, SaveOptions, TableArtifact
+from shoal.release.buckets import BucketArtifact
 from shoal.release.ledger import Ledger
 from shoal.release.store import HAS_MODES, NO_MODES, save_release
 from shoal.report import PathPlot, Summary, explain, note_alternative, note_categories, render_release
@@ -43,6 +44,7 @@ class Release:
     seed : the secret seed, which decides ties between records and random draws
     prior : the ledger of earlier releases, if new records were released with an earlier recoding
     method_notes : notes of the method for the owner
+    owner_sections : sections of the method in the owner's report, as HTML
     remake : repeats the run with another seed; None if the user passed a seed
     """
 
@@ -58,12 +60,18 @@ class Release:
     seed: int = field(default=0, repr=False)
     prior: Ledger | None = field(default=None, repr=False)
     method_notes: tuple[str, ...] = field(default=(), repr=False)
+    owner_sections: str = field(default="", repr=False)
     remake: Callable[..., Release] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def frame(self) -> Any:
         """The released table: the kind of frame and the row order of the input, without suppressed records."""
         return self.engine.frame()
+
+    @cached_property
+    def sensitive(self) -> Any:
+        """The counts of the sensitive values by bucket, for a release in buckets; otherwise None."""
+        return self.artifact.frame_sensitive() if isinstance(self.artifact, BucketArtifact) else None
 
     @property
     def engine(self) -> Engine:
@@ -206,4 +214,5 @@ class Release:
             ) from error
         for attribute in fields(self):
             object.__setattr__(self, attribute.name, getattr(other, attribute.name))
-        self.__dict__.pop("frame", None)
+        for shown in ("frame", "sensitive"):
+            self.__dict__.pop(shown, None)

@@ -123,7 +123,7 @@ def _write_owner(release: Release, folder: Path, ledger: Ledger | None) -> None:
             release.summary(),
             release.policy,
             owner=True,
-            sections=_render_sections(release.artifact, release.certificate, owner=True),
+            sections=_render_sections(release.artifact, release.certificate, owner=True) + release.owner_sections,
         ),
         LEDGER: _json(
             {

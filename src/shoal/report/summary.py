@@ -66,8 +66,11 @@ class Summary:
 
     @property
     def treatment(self) -> str:
-        """What was done to the quasi-identifiers: ``generalized``, ``synthetic`` or ``randomized``; ``public`` for a model."""
-        by_evidence = {"groups": "synthetic", "operator": "randomized", "model": "public"}
+        """What was done to the quasi-identifiers: ``generalized``, ``synthetic``, ``unchanged`` (in buckets) or ``randomized``.
+
+        For a model it is ``public``.
+        """
+        by_evidence = {"groups": "synthetic", "buckets": "unchanged", "operator": "randomized", "model": "public"}
         return by_evidence.get(self.certificate.evidence, "generalized")
 
     @property

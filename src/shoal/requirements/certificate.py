@@ -65,12 +65,14 @@ class Finding:
         return f"{self.worst_text}; {groups} with {records} fail{'s' * (self.failing_groups == 1)}"
 
 
-Evidence = Literal["table", "people", "groups", "union", "operator", "model", "supports"]
+Evidence = Literal["table", "people", "groups", "buckets", "union", "operator", "model", "supports"]
 EVIDENCE_NOTES: dict[Evidence, str] = {
     "people": "the requirements count different people; without a pseudonym, the table does not show which records belong to "
     "the same person",
     "groups": "the records are synthetic; they were generated from groups that meet the requirements, but the table does not "
     "show these groups",
+    "buckets": "the quasi-identifiers are published unchanged; a group is a bucket, whose sensitive values are published apart "
+    "from the records",
     "operator": "the records were changed at random; the requirements hold for the probabilities of the changes, which the "
     "table does not show",
     "model": "a group is a span of the model: the people who may fall in the same cells of the model, given what is "
@@ -92,7 +94,8 @@ class Certificate:
     """The requirements as tested on a finished table, from its published values alone.
 
     ``evidence`` is ``table`` in this case. For synthetic records it is ``groups``: the groups that the records were generated
-    from are counted. Only the owner knows these groups; all rows of the table itself may differ. For a release of new records
+    from are counted. Only the owner knows these groups; all rows of the table itself may differ. For bucketed records it is
+    ``buckets``: the sensitive values of every bucket are counted. For a release of new records
     it is ``union``: the groups of this table and of all earlier tables are counted together; ``records`` is the number
     of records of this table. For randomized records it is ``operator``: the probabilities by which values were changed were
     tested, and the findings count attributes or published combinations instead of groups. ``probabilistic_anonymity`` is the

@@ -7,7 +7,7 @@ the probabilities by which values change, and not on groups of the released tabl
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -43,10 +43,15 @@ class Distributions(Mapping[str, FloatArray]):
 
 @dataclass(frozen=True)
 class Inference:
-    """For every published combination: the probability of the most probable original combination, and its number."""
+    """For every published combination: the probability of the most probable original combination, and its number.
+
+    ``amplification`` is the largest ratio of the probabilities of two original combinations to become the published one, among
+    those that occur and can become it; None if it was not computed.
+    """
 
     posterior: FloatArray
     guess: Int64Array
+    amplification: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -55,12 +60,24 @@ class Attack:
 
     ``unchanged`` is the share of the records with their original values, ``success`` the share whose original combination is
     guessed. The posteriors are the probabilities of the guesses, as the mean over the records and the largest.
+    ``amplification`` is the largest one of the published combinations; see `Inference`.
     """
 
     unchanged: float
     mean_posterior: float
     largest_posterior: float
     success: float
+    amplification: float | None = None
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The figures by the names of their measures."""
+        return {
+            "unchanged": self.unchanged,
+            "posterior_mean": self.mean_posterior,
+            "posterior_max": self.largest_posterior,
+            "guessed": self.success,
+        }
 
 
 @dataclass(frozen=True)
@@ -89,6 +106,17 @@ class Transition:
         return np.asarray(drawn + np.diag(self.keep), np.float64)
 
 
+class RandomNumbers(Protocol):
+    """The random numbers of records, from 0 to 1.
+
+    They depend on the secret, on the cell of a record and on its ordinal in the cell, so every engine gives the same release.
+    """
+
+    def __call__(self, number: int, at: Int64Array | None = None, /) -> FloatArray:
+        """The random number of every record with this ``number``, or only of the records ``at`` some places."""
+        ...
+
+
 class Operator(Protocol):
     """A randomization that is applied to every record on its own, in codes."""
 
@@ -97,11 +125,10 @@ class Operator(Protocol):
         """The quasi-identifiers, in the order of the columns of codes."""
         ...
 
-    def randomize(self, rows: Int32Array, uniform: Callable[[int], FloatArray]) -> Int32Array:
+    def randomize(self, rows: Int32Array, uniform: RandomNumbers) -> Int32Array:
         """The published codes of records, from their original codes [record, attribute].
 
-        ``uniform(i)`` returns the i-th random number of every record, from 0 to 1. The numbers depend on the secret, on the
-        cell of the record and on its ordinal in the cell, so every engine gives the same release.
+        Records come in batches; ``uniform(i)`` has the i-th random number of every record of the batch.
         """
         ...
 
@@ -134,6 +161,8 @@ class OperatorRequirement(BaseRequirement, ABC):
     on: Sequence[str] | None = None
     of: ClassVar[str | None] = None
     least: ClassVar[int] = 1
+    larger_is_safer: ClassVar[bool] = False
+    """Whether a larger value reached is safer; it decides which of several operators comes nearest to the requirement."""
 
     @abstractmethod
     def test(self, operator: Operator, distributions: Distributions) -> Verdict:

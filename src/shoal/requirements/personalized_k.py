@@ -34,6 +34,7 @@ class PersonalizedK(BaseRequirement):
     missing: tuple[str, ...] = ("",)
 
     name: ClassVar[str] = "own-k"
+    counts_records: ClassVar[bool] = True
     monotone: ClassVar[bool] = True
     relative: ClassVar[bool] = False
     tested_on: ClassVar[TestedOn] = "groups"

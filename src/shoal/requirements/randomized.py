@@ -83,6 +83,7 @@ class ProbabilisticAnonymity(OperatorRequirement):
 
     name: ClassVar[str] = "probabilistic-anonymity"
     value_format: ClassVar[str] = "{:.4g}"
+    larger_is_safer: ClassVar[bool] = True
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"anonymity": 1.0},)
 
     def __post_init__(self) -> None:

@@ -165,6 +165,7 @@ class Requirement(Protocol):
     that is tested. Methods, the audit and the report read these properties and never ask for the class. ``monotone``: a union
     of groups that pass passes. ``relative``: groups are compared with the whole table, so suppressing some groups changes the
     test of the others. ``least``: no smaller group can pass. ``size_only``: every group of at least ``least`` records passes.
+    ``counts_records``: the number of records of a group is itself a protection, as for k-anonymity.
     ``upward_closed``: a group that passes still passes with any additional people and values; with a unit, only such
     requirements are monotone.
     ``tested_on``: the object that is tested: the groups that the published ``table`` shows, or ``groups`` that only the owner
@@ -175,6 +176,7 @@ class Requirement(Protocol):
     monotone: ClassVar[bool]
     relative: ClassVar[bool]
     size_only: ClassVar[bool]
+    counts_records: ClassVar[bool]
     tested_on: ClassVar[TestedOn]
 
     @property
@@ -312,6 +314,7 @@ class BaseRequirement:
     monotone: ClassVar[bool] = False
     relative: ClassVar[bool] = True
     size_only: ClassVar[bool] = False
+    counts_records: ClassVar[bool] = False
     tested_on: ClassVar[TestedOn] = "table"
     value_format: ClassVar[str] = "{:g}"
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ()
@@ -347,6 +350,7 @@ class SizeRequirement(BaseRequirement, ABC):
     monotone: ClassVar[bool] = True
     relative: ClassVar[bool] = False
     size_only: ClassVar[bool] = True
+    counts_records: ClassVar[bool] = True
     of: ClassVar[str | None] = None
 
     @property

@@ -174,6 +174,7 @@ class AlphaKAnonymity(_LargestShare):
     normal: Normalization = field(default=None, repr=False, compare=False)
 
     name: ClassVar[str] = "alpha-k-anonymity"
+    counts_records: ClassVar[bool] = True
     value_format: ClassVar[str] = "a share of {:g}"
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"alpha": 0.8, "k": 2},)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shoal.pipeline.method import Method
 from shoal.registry import Registry
 from shoal.tables.agglomerative import Agglomerative
+from shoal.tables.anatomy import Anatomy
 from shoal.tables.bottom_up import BottomUpGeneralization
 from shoal.tables.condensation import Condensation
 from shoal.tables.datafly import Datafly
@@ -36,6 +37,7 @@ BUILT_IN = (
     MDAV,
     ClassificationTree,
     RandomAnonymization,
+    Anatomy,
 )
 METHODS: Registry[type[Method]] = Registry(
     "shoal.methods", "method", {method.name: method for method in BUILT_IN}, base=Method
@@ -46,6 +48,7 @@ __all__ = [
     "MDAV",
     "METHODS",
     "Agglomerative",
+    "Anatomy",
     "BottomUpGeneralization",
     "ClassificationTree",
     "Condensation",

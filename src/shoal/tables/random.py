@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -93,6 +94,12 @@ class RandomAnonymization(RandomizingMethod):
             return None
         return SelectionOperator(operator.attributes, operator.shares, np.full(m, 1 / m), operator.replaced + 1)
 
+    def describe_operator(self, operator: Operator) -> str:
+        """The number of replaced attributes."""
+        assert isinstance(operator, SelectionOperator)  # noqa: S101
+        given = "; without it, larger numbers are tried" if self.attributes is not None else ""
+        return f"attributes={operator.replaced}{given}"
+
     def note_release(self, operator: Operator, attack: Callable[[], Attack]) -> tuple[str, ...]:
         """The figures of the adversary."""
         assert isinstance(operator, SelectionOperator)  # noqa: S101
@@ -104,6 +111,7 @@ class RandomAnonymization(RandomizingMethod):
             "an adversary who knows the quasi-identifiers of all people guesses the original values of a record with a "
             f"probability of {found.mean_posterior:.2f} on average and {found.largest_posterior:.2f} at most; for "
             f"{found.success:.0%} of these records the guess is right; the release is not k-anonymous",
+            *_note_amplification(operator, found.amplification),
         )
 
     def _parse_probabilities(self, plain: SelectionOperator) -> FloatArray:
@@ -120,3 +128,22 @@ class RandomAnonymization(RandomizingMethod):
         if len(values) != m or (values < 0).any() or abs(values.sum() - 1) > 1e-9:
             raise PolicyError(f"p must have {m} probabilities of at least 0 that sum to 1, not {list(given)!r}.")
         return np.asarray(values / values.sum(), np.float64)
+
+
+def _note_amplification(operator: SelectionOperator, amplification: float | None) -> tuple[str, ...]:
+    """A note on the γ-amplification (Definition 8), if it was computed."""
+    if amplification is None:
+        return ()
+    if operator.replaced == len(operator.attributes):
+        return ("every original combination becomes a published one with the same probability (γ-amplification 1)",)
+    return (
+        "of two original combinations that can become the same published one, the first becomes it with at most "
+        f"{_round_up(amplification):,.10g} times the probability of the second (γ-amplification); other combinations cannot "
+        "become it, so over all combinations this ratio is infinite",
+    )
+
+
+def _round_up(ratio: float) -> float:
+    """A number of at least 1, rounded up to two digits."""
+    unit = 10.0 ** (math.floor(math.log10(ratio)) - 1)
+    return math.ceil(ratio / unit - 1e-9) * unit

@@ -353,6 +353,7 @@ class DuckEngine(Engine):
             writer.assign_groups(plan, counted.staged, records, counted.words)
         self.source.refuse_changed()
         released = writer.write()
+        self.session.protect(released, released.files)  # a release can have two tables
         hidden = {name: self.dictionaries[name] for name in writer.coded}
         return DuckEngine(self.session, released, hidden=hidden, detected=self.detected, styles=self.styles)
 

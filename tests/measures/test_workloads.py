@@ -1,0 +1,284 @@
+"""Workloads of COUNT queries: drawn at random, given as mappings, and read from SQL text."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import shoal
+from shoal.measures import Interval, Query, Workload, query_error, random_workload
+from shoal.measures.conditions import Domain, Every, Missing, Not, Some, Values
+
+PEOPLE = pd.DataFrame(
+    {
+        "age": [21, 22, None, 25, 38, 39],
+        "hours-per-week": [40, 40, 20, 38.5, None, 60],
+        "born": ["2001-02-03", "2000-02-03", "1999-12-31", "1999-12-31", None, "1990-01-01"],
+        "order": ["a", "O'Hara", 'say "x"', "a", None, "b"],
+        "ill": ["flu", "gout", "flu", None, "cold", "flu"],
+        "wage": [100, 250, 250, 3000, 100, 250],
+    }
+)
+POLICY = shoal.Policy(
+    quasi={"age": "numeric", "hours-per-week": "numeric", "born": "date", "order": "categorical"},
+    sensitive=["ill", "wage"],
+    require=[shoal.KAnonymity(1)],
+)
+
+
+def answer(*queries: Any) -> list[int]:
+    given = queries[0] if len(queries) == 1 and isinstance(queries[0], str) else queries
+    return query_error(PEOPLE, PEOPLE, given, policy=POLICY).answers.tolist()
+
+
+@pytest.mark.parametrize(
+    ("given", "right"),
+    [
+        ({"age": 21}, 1),
+        ({"age": [21, 22, 99]}, 2),
+        ({"age": "21"}, 1),
+        ({"age": [None, 25]}, 2),
+        ({"age": float("nan")}, 1),
+        ({"age": np.array([21, 38])}, 2),
+        ({"age": {21, 38}}, 2),
+        ({"age": range(21, 25)}, 2),
+        ({"age": range(21, 40, 2)}, 3),
+        ({"hours-per-week": range(38, 40)}, 1),
+        ({"age": Interval(22, 38)}, 3),
+        ({"age": Interval(22, 38, "neither")}, 1),
+        ({"age": Interval(22, 38, "right")}, 2),
+        ({"age": Interval(None, 22)}, 2),
+        ({"age": Interval()}, 5),
+        ({"born": "1999-12-31"}, 2),
+        ({"born": date(1999, 12, 31)}, 2),
+        ({"born": pd.Timestamp("1999-12-31")}, 2),
+        ({"born": Interval("1999-01-01", date(2000, 12, 31))}, 3),
+        ({"order": ["a", None]}, 3),
+        ({"order": "A"}, 0),
+        ({"ill": "flu", "wage": 250}, 2),
+        ({"wage": "250"}, 3),
+        ({"wage": Interval(200, None)}, 4),
+        ({"wage": 250.0}, 3),
+        ({"age": Not(Values((21,)))}, 4),
+        ({}, 6),
+    ],
+)
+def test_conditions_of_mappings(given: dict[str, Any], right: int) -> None:
+    assert answer(given) == [right]
+    assert answer(Query(given)) == [right]
+
+
+@pytest.mark.parametrize(
+    ("where", "right"),
+    [
+        ("age = 21", 1),
+        ("21 = age", 1),
+        ("age <> 21", 4),
+        ("age != 21", 4),
+        ("NOT age = 21", 4),
+        ("age IN (21, 22, 99)", 2),
+        ("age NOT IN (21, 22)", 3),
+        ("age BETWEEN 22 AND 38", 3),
+        ("age NOT BETWEEN 22 AND 38", 2),
+        ("age < 22", 1),
+        ("22 >= age", 2),
+        ("age > 22 AND age <= 38", 2),
+        ("age IS NULL", 1),
+        ("age IS NOT NULL", 5),
+        ("(age = 21 OR age > 30) AND ill = 'flu'", 2),
+        ("(age = 21 OR (age > 21 AND age < 25))", 2),
+        ("NOT (age = 21 OR age IS NULL)", 4),
+        ("NOT (age = 21 AND age IS NOT NULL)", 5),
+        ("NOT (age = 21 AND age IS NULL)", 5),
+        ('"hours-per-week" = 38.5', 1),
+        ("\"order\" = 'O''Hara'", 1),
+        ("\"order\" IN ('say \"x\"', 'b')", 2),
+        ("born >= DATE '2000-01-01'", 2),
+        ("born < '2000-01-01'", 3),
+        ("people.age = 21 AND ill IN ('flu') AND wage > -5", 1),
+        ("age = 21 AND (ill = 'flu')", 1),
+    ],
+)
+def test_conditions_of_sql(where: str, right: int) -> None:
+    assert answer(f"SELECT COUNT(*) AS n FROM people WHERE {where}") == [right]
+    (query,) = Workload.parse(f"select count(*) from people where {where};")
+    assert answer(str(query)) == [right], "the text of a query is the query"
+
+
+def test_several_statements(tmp_path: Path) -> None:
+    text = "-- how many?\nSELECT COUNT(*) FROM a;\nSELECT COUNT(*) FROM b.c WHERE age = 21;"
+    (tmp_path / "queries.sql").write_text(text, encoding="utf-8")
+    assert answer(text) == [6, 1]
+    assert query_error(PEOPLE, PEOPLE, tmp_path / "queries.sql", policy=POLICY).answers.tolist() == [6, 1]
+    assert str(Workload.parse(text)) == "SELECT COUNT(*) FROM t;\nSELECT COUNT(*) FROM t WHERE age = 21;\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("DELETE FROM t", "cannot answer 'DELETE FROM t'"),
+        ("SELECT age FROM t", "cannot answer 'age'"),
+        ("SELECT COUNT(age) FROM t", "cannot answer 'COUNT(age)'"),
+        ("SELECT COUNT(DISTINCT age) FROM t", "cannot answer 'COUNT(DISTINCT age)'"),
+        ("SELECT COUNT(*), 1 FROM t", "cannot answer 'COUNT(*)'"),
+        ("SELECT COUNT(*) FROM t GROUP BY age", "cannot answer 'GROUP BY age'"),
+        ("SELECT COUNT(*) FROM t JOIN u ON t.a = u.a", "cannot answer 'JOIN u ON t.a = u.a'"),
+        ("SELECT COUNT(*) FROM t, u", "cannot answer ', u'"),
+        ("SELECT COUNT(*) FROM (SELECT * FROM t)", "cannot answer 'FROM (SELECT * FROM t)'"),
+        ("SELECT COUNT(*) FROM t LIMIT 3", "cannot answer 'LIMIT 3'"),
+        ("SELECT COUNT(*) FROM t UNION SELECT COUNT(*) FROM u", "cannot answer 'SELECT"),
+        ("SELECT COUNT(*) FROM t WHERE age = 21 OR ill = 'flu'", "cannot answer 'age = 21 OR ill = 'flu''"),
+        ("SELECT COUNT(*) FROM t WHERE NOT (age = 21 AND ill = 'flu')", "cannot answer 'age = 21 AND ill = 'flu''"),
+        ("SELECT COUNT(*) FROM t WHERE age = wage", "cannot answer 'age = wage'"),
+        ("SELECT COUNT(*) FROM t WHERE age + 1 = 3", "cannot answer 'age + 1 = 3'"),
+        ("SELECT COUNT(*) FROM t WHERE hours-per-week = 40", "cannot answer 'hours - per - week = 40'"),
+        ("SELECT COUNT(*) FROM t WHERE ill LIKE 'f%'", "cannot answer 'ill LIKE 'f%''"),
+        ("SELECT COUNT(*) FROM t WHERE age IN (SELECT 1)", "cannot answer 'age IN (SELECT 1)'"),
+        ("SELECT COUNT(*) FROM t WHERE TRUE", "cannot answer 'TRUE'"),
+        ("SELECT COUNT(*) FROM t WHERE age = NULL", "nothing is equal to NULL. Use IS NULL"),
+        ("SELECT COUNT(*) FROM t WHERE age NOT IN (1, NULL)", "nothing is equal to NULL"),
+        ("SELECT COUNT(*) FROM t WHERE (age = ", "the SQL text cannot be read: "),
+        ("SELECT COUNT(*) FROM t WHERE ill = 'flu", "the SQL text cannot be read: "),
+        ("  ;", "the SQL text has no statement"),
+    ],
+)
+def test_other_sql_is_refused(text: str, quoted: str) -> None:
+    with pytest.raises(shoal.DataError, match=re.escape(quoted)) as raised:
+        Workload.parse(text)
+    if "NULL" not in quoted:
+        assert "Possible are: SELECT COUNT(*) FROM … WHERE …" in str(raised.value)
+
+
+def test_deep_and_long_sql() -> None:
+    many = " OR ".join(f"age = {i}" for i in range(3000))
+    assert answer(f"SELECT COUNT(*) FROM t WHERE {many}") == [5]
+    deep = "NOT (" * 2000 + "age = 21" + ")" * 2000
+    with pytest.raises(shoal.DataError, match=r"nested too deeply|cannot be read"):
+        Workload.parse(f"SELECT COUNT(*) FROM t WHERE {deep}")
+
+
+def test_without_sqlglot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    with pytest.raises(shoal.EngineError, match=r"SQL queries need sqlglot\. Install it: pip install 'shoal\[sql\]'"):
+        Workload.parse("SELECT COUNT(*) FROM t")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ([], "the workload has no queries"),
+        (3, "a workload is SQL text or a list of queries, not 3"),
+        ([3], "a query is a mapping from columns to values, not 3"),
+        ([{3: "a"}], "has the column 3. The names of columns are texts"),
+        ([{"age": []}], "lists no values for column 'age'"),
+        ([{"age": {"low": 3}}], "has a mapping for column 'age'"),
+        ([{"age": [[1, 2]]}], r"lists [1, 2] for column 'age'. Each must be a single value"),
+    ],
+)
+def test_bad_workloads(given: Any, text: str) -> None:
+    with pytest.raises(shoal.DataError, match=re.escape(text)):
+        query_error(PEOPLE, PEOPLE, given, policy=POLICY)
+    with pytest.raises(shoal.DataError, match="closed='in' is no choice"):
+        Interval(1, 2, "in")  # type: ignore[arg-type]
+
+
+def test_normalized_and_missing_texts() -> None:
+    table = PEOPLE.assign(ill=["Flu ", "flu", "FLU", "?", "gout", None], order=["a", "?", "a", "b", "b", "b"])
+    policy = POLICY.model_copy(update={"normalize": ("ill",), "missing": ("", "?")})
+    queries = [{"ill": "fLU"}, {"ill": "?"}, {"order": "?"}, {"order": None}]
+    assert query_error(table, table, queries, policy=policy).answers.tolist() == [3, 2, 1, 1]
+
+
+ATOMS = st.one_of(
+    st.builds(lambda v: Values(tuple(v)), st.lists(st.sampled_from([1.0, 2.0, 3.0, 9.0]), min_size=1)),
+    st.builds(
+        lambda a, b, c: Interval(a, b, c),
+        *[st.sampled_from([None, 1, 2, 3])] * 2,
+        st.sampled_from(["both", "left", "right", "neither"]),
+    ),
+    st.just(Missing()),
+)
+TREES: st.SearchStrategy[Any] = st.recursive(
+    ATOMS,
+    lambda inner: st.one_of(
+        st.builds(Not, inner),
+        st.builds(lambda parts: Every(tuple(parts)), st.lists(inner, min_size=1, max_size=3)),
+        st.builds(lambda parts: Some(tuple(parts)), st.lists(inner, min_size=1, max_size=3)),
+    ),
+    max_leaves=6,
+)
+
+
+@given(TREES)
+def test_conditions_agree_with_a_database(condition: Any) -> None:
+    """Also where a value is missing: DuckDB answers the text of the query."""
+    import duckdb
+
+    values = np.array([1.0, 2.0, 3.0, np.nan])
+    found = condition.test(Domain("x", "number", values)).true
+    session = duckdb.connect()
+    session.execute("CREATE TABLE t AS SELECT * FROM (VALUES (1), (2), (3), (NULL)) AS v(x)")
+    rows = session.execute(str(Query({"x": condition})).replace("COUNT(*)", "x")).fetchall()
+    assert sorted(str(x) for (x,) in rows) == sorted("None" if np.isnan(v) else f"{v:g}" for v in values[found])
+    (parsed,) = Workload.parse(str(Query({"x": condition})))
+    again = [c.test(Domain("x", "number", values)).true.tolist() for c in parsed.conditions.values()]
+    assert again == [found.tolist()]
+
+
+def test_random_workloads() -> None:
+    table = pd.concat([PEOPLE] * 2, ignore_index=True)
+    workload = random_workload(table, POLICY, attributes=range(1, 5), queries=25, seed=3)
+    assert len(workload) == 100
+    found = query_error(table, table, workload, policy=POLICY)
+    assert (found.answers > 0).all() and found.mean == 0
+    assert found.attributes.tolist() == np.repeat([1, 2, 3, 4], 25).tolist()
+    assert all(len(query.conditions.keys() & {"ill", "wage"}) == 1 for query in workload)
+    assert {name for query in workload for name in query.conditions} == {*POLICY.quasi, "ill", "wage"}
+    conditions = [c for query in workload for name, c in query.conditions.items() if name == "age"]
+    assert {len(condition.values) for condition in conditions} == {1, 2, 3, 4, 5, 6}, "a missing value is a value"  # type: ignore[union-attr]
+    assert workload == random_workload(table, POLICY, attributes=range(1, 5), queries=25, seed=3)
+    assert workload != random_workload(table, POLICY, attributes=range(1, 5), queries=25, seed=4)
+    shuffled = table.sample(frac=1, random_state=1)
+    assert workload == random_workload(shuffled, POLICY, attributes=range(1, 5), queries=25, seed=3)
+
+
+def test_random_workloads_of_many_numbers_have_ranges() -> None:
+    table = pd.DataFrame({"salary": np.arange(2000.0) / 2, "ill": ["flu", "gout"] * 1000})
+    policy = shoal.Policy(quasi={"salary": "numeric"}, sensitive=["ill"])
+    workload = random_workload(table, policy, attributes=1, queries=30)
+    assert all(isinstance(query.conditions["salary"], Interval) for query in workload)
+    answers = query_error(table, table, workload, policy=policy).answers
+    assert answers.min() < 200 and answers.max() > 1000
+
+
+def test_random_workloads_without_a_sensitive_attribute() -> None:
+    policy = shoal.Policy(quasi={"age": "numeric"})
+    assert random_workload(PEOPLE, policy, attributes=1, queries=2).columns == ("age",)
+
+
+def test_bad_random_workloads() -> None:
+    with pytest.raises(
+        shoal.PolicyError, match=r"attributes=5 is not possible: the policy has 4 quasi-identifiers\. Use whole"
+    ):
+        random_workload(PEOPLE, POLICY)
+    with pytest.raises(shoal.PolicyError, match="attributes lists no number"):
+        random_workload(PEOPLE, POLICY, attributes=[])
+    with pytest.raises(shoal.PolicyError, match="queries=0 is not possible"):
+        random_workload(PEOPLE, POLICY, attributes=1, queries=0)
+    with pytest.raises(shoal.DataError, match="the table is empty"):
+        random_workload(PEOPLE.head(0), POLICY, attributes=1)
+    wide = pd.DataFrame({f"q{j}": [f"v{i}" for i in range(40)] for j in range(30)})
+    policy = shoal.Policy(quasi=dict.fromkeys(wide, "categorical"))
+    with pytest.raises(
+        shoal.DataError, match=r"after 100 attempts, \d of 3 queries with 30 quasi-identifiers still have the answer 0"
+    ):
+        random_workload(wide, policy, attributes=30, queries=3)

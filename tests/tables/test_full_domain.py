@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -349,3 +351,60 @@ def test_no_historic_method_is_better() -> None:
     }
     best = found.pop("optimal").measures["loss"]
     assert all(release.measures["loss"] >= best - 1e-12 for release in found.values())
+
+
+def test_suppressed_records_are_generalized_again() -> None:
+    """Far fewer records are lost, every group of the union holds, and the loss is not larger."""
+    patients = shoal.datasets.hospital(2_000, seed=7, kind="pandas")
+    quasi = {"birth": {"date": ["month", "year", "decade"]}, "zip": {"mask": "right"}, "sex": "categorical"}
+    policy = shoal.Policy(quasi=quasi, require=[shoal.KAnonymity(5)], suppress=0.5)
+    plain, again = (
+        shoal.anonymize(patients, policy, method="optimal", recode_suppressed=r, seed=2**70) for r in (False, True)
+    )
+    assert plain.certificate.suppressed > 100 > again.certificate.suppressed
+    assert again.certificate.holds and shoal.check(again.frame, policy).smallest >= 5
+    assert again.measures["loss_mean"] < plain.measures["loss_mean"]
+    better = shoal.anonymize(patients, policy, method="optimal", recode_suppressed=True, improve=True, seed=2**70)
+    assert better.measures["loss_mean"] <= again.measures["loss_mean"]
+
+
+def test_nothing_is_recoded_where_nothing_is_suppressed() -> None:
+    patients = shoal.datasets.hospital(500, seed=7, kind="pandas")
+    policy = shoal.Policy(quasi={"zip": {"mask": "right"}, "sex": "categorical"}, require=[shoal.KAnonymity(5)])
+    plain, again = (
+        shoal.anonymize(patients, policy, method="optimal", recode_suppressed=r, seed=2**70) for r in (False, True)
+    )
+    assert plain.certificate.fingerprint == again.certificate.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("given", "unit", "text"),
+    [
+        ({"recode_suppressed": 1}, None, "recode_suppressed must be true or false"),
+        ({"recode_suppressed": True, "ends": "cut"}, None, "exclude each other"),
+        ({"recode_suppressed": True}, "name", "not possible with a unit"),
+    ],
+)
+def test_recoding_is_refused(given: dict[str, Any], unit: str | None, text: str) -> None:
+    policy = shoal.Policy(quasi={"sex": "categorical"}, unit=unit, require=[shoal.KAnonymity(2)])
+    with pytest.raises(shoal.PolicyError, match=text):
+        shoal.anonymize(shoal.datasets.hospital(50, seed=1, kind="pandas"), policy, method="optimal", **given)
+
+
+@pytest.mark.parametrize("levels", [3, 12])
+def test_the_owner_sees_the_lattice(levels: int, tmp_path: Path) -> None:
+    """Small lattices have a dot per node, large ones a bar per height; the public report shows nothing of it."""
+    rng = np.random.default_rng(1)
+    widths = [2**i for i in range(1, levels)]
+    table = pd.DataFrame({name: rng.integers(0, 4000, 300) for name in "abc"})
+    policy = shoal.Policy(quasi={n: {"widths": widths} for n in "abc"}, require=[shoal.KAnonymity(3)], suppress=0.1)
+    method = shoal.tables.FullDomain(policy)
+    method.release(table, seed=2**70).save(tmp_path / "release")
+    owner = (tmp_path / "release.owner" / "report.html").read_text(encoding="utf-8")
+    assert "Lattice of levels" in owner and "shoal-lattice" in owner
+    assert "Lattice" not in (tmp_path / "release" / "report.html").read_text(encoding="utf-8")
+    picture = ElementTree.fromstring(method.lattice_.plot())  # noqa: S314
+    dots = [e for e in picture.iter() if e.tag.endswith("circle") and len(e)]
+    bars = [e for e in picture.iter() if e.tag.endswith("rect") and len(e)]
+    assert "pruned" in owner and "not anonymous" in owner
+    assert (len(dots) == method.lattice_.size and not bars) if levels == 3 else (bars and not dots)

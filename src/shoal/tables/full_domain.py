@@ -90,8 +90,8 @@ class FullDomain(LatticeMethod):
             raise PolicyError(f"recode_suppressed must be true or false, not {self.recode_suppressed!r}.")
         if self.recode_suppressed and self.ends == "cut":
             raise PolicyError(
-                "recode_suppressed=True and ends='cut' exclude each other: the groups of later rounds have no common cut. Remove "
-                "one of them."
+                "recode_suppressed=True and ends='cut' exclude each other: the groups of later rounds have no common cut. "
+                "Remove one of them."
             )
         if self.recode_suppressed and self.policy.unit is not None:
             raise PolicyError(

@@ -60,6 +60,10 @@ class LatticeMethod(GroupingMethod):
     def choose(self, search: LatticeSearch, progress: Progress) -> Node | None:
         """The chosen node; None if no node meets the requirements."""
 
+    def owner_sections(self) -> str:
+        """The section on the lattice in the owner's report."""
+        return self.lattice_.render_section() if hasattr(self, "lattice_") else ""
+
     def fix_levels(self, lattice: LevelLattice) -> Mapping[int, int]:
         """The attributes whose level is given, by number, and the level."""
         return {}

@@ -266,14 +266,14 @@ class Peeling:
         self._any = self.step == 0.0
         self._blocked = NO_BOXES
 
-    def run(self, published: Int32Array, progress: Progress) -> Int32Array:
+    def run(self, groups_before: Int32Array, progress: Progress) -> Int32Array:
         """Publish groups in rounds until no node can release a record; return the group of every row, or -1.
 
-        ``published`` has the groups of rows that are published before the first round; they count as a round of their own.
+        ``groups_before`` has the groups of rows that are published before the first round; they count as a round of their own.
         """
         table = self.lattice.table
-        rows = np.flatnonzero(published < 0).astype(np.int32)
-        group, number = published.copy(), int(published.max(initial=-1)) + 1
+        rows = np.flatnonzero(groups_before < 0).astype(np.int32)
+        group, number = groups_before.copy(), int(groups_before.max(initial=-1)) + 1
         left = records = int(table.records[rows].sum())
         if number:
             self.rounds.append(Round(-1, number, int(table.records.sum()) - records, 0.0))

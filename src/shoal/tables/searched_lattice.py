@@ -8,12 +8,15 @@ from itertools import product
 
 import numpy as np
 
-from shoal.formats.html_text import render_table, render_view
+from shoal.formats.html_text import escape_markup, render_table, render_view
 from shoal.kernels.interface import ANONYMOUS, TAGGED, UNSEEN
+from shoal.report.lattice_plot import MOST_DOTS, PlottedNode, plot_lattice
 from shoal.tables.lattice_search import LatticeSearch
 
 ANONYMOUS_NODE, FAILING_NODE, PRUNED_NODE = "anonymous", "not anonymous", "pruned"
 MOST_SHOWN = 50  # nodes in the representation
+MOST_LISTED = 10  # nodes in the report
+MOST_PLOTTED = 2**21  # nodes of a lattice with a picture
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,61 @@ class SearchedLattice:
         state = search.log.state
         is_tagged = len(state) and state[int((level * search.space.stride).sum())] not in (UNSEEN, ANONYMOUS)
         return LatticeNode(levels, FAILING_NODE if is_tagged else PRUNED_NODE)
+
+    def plot(self) -> str:
+        """The lattice as an SVG picture: the state of every node by its height; empty if it is too large. For the owner only."""
+        if not 0 < len(self._search.log.state) <= MOST_PLOTTED:
+            return ""
+        small = list(self) if self.size <= MOST_DOTS else []
+        dots = [PlottedNode(tuple(n.levels.values()), n.state, self._describe(n)) for n in small]
+        chosen = None if self.chosen is None else tuple(self.chosen.values())
+        title = (
+            f"{self.size:,} generalizations: {self.checked:,} checked, {self.tagged:,} tagged, {self.pruned:,} pruned"
+        )
+        return plot_lattice(title, dots, chosen, self._count_by_height())
+
+    def _count_by_height(self) -> dict[int, dict[str, int]]:
+        """The number of nodes by their height and state; nodes with equal levels count once."""
+        search = self._search
+        height = np.zeros(1, np.int64)
+        for j in search.order:
+            height = np.add.outer(height, search.lattice.different[j]).reshape(-1)
+        state = search.log.state
+        marks = {
+            ANONYMOUS_NODE: state == ANONYMOUS,
+            PRUNED_NODE: state == UNSEEN,
+            FAILING_NODE: (state != ANONYMOUS) & (state != UNSEEN),
+        }
+        counted = {name: np.bincount(height[mark], minlength=int(height.max()) + 1) for name, mark in marks.items()}
+        return {
+            h: {name: int(counts[h]) for name, counts in counted.items()}
+            for h in range(int(height.max()) + 1)
+            if any(counts[h] for counts in counted.values())
+        }
+
+    def _describe(self, node: LatticeNode) -> str:
+        levels = ", ".join(f"{name} {level}" for name, level in node.levels.items())
+        loss = "" if node.loss is None else f"; {self.objective} {node.loss:.4g}"
+        suppressed = "" if node.suppressed is None else f"; {node.suppressed:,} suppressed"
+        return f"{levels}: {node.state}{loss}{suppressed}"
+
+    def _render_table(self) -> str:
+        """The best checked nodes as an HTML table."""
+        nodes = [self._build(self._search.to_node(np.array(level))) for level in self._row]
+        sign = -1 if self.objective == "precision" else 1
+        best = sorted((n for n in nodes if n.loss is not None), key=lambda n: sign * (n.loss or 0.0))[:MOST_LISTED]
+        rows = [(*(str(v) for v in n.levels.values()), f"{n.loss:.6g}", f"{n.suppressed:,}") for n in best]
+        return render_table("best nodes", (*self.names, self.objective, "suppressed"), rows)
+
+    def render_section(self) -> str:
+        """The section of the owner's report: the picture, and the best nodes that were checked."""
+        chosen = "none" if self.chosen is None else ", ".join(f"{name} {level}" for name, level in self.chosen.items())
+        state = "the best of all" if self.finished else "the best that was found"
+        return (
+            f"<h2>Lattice of levels</h2>\n<p>Chosen: {escape_markup(chosen)} ({state}). Level 0 has the values, the highest "
+            "level the root. A pruned generalization was not needed to find the chosen one. To choose another one, set the "
+            f"parameter <code>levels</code>.</p>\n{self.plot()}\n{self._render_table()}\n"
+        )
 
     def __repr__(self) -> str:
         return (

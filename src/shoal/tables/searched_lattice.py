@@ -101,7 +101,7 @@ class SearchedLattice:
         return LatticeNode(levels, FAILING_NODE if is_tagged else PRUNED_NODE)
 
     def plot(self) -> str:
-        """The lattice as an SVG picture: the state of every node by its height; empty if it is too large. For the owner only."""
+        """The lattice as an SVG picture: the state of every node by its height; empty if too large. For the owner only."""
         if not 0 < len(self._search.log.state) <= MOST_PLOTTED:
             return ""
         small = list(self) if self.size <= MOST_DOTS else []

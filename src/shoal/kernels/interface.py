@@ -314,13 +314,15 @@ class LatticeTable(NamedTuple):
 class SearchSpace(NamedTuple):
     """The lattice for `roll_up`, with the attributes in the order of the search.
 
-    ``codes`` [attribute, row]. Level l of attribute j has the number ``first[j] + l``; ``begin`` has its start in ``word``,
-    ``change`` and ``loss``, which hold the word of every code, the difference from its word at the lowest level, and its loss.
+    ``codes`` [attribute, row]. Level l of attribute j has the number ``first[j] + l``; ``begin`` has its start in ``word`` and
+    ``loss``, which hold the word and the loss of every code.
     By level: the ``mean`` loss of all records, and its ``score``, the least that the attribute adds to the objective. By
     attribute: the loss of a suppressed record (``lost``), the lowest and the highest level, the ``stride`` of node numbers.
-    ``rest[j]`` is the least sum of the scores from attribute j on. ``policy_order`` has the attributes in the order of the
-    policy. ``suffix[j]`` has, by row, the sum of the words at the lowest levels from attribute j on. Tables are counted after
-    the numbers of attributes in ``stages`` (``has_table``), and the small groups of the root after those of ``probe``.
+    ``policy_order`` has the attributes in the order of the policy.
+
+    Step d chooses a level of ``attribute[d]``, or a block of levels if ``is_block[d]``: block b of attribute j has the levels
+    from ``block[j, b]`` to ``block[j, b + 1]`` - 1. ``floor`` is the least score of a level and all higher ones. Tables are
+    counted after the numbers of steps in ``stages`` (``has_table``), and the coarsest node is tested after those of ``probe``.
     """
 
     codes: NDArray[Any]
@@ -330,14 +332,16 @@ class SearchSpace(NamedTuple):
     loss: NDArray[Any]
     mean: NDArray[Any]
     score: NDArray[Any]
+    floor: NDArray[Any]
     lost: NDArray[Any]
-    rest: NDArray[Any]
     low: NDArray[Any]
     top: NDArray[Any]
     stride: NDArray[Any]
     policy_order: NDArray[Any]
-    change: NDArray[Any]
-    suffix: NDArray[Any]
+    attribute: NDArray[Any]
+    is_block: NDArray[Any]
+    blocks: NDArray[Any]
+    block: NDArray[Any]
     stages: NDArray[Any]
     has_table: NDArray[Any]
     probe: NDArray[Any]
@@ -390,13 +394,18 @@ class RolledTables(NamedTuple):
 
 
 class SearchPlace(NamedTuple):
-    """The place of a search: the levels of the current node, the number of attributes whose levels are chosen, the sums of
-    their scores, and the best node so far with its objective.
+    """The place of a search: the number of steps, and the choice of each; by number of steps the lowest and the highest level
+    of every attribute, and the least score.
+
+    ``level`` is the current node, ``best`` the score of the best node so far, which has the levels ``best_level``.
     """
 
     level: NDArray[Any]
     depth: NDArray[Any]
-    prefix: NDArray[Any]
+    choice: NDArray[Any]
+    low: NDArray[Any]
+    high: NDArray[Any]
+    bound: NDArray[Any]
     best: NDArray[Any]
     best_level: NDArray[Any]
 

@@ -1,11 +1,12 @@
 """Search a lattice of levels depth-first, with tables of groups that are rolled up attribute by attribute.
 
-Table d of the stack has one row per group of the node whose first d attributes have the current levels and whose other
-attributes have their lowest level. It is counted from table d - 1, so the rows of the source are read once. The last table has
-the groups of the current node.
+A node is chosen in steps. First every attribute with many levels gets a block of neighbouring levels, then every attribute gets
+one level of its block. After d steps the levels of every attribute are between ``place.low[d]`` and ``place.high[d]``. Table d
+of the stack has one row per group of the finest of these nodes. It is counted from an earlier table, so the rows of the source
+are read few times. The last table has the groups of the current node.
 
-Nodes are visited from coarse to fine: in descending order of their levels, the first attribute first. If too many records are
-in groups below the least size, all finer nodes fail, and they are tagged without a check.
+Every step goes from high to low levels, so nodes are visited from coarse to fine. If too many records are in groups below the
+least size, all finer nodes fail, and they are tagged without a check.
 
 ``space`` is `interface.SearchSpace`, ``rules`` is `interface.SearchRules`, ``stack`` is `interface.RolledTables`, ``place``
 is `interface.SearchPlace` and ``log`` is `interface.SearchLog`.
@@ -55,26 +56,21 @@ def open_slots(rows, stack):
 
 @njit(cache=True, nogil=True)
 def roll_up(d, end, space, stack, place):
-    """Count table ``end`` from table d, with the current levels of the attributes between; lowest levels keep the rows."""
+    """Count table ``end`` from table d; if no attribute changes its lowest level, the rows stay the same."""
+    m = space.low.shape[0]
     start, rows = stack.start[d], stack.rows[d]
-    raised = np.empty(end - d, np.int64)
-    offset = np.empty(end - d, np.int64)
+    raised, old, new = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m, np.int64)
     count = 0
-    for a in range(d, end):
-        if place.level[a] != space.low[a]:
-            raised[count], offset[count] = a, space.begin[space.first[a] + place.level[a]]
+    for j in range(m):
+        if place.low[end, j] != place.low[d, j]:
+            raised[count] = j
+            old[count] = space.begin[space.first[j] + place.low[d, j]]
+            new[count] = space.begin[space.first[j] + place.low[end, j]]
             count += 1
     if count == 0:
         stack.start[end], stack.rows[end] = start, rows
         return
-    key, row, size, histogram, slot, change = (
-        stack.key,
-        stack.row,
-        stack.size,
-        stack.histogram,
-        stack.slot,
-        space.change,
-    )
+    key, row, size, histogram, slot, words = stack.key, stack.row, stack.size, stack.histogram, stack.slot, space.word
     out = start + rows
     now, mask, shift = open_slots(rows, stack)
     width = histogram.shape[1]
@@ -83,7 +79,8 @@ def roll_up(d, end, space, stack, place):
         u = row[i]
         word = key[i]
         for a in range(count):
-            word += change[offset[a] + space.codes[raised[a], u]]
+            code = space.codes[raised[a], u]
+            word += words[new[a] + code] - words[old[a] + code]
         at = np.int64((word * SPREAD) >> shift) & mask
         while slot[at] >= now and key[out + (slot[at] - now)] != word:
             at = (at + 1) & mask
@@ -105,9 +102,9 @@ def roll_up(d, end, space, stack, place):
 
 @njit(cache=True, nogil=True)
 def build_tables(depth, space, stack, place):
-    """Count the tables up to a depth for the current levels; return whether the stack has enough room.
+    """Count the tables up to a number of steps; return whether the stack has enough room.
 
-    Only the depths of ``space.stages`` have tables.
+    Only the numbers of steps in ``space.stages`` have tables.
     """
     stage = 0
     while space.stages[stage] < stack.built[0]:
@@ -125,14 +122,26 @@ def build_tables(depth, space, stack, place):
 
 
 @njit(cache=True, nogil=True)
-def count_small(d, space, rules, stack):
-    """The records in groups below the least size, at the node with the root of all attributes from d on."""
+def count_small(d, space, rules, stack, place):
+    """The records in groups below the least size, at the coarsest node after d steps."""
+    m = space.low.shape[0]
     start, rows = stack.start[d], stack.rows[d]
+    raised, old, new = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m, np.int64)
+    count = 0
+    for j in range(m):
+        if place.high[d, j] != place.low[d, j]:
+            raised[count] = j
+            old[count] = space.begin[space.first[j] + place.low[d, j]]
+            new[count] = space.begin[space.first[j] + place.high[d, j]]
+            count += 1
     key, row, size, slot, seen, total = stack.key, stack.row, stack.size, stack.slot, stack.probe_key, stack.probe_size
     now, mask, shift = open_slots(rows, stack)
     groups = 0
     for i in range(start, start + rows):
-        word = key[i] - space.suffix[d, row[i]]
+        word = key[i]
+        for a in range(count):
+            code = space.codes[raised[a], row[i]]
+            word += space.word[new[a] + code] - space.word[old[a] + code]
         at = np.int64((word * SPREAD) >> shift) & mask
         while slot[at] >= now and seen[slot[at] - now] != word:
             at = (at + 1) & mask
@@ -144,8 +153,8 @@ def count_small(d, space, rules, stack):
             groups += 1
     small = 0
     for g in range(groups):
-        if stack.probe_size[g] < rules.least:
-            small += stack.probe_size[g]
+        if total[g] < rules.least:
+            small += total[g]
     stack.clock[1] += rows
     return small
 
@@ -177,8 +186,8 @@ def bound_table(d, rules, stack):
 @njit(cache=True, nogil=True)
 def test_node(space, rules, stack, place):
     """Test the groups of the last table; return the records of groups that are too small, and of all that fail."""
-    m = space.low.shape[0]
-    start, rows = stack.start[m], stack.rows[m]
+    last = space.attribute.shape[0]
+    start, rows = stack.start[last], stack.rows[last]
     if rules.least_of_set.shape[0] > 0:
         return test_sets(space, rules, stack, place)
     for i in range(rows):
@@ -209,8 +218,8 @@ def test_sets(space, rules, stack, place):
     The groups of a set are unions of groups of the last table. The sizes alone are tested first, since they decide for finer
     nodes. Then the requirements are tested from the beginning, in the order of the policy.
     """
-    m = space.low.shape[0]
-    start, rows = stack.start[m], stack.rows[m]
+    last = space.attribute.shape[0]
+    start, rows = stack.start[last], stack.rows[last]
     sets = rules.least_of_set.shape[0]
     number = np.empty((sets, rows), np.int64)
     groups = np.empty(sets, np.int64)
@@ -229,7 +238,7 @@ def test_sets(space, rules, stack, place):
                     if stack.passes[i]:
                         size[number[s, i]] += stack.size[start + i]
                 if with_values == 1 and rules.term_start[s + 1] > rules.term_start[s]:
-                    verdict = test_values(s, size, number[s], rules, stack, m)
+                    verdict = test_values(s, size, number[s], rules, stack, last)
                 else:
                     verdict = size >= rules.least_of_set[s]
                 for i in range(rows):
@@ -247,8 +256,8 @@ def test_sets(space, rules, stack, place):
 @njit(cache=True, nogil=True)
 def number_groups(s, space, rules, stack, place, number):
     """Number the groups of a set of attributes, by row of the last table; return how many there are."""
-    m = space.low.shape[0]
-    start, rows = stack.start[m], stack.rows[m]
+    last = space.attribute.shape[0]
+    start, rows = stack.start[last], stack.rows[last]
     now, mask, shift = open_slots(rows, stack)
     key = np.empty(rows, np.uint64)
     groups = 0
@@ -269,14 +278,14 @@ def number_groups(s, space, rules, stack, place, number):
 
 
 @njit(cache=True, nogil=True)
-def test_values(s, size, number, rules, stack, m):
+def test_values(s, size, number, rules, stack, last):
     """Whether each group of a set meets the requirements of the set."""
-    start, rows = stack.start[m], stack.rows[m]
-    first, last = rules.term_start[s], rules.term_start[s + 1]
+    start, rows = stack.start[last], stack.rows[last]
+    first, end = rules.term_start[s], rules.term_start[s + 1]
     every = rules.limits
     limits = RuleArrays(
-        every.term[first:last],
-        every.parameter[first:last],
+        every.term[first:end],
+        every.parameter[first:end],
         every.table_shares,
         every.left,
         every.right,
@@ -299,7 +308,8 @@ def test_values(s, size, number, rules, stack, m):
 def rate_node(failing, space, rules, stack, place):
     """The objective of the current node; the groups that do not pass are suppressed."""
     m = space.low.shape[0]
-    start, rows = stack.start[m], stack.rows[m]
+    last = space.attribute.shape[0]
+    start, rows = stack.start[last], stack.rows[last]
     if rules.kind == SUM_OF_MEANS or rules.kind == SUM_OF_LOGARITHMS:
         score = 0.0
         for j in range(m):
@@ -364,22 +374,19 @@ def tag_finer(level, space, log):
 
 
 @njit(cache=True, nogil=True)
-def is_settled(depth, space, place, log):
-    """Whether the coarsest node below the current levels of the first attributes was checked or tagged as failing.
-
-    At full depth the coarsest node is the node itself, which needs no second check.
-    """
+def is_settled(d, space, place, log):
+    """Whether the coarsest node after d steps is known to fail, or after the last step is checked."""
     m = space.low.shape[0]
     if log.state.shape[0] > 0:
         index = 0
         for j in range(m):
-            index += (place.level[j] if j < depth else space.top[j]) * space.stride[j]
+            index += place.high[d, j] * space.stride[j]
         state = log.state[index]
-        return state == TAGGED or (depth == m and state != UNSEEN)
+        return state == TAGGED or (d == space.attribute.shape[0] and state != UNSEEN)
     for i in range(log.counts[1]):
         below = True
         for j in range(m):
-            if log.failed[i, j] < (place.level[j] if j < depth else space.top[j]):
+            if log.failed[i, j] < place.high[d, j]:
                 below = False
                 break
         if below:
@@ -425,10 +432,12 @@ def record(state, suppressed, value, space, place, log):
 @njit(cache=True, nogil=True)
 def check_node(space, rules, stack, place, log):
     """Check the node with the current levels: FINISHED, NO_ROOM if an array is full, ASKS if the caller must decide."""
-    m = space.low.shape[0]
+    last = space.attribute.shape[0]
+    for j in range(space.low.shape[0]):
+        place.level[j] = place.low[last, j]
     if log.counts[0] == log.outcome.shape[0] or (log.state.shape[0] == 0 and log.counts[1] == log.failed.shape[0]):
         return NO_ROOM
-    if not build_tables(m, space, stack, place):
+    if not build_tables(last, space, stack, place):
         return NO_ROOM
     small, failing = test_node(space, rules, stack, place)
     if small > rules.limit or (failing > rules.limit and rules.decides == DECIDES):
@@ -443,26 +452,70 @@ def check_node(space, rules, stack, place, log):
 
 
 @njit(cache=True, nogil=True)
-def probe_root(depth, space, rules, stack, place, log):
-    """Whether even the coarsest node with the current levels of the first attributes fails; then all such nodes fail."""
-    small = count_small(depth, space, rules, stack)
+def probe_coarsest(d, space, rules, stack, place, log):
+    """Whether even the coarsest node after d steps fails; then all nodes of these steps fail."""
+    small = count_small(d, space, rules, stack, place)
     log.counts[2] += 1
     if small <= rules.limit:
         return False
-    for j in range(depth, space.low.shape[0]):
-        place.level[j] = space.top[j]
+    for j in range(space.low.shape[0]):
+        place.level[j] = place.high[d, j]
     tag_finer(place.level, space, log)
     record(FAILS, small, np.inf, space, place, log)
     return True
 
 
 @njit(cache=True, nogil=True)
+def take_step(d, choice, space, stack, place):
+    """Choose a block of levels, or a level, in step d."""
+    changed = False
+    for j in range(space.low.shape[0]):
+        low, high = place.low[d, j], place.high[d, j]
+        if j == space.attribute[d]:
+            low = space.block[j, choice] if space.is_block[d] else choice
+            high = space.block[j, choice + 1] - 1 if space.is_block[d] else choice
+        changed |= place.low[d + 1, j] != low
+        place.low[d + 1, j], place.high[d + 1, j] = low, high
+    place.choice[d] = choice
+    if changed:
+        stack.built[0] = min(stack.built[0], d)
+    j = space.attribute[d]
+    old, new = space.first[j] + place.low[d, j], space.first[j] + place.low[d + 1, j]
+    place.bound[d + 1] = place.bound[d] - space.floor[old] + space.floor[new]
+
+
+@njit(cache=True, nogil=True)
+def find_highest(d, space, place):
+    """The first choice of step d: its highest block or level."""
+    j = space.attribute[d]
+    return space.blocks[j] - 1 if space.is_block[d] else place.high[d, j]
+
+
+@njit(cache=True, nogil=True)
+def find_lowest(d, space, place):
+    """The last choice of step d."""
+    return np.int64(0) if space.is_block[d] else place.low[d, space.attribute[d]]
+
+
+@njit(cache=True, nogil=True)
 def move_to(level, space, stack, place):
-    """Set the current levels; tables whose levels do not change are kept."""
-    for j in range(level.shape[0]):
-        if place.level[j] != level[j]:
-            stack.built[0] = min(stack.built[0], j)
-            place.level[j] = level[j]
+    """Go to a node; tables that stay the same are kept."""
+    for d in range(space.attribute.shape[0]):
+        j = space.attribute[d]
+        choice = level[j]
+        if space.is_block[d]:
+            choice = np.int64(0)
+            while space.block[j, choice + 1] <= level[j]:
+                choice += 1
+        take_step(d, choice, space, stack, place)
+
+
+@njit(cache=True, nogil=True)
+def leave_step(d, place):
+    """Return to the step before, with its next choice."""
+    place.depth[0] = d - 1
+    if d > 0:
+        place.choice[d - 1] -= 1
 
 
 @njit(cache=True, nogil=True)
@@ -471,36 +524,31 @@ def sweep(space, rules, stack, place, log, work):
 
     Return FINISHED at the end, PAUSED after so many rows were counted, NO_ROOM or ASKS as `check_node`. The next call goes on.
     """
-    m = space.low.shape[0]
+    last = space.attribute.shape[0]
     added = rules.kind == SUM_OF_MEANS or rules.kind == SUM_OF_LOGARITHMS
     until = stack.clock[1] + work
     steps = 0
     while place.depth[0] >= 0:
         d = place.depth[0]
-        best = place.best[0]
-        most = best + TIE * max(1.0, abs(best)) if best < np.inf else np.inf
-        if d == m:
+        if d == last:
             done = check_node(space, rules, stack, place, log)
             if done != FINISHED:
                 return done
-            place.depth[0] = m - 1
-            place.level[m - 1] -= 1
-            stack.built[0] = min(stack.built[0], m - 1)
+            leave_step(d, place)
             if stack.clock[1] > until:
                 return PAUSED
             continue
         steps += 1
         if steps > 16 * work:
             return PAUSED
-        if place.level[d] < space.low[d]:
-            place.depth[0] = d - 1
-            if d > 0:
-                place.level[d - 1] -= 1
-                stack.built[0] = min(stack.built[0], d - 1)
+        choice = place.choice[d]
+        if choice < find_lowest(d, space, place):
+            leave_step(d, place)
             continue
-        stack.built[0] = min(stack.built[0], d)
-        place.prefix[d + 1] = place.prefix[d] + space.score[space.first[d] + place.level[d]]
-        skips = added and place.prefix[d + 1] + space.rest[d + 1] > most
+        take_step(d, choice, space, stack, place)
+        best = place.best[0]
+        most = best + TIE * max(1.0, abs(best)) if best < np.inf else np.inf
+        skips = added and place.bound[d + 1] > most
         if not skips:
             skips = is_settled(d + 1, space, place, log)
             stack.clock[1] += log.counts[1]  # as many nodes were compared
@@ -513,11 +561,11 @@ def sweep(space, rules, stack, place, log, work):
         if not skips and space.probe[d + 1]:
             if log.counts[0] == log.outcome.shape[0] or not build_tables(d + 1, space, stack, place):
                 return NO_ROOM
-            skips = probe_root(d + 1, space, rules, stack, place, log)
+            skips = probe_coarsest(d + 1, space, rules, stack, place, log)
         if skips:
-            place.level[d] -= 1
+            place.choice[d] -= 1
             continue
-        if d + 1 < m:
-            place.level[d + 1] = space.top[d + 1]
         place.depth[0] = d + 1
+        if d + 1 < last:
+            place.choice[d + 1] = find_highest(d + 1, space, place)
     return FINISHED

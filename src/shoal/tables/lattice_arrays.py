@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shoal.arrays import Int64Array
+from shoal.arrays import BoolArray, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.kernels.interface import (
     DECIDES,
@@ -17,6 +17,7 @@ from shoal.kernels.interface import (
     MISCLASSIFIED,
     RolledTables,
     SearchLog,
+    SearchPlace,
     SearchRules,
     SearchSpace,
 )
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from shoal.tables.lattice_search import LevelLattice
 
 MOST_HISTOGRAM = 2**26  # entries; the sensitive values of larger tables are tested one node at a time
-LAST_NODES = 24  # the most nodes that differ only in the last attributes, which are counted at once
-MOST_SUFFIXES = 2**25  # attributes x combinations; larger tables have no probes
+BLOCK = 2  # levels of a block
+LAST_NODES = 64  # the most nodes that differ only in the last steps, whose groups are counted at once
 CHECKS = 4096  # of the first arrays
 
 
@@ -41,61 +42,78 @@ def build_space(lattice: LevelLattice, order: Sequence[int], fixed: Mapping[int,
     begin = np.cumsum([0, *(len(level.value) for of_attribute in levels for level in of_attribute)])
     mean, score = np.zeros(first[-1]), np.zeros(first[-1])
     for d, j in enumerate(order):
-        attribute = lattice.attributes[j]
+        own = lattice.attributes[j]
         for at, i in enumerate(lattice.different[j].tolist()):
-            mean[first[d] + at] = attribute.mean(i)
-            score[first[d] + at] = objective.score_attribute(attribute.least(i, lattice.limit))
+            mean[first[d] + at] = own.mean(i)
+            score[first[d] + at] = objective.score_attribute(own.least(i, lattice.limit))
     place = {j: int(np.searchsorted(lattice.different[j], level, side="right")) - 1 for j, level in fixed.items()}
     low = np.array([place.get(j, 0) for j in order], np.int64)
     top = np.array([place.get(j, counts[d] - 1) for d, j in enumerate(order)], np.int64)
-    least = [score[first[d] + low[d] : first[d] + top[d] + 1].min() for d in range(len(order))]
+    floor = score.copy()
+    for d in range(len(order)):
+        for level in range(first[d] + top[d] - 1, first[d] - 1, -1):
+            floor[level] = min(floor[level], floor[level + 1])
+    attribute, is_block, blocks, block = _choose_steps(low, top)
+    stages = _choose_stages([1 if b else BLOCK for b in is_block])
+    probe = np.zeros(len(attribute) + 1, np.bool_)
+    probe[stages[-2]] = len(stages) > 2 and any(r.least > 1 for r in lattice.policy.require)
     states = np.append(np.cumprod(counts[::-1], dtype=np.float64)[::-1], 1.0)
     stride = states[1:] if states[0] < 2**62 else np.zeros(len(order))
-    rows = np.ascontiguousarray(codes.quasi.T[list(order)])
-    words = number_words([[level.value for level in of_attribute] for of_attribute in levels])
-    probes = rows.size <= MOST_SUFFIXES and any(r.least > 1 for r in lattice.policy.require)
-    suffix = np.zeros((len(order) + 1 if probes else 1, rows.shape[1]), np.uint64)
-    for d in range(len(order) - 1, -1, -1):
-        at = d if probes else 0
-        suffix[at] = suffix[at + probes] + words[begin[first[d] + low[d]] + rows[d]]
-    change = words.copy()
-    for d in range(len(order)):
-        lowest = words[begin[first[d] + low[d]] : begin[first[d] + low[d] + 1]]
-        for level in range(first[d], first[d + 1]):
-            change[begin[level] : begin[level + 1]] -= lowest
-    stages = _choose_stages(counts)
-    has_table = np.isin(np.arange(len(order) + 1), stages)
-    probe = np.zeros(len(order) + 1, np.bool_)
-    probe[stages[-2]] = probes and len(stages) > 2
     return SearchSpace(
-        rows,
+        np.ascontiguousarray(codes.quasi.T[list(order)]),
         first.astype(np.int64),
         begin.astype(np.int64),
-        words,
+        number_words([[level.value for level in of_attribute] for of_attribute in levels]),
         np.concatenate([np.zeros(0), *(level.loss for of_attribute in levels for level in of_attribute)]),
         mean,
         score,
+        floor,
         np.array([lattice.attributes[j].lost for j in order]),
-        np.append(np.cumsum(least[::-1])[::-1], 0.0),
         low,
         top,
         stride.astype(np.int64),
         np.argsort(order).astype(np.int64),
-        change,
-        suffix,
+        attribute,
+        is_block,
+        blocks,
+        block,
         stages,
-        has_table,
+        np.isin(np.arange(len(attribute) + 1), stages),
         probe,
     )
 
 
-def _choose_stages(counts: Sequence[int]) -> Int64Array:
-    """The numbers of attributes after which a table is counted: after each, but the last attributes together."""
-    last, nodes = len(counts) - 1, counts[-1]
-    while last > 0 and nodes * counts[last - 1] <= LAST_NODES:
+def _choose_steps(low: Int64Array, top: Int64Array) -> tuple[Int64Array, BoolArray, Int64Array, Int64Array]:
+    """The attribute of every step, whether the step chooses a block, and by attribute its blocks and their first levels."""
+    m = len(low)
+    blocks = (top - low) // BLOCK + 1
+    block = low[:, None] + BLOCK * np.arange(int(blocks.max(initial=1)) + 1)
+    block[np.arange(m), blocks] = top + 1
+    divided = np.flatnonzero(blocks > 1)
+    attribute = np.append(divided, np.arange(m)).astype(np.int64)
+    return attribute, np.arange(len(attribute)) < len(divided), blocks.astype(np.int64), block.astype(np.int64)
+
+
+def _choose_stages(choices: Sequence[int]) -> Int64Array:
+    """The numbers of steps after which a table is counted: after each, but the last steps together."""
+    last, nodes = len(choices) - 1, choices[-1]
+    while last > 0 and nodes * choices[last - 1] <= LAST_NODES and choices[last - 1] > 1:
         last -= 1
-        nodes *= counts[last]
-    return np.array([*range(last + 1), len(counts)], np.int64)
+        nodes *= choices[last]
+    return np.array([*range(last + 1), len(choices)], np.int64)
+
+
+def build_place(space: SearchSpace) -> SearchPlace:
+    """The begin of a search."""
+    m, steps = len(space.low), len(space.attribute)
+    low, high = np.zeros((steps + 1, m), np.int64), np.zeros((steps + 1, m), np.int64)
+    low[0], high[0] = space.low, space.top
+    bound = np.zeros(steps + 1)
+    bound[0] = space.floor[space.first[:-1] + space.low].sum()
+    none = np.zeros(steps, np.int64)
+    return SearchPlace(
+        space.top.copy(), np.zeros(1, np.int64), none, low, high, bound, np.full(1, np.inf), space.top.copy()
+    )
 
 
 def build_rules(lattice: LevelLattice, order: Sequence[int]) -> SearchRules:
@@ -137,9 +155,12 @@ def build_rules(lattice: LevelLattice, order: Sequence[int]) -> SearchRules:
 def build_stack(lattice: LevelLattice, space: SearchSpace, rules: SearchRules) -> RolledTables:
     """The stack with its first table: the distinct combinations of codes."""
     codes, m = lattice.codes, len(space.low)
-    keys, row, group = np.unique(space.suffix[0], return_index=True, return_inverse=True)
-    if len(keys) == len(codes.quasi):  # all different: keep their order
-        keys, row, group = space.suffix[0], np.arange(len(keys)), np.arange(len(keys))
+    key = np.zeros(len(codes.quasi), np.uint64)
+    for j in range(m):
+        key += space.word[space.begin[space.first[j] + space.low[j]] + space.codes[j]]
+    keys, row, group = np.unique(key, return_index=True, return_inverse=True)
+    if len(keys) == len(key):  # all different: keep their order
+        keys, row, group = key, np.arange(len(keys)), np.arange(len(keys))
     rows = len(keys)
     counts = rules.tests_values or rules.kind == MISCLASSIFIED
     width = _measure_width(codes) if counts else 0
@@ -154,14 +175,14 @@ def build_stack(lattice: LevelLattice, space: SearchSpace, rules: SearchRules) -
     slots = LEAST_SLOTS
     while slots < 2 * rows:
         slots *= 2
-    number = np.zeros(m + 1, np.int64)
+    number = np.zeros(len(space.attribute) + 1, np.int64)
     number[0] = rows
     return RolledTables(
         np.append(keys, np.zeros(length - rows, np.uint64)),
         np.append(row, np.zeros(length - rows)).astype(np.int32),
         size,
         histogram,
-        np.zeros(m + 1, np.int64),
+        np.zeros_like(number),
         number,
         np.zeros(1, np.int64),
         np.zeros(slots, np.int64),

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from shoal import kernels
 from shoal.arrays import Int64Array
 from shoal.encoding.codes import Codes
-from shoal.kernels.interface import ANONYMOUS, ASKS, FAILS, FINISHED, NO_ROOM, UNSEEN, SearchPlace
+from shoal.kernels.interface import ANONYMOUS, ASKS, FAILS, FINISHED, NO_ROOM, UNSEEN
 from shoal.policy import Policy
 from shoal.progress import Progress, ignore_progress
 from shoal.recoding.grouping import AttributeCut
 from shoal.recoding.publishing import LabelRules
 from shoal.specialization.attribute_sets import list_attribute_sets
-from shoal.tables.lattice_arrays import build_log, build_rules, build_space, build_stack
+from shoal.tables.lattice_arrays import build_log, build_place, build_rules, build_space, build_stack
 from shoal.tables.lattice_groups import CheckedNode, check_groups
 from shoal.tables.lattice_objective import LatticeObjective
 from shoal.tables.levels import AttributeLevels
@@ -127,12 +127,9 @@ class LatticeSearch:
         self.space = build_space(lattice, self.order, self.fixed)
         self.rules = build_rules(lattice, self.order)
         self.stack = build_stack(lattice, self.space, self.rules)
-        m = len(self.order)
-        self.place = SearchPlace(
-            self.space.top.copy(), np.zeros(1, np.int64), np.zeros(m + 1), np.full(1, np.inf), self.space.top.copy()
-        )
+        self.place = build_place(self.space)
         states = prod(len(d) for d in lattice.different)
-        self.log = build_log(m, states if states <= MOST_STATES else 0)
+        self.log = build_log(len(self.order), states if states <= MOST_STATES else 0)
 
     @property
     def checked(self) -> int:
@@ -245,10 +242,9 @@ class LatticeSearch:
 
     def sweep(self, progress: Progress, deadline: float | None) -> None:
         """Visit all nodes that can be better, until the deadline."""
-        space, place, m = self.space, self.place, len(self.order)
-        for j in range(m):
-            place.level[j] = space.top[j]
-        self.stack.built[0], place.depth[0], self.swept = 0, 0, True
+        space, place = self.space, self.place
+        self.swept, place.depth[0] = True, 0
+        place.choice[0] = kernels.roll_up.find_highest(np.int64(0), space, place)
         budget = None if deadline is not None or len(self.log.state) else int(self.stack.clock[1]) + BUDGET
         while True:
             done = kernels.roll_up.sweep(space, self.rules, self.stack, place, self.log, np.int64(WORK))
@@ -259,9 +255,9 @@ class LatticeSearch:
                 self._grow()
             elif done == ASKS:
                 self._decide()
-                place.depth[0], place.level[m - 1] = m - 1, place.level[m - 1] - 1
-                self.stack.built[0] = min(int(self.stack.built[0]), m - 1)
-            progress("searching", int(space.top[0] - place.level[0]), int(space.top[0]) + 1)
+                kernels.roll_up.leave_step(np.int64(len(space.attribute)), place)
+            first = int(space.blocks[0]) if space.is_block[0] else int(space.top[0]) + 1
+            progress("searching", first - 1 - int(place.choice[0]), first)
             if is_over(deadline):
                 break
             if budget is not None and self.stack.clock[1] > budget:
@@ -273,19 +269,17 @@ class LatticeSearch:
 
     def bound_score(self) -> float:
         """The least score that an unvisited node can have, or the score of the best node."""
-        objective, space, place, m = self.lattice.objective, self.space, self.place, len(self.order)
+        place, steps = self.place, len(self.space.attribute)
         if self.finished:
             return float(place.best[0])
-        least = np.inf if self.swept else float(space.rest[0])
-        for d in range(
-            m if self.swept else 0
-        ):  # the nodes with the same first levels, and a lower level of attribute d
-            depth = int(place.depth[0])
-            last = int(place.level[d]) if d == min(depth, m - 1) else int(place.level[d]) - 1
-            if d <= depth and last >= space.low[d]:
-                first = int(space.first[d])
-                lower = space.score[first + int(space.low[d]) : first + last + 1].min()
-                least = min(least, float(place.prefix[d] + lower + space.rest[d + 1]))
+        least = np.inf if self.swept else float(place.bound[0])
+        for d in range(min(int(place.depth[0]), steps - 1) + 1 if self.swept else 0):
+            left = int(place.choice[d]) - (d < place.depth[0])  # the next choice of the step
+            if left >= kernels.roll_up.find_lowest(np.int64(d), self.space, place):
+                least = min(least, float(place.bound[d]))
+        if place.depth[0] == steps:
+            least = min(least, float(place.bound[steps]))
+        objective = self.lattice.objective
         if not objective.sums_attributes:
             least = float(kernels.roll_up.bound_table(np.int64(0), self.rules, self.stack))
         return min(max(least, self.block_score), float(place.best[0]))

@@ -50,7 +50,8 @@ def anonymize(
         first records of clusters, the division of equal records among groups and all random draws depend on the seed. The
         same input and the same seed give the same release. A seed below 2^64 can be guessed; use one only in tests
     secret : owner folder of an earlier release whose secret seed is used again. An attacker who has two releases of the same
-        records with different secret seeds can intersect their groups: publish only one of them, or reuse the secret seed
+        records with different secret seeds can intersect their groups: publish only one of them, or reuse the secret seed. For
+        anatomy and random, publish only one: another record or requirement gives other buckets or draws
     recoding : path of ``recoding.json`` in the owner folder of an earlier release. ``data`` holds records that are new since
         that release. They are recoded like the earlier records and tested together with all records released before; no
         method runs

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,7 +126,7 @@ def test_a_check_finds_tables_that_do_not_belong_together() -> None:
     policy = make_policy()
     release = shoal.anonymize(people(), policy, method="anatomy")
     records, values = release.frame, release.sensitive
-    with pytest.raises(shoal.DataError, match="do not belong together: they differ in the records of 1 buckets"):
+    with pytest.raises(shoal.DataError, match="do not belong together: they differ in the records of 1 bucket"):
         shoal.check(records.drop(index=0), policy, sensitive=values)
     with pytest.raises(shoal.DataError, match="'count' must hold whole numbers"):
         shoal.check(records, policy, sensitive=values.assign(count=0.5))
@@ -241,3 +242,51 @@ def test_queries_and_associations_are_estimated_by_bucket() -> None:
     direct = shoal.measures.query_error(table, permuted, [query])
     asked = permuted.frame["age"].isin(query["age"]) & permuted.frame["disease"].isin(query["disease"])
     assert direct.estimate[0] == asked.sum()
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "csv"])
+def test_equal_quasi_identifiers_do_not_reveal_values_by_the_order_of_both_tables(kind: str, tmp_path: Path) -> None:
+    """The rows of the second table are sorted by bucket and value, whatever the order of the input."""
+    table = people(300, seed=3).drop(columns=["score", "note"])
+    policy = make_policy(quasi={"age": "numeric", "sex": "categorical"}, keep=[])
+    table.to_csv(tmp_path / "table.csv", index=False)
+    data = {"pandas": table, "polars": pl.from_pandas(table), "csv": tmp_path / "table.csv"}[kind]
+    values = shoal.anonymize(data, policy, method="anatomy", seed=2**70).sensitive
+    values = values.to_pandas() if kind == "polars" else values
+    assert values.equals(values.sort_values(["bucket", "disease"]).reset_index(drop=True))
+
+
+def test_a_check_finds_linking_columns_of_the_second_table() -> None:
+    release = shoal.anonymize(people(), make_policy(), method="anatomy")
+    policy = make_policy(identifiers=["name"])
+    found = shoal.check(release.frame, policy, sensitive=release.sensitive.assign(name="Bob", age=1, room=2))
+    assert found.holds and not found.publishable
+    assert set(found.identifiers) == {"name", "age"} and found.unassigned == ("room",)
+    with pytest.raises(shoal.PolicyError, match="'age' is not in the table"):
+        shoal.check(release.frame.drop(columns="age"), policy, sensitive=release.sensitive)
+    with pytest.raises(shoal.PolicyError, match="several records of a person"):
+        shoal.check(release.frame, make_policy(unit="note", keep=[]), sensitive=release.sensitive)
+    with pytest.raises(shoal.DataError, match="needed in the table of sensitive values"):
+        shoal.check(release.sensitive.assign(age=1, sex="f", score=1), policy, sensitive=release.frame)
+
+
+def test_normalized_and_large_values() -> None:
+    spelled = people().assign(disease=lambda t: t["disease"].where(t.index % 2 == 0, t["disease"].str.upper() + " "))
+    release = shoal.anonymize(spelled, make_policy(normalize=["disease"]), method="anatomy")
+    assert shoal.check(release.frame, make_policy(normalize=["disease"]), sensitive=release.sensitive).holds
+    numbers = dict(zip(DISEASES, [2**60, 2**60 + 1, -(2**62), 2**63 - 1], strict=True))
+    large = people().assign(disease=lambda t: t["disease"].map(numbers))
+    values = shoal.anonymize(large, make_policy(), method="anatomy").sensitive
+    assert set(values["disease"]) == set(numbers.values())
+    with pytest.raises(shoal.DataError, match="whole numbers"):
+        shoal.check(release.frame, make_policy(), sensitive=release.sensitive.assign(count="1" + "0" * 20))
+
+
+def test_texts_of_the_release() -> None:
+    release = shoal.anonymize(people(), make_policy(suppress=0.1), method="anatomy")
+    assert "120 records in 40 buckets" in str(release.certificate)
+    assert any("'suppress' of the policy has no effect" in note for note in release.notes)
+    with pytest.raises(shoal.PolicyError, match="second column 'bucket'"):
+        shoal.anonymize(people().assign(bucket=1), make_policy(identifiers=["bucket"]), method="anatomy")
+    with pytest.raises(shoal.PolicyError, match="no requirement; require l-diversity of 'disease'"):
+        shoal.anonymize(people(), shoal.Policy(quasi={"age": "numeric"}, sensitive=["disease"]), method="anatomy")

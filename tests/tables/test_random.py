@@ -113,9 +113,7 @@ def test_adult_as_in_the_paper() -> None:
     assert release.certificate.probabilistic_anonymity == pytest.approx(34.0, abs=0.05)
     notes = " ".join(release.certificate.notes)
     assert "so 46% of the records are unchanged" in notes
-    assert (
-        "with a probability of 0.70 on average and 1.00 at most; for 70% of these records the guess is right" in notes
-    )
+    assert "with a probability of 0.70 on average and 1.00 at most; for 70% of the records of this release" in notes
     best = shoal.anonymize(table, policy, method="random", attributes=1, p="optimal", seed=11)
     assert best.certificate.probabilistic_anonymity == pytest.approx(75.3, abs=0.05)
 
@@ -185,3 +183,15 @@ def test_a_policy_in_yaml(tmp_path: Path) -> None:
     policy = shoal.Policy.load(tmp_path / "p.yaml")
     assert policy.require == (shoal.ProbabilisticAnonymity(30), shoal.Posterior(0.9))
     assert shoal.anonymize(RECORDS, policy, method="random", seed=1).certificate.holds
+
+
+@pytest.mark.parametrize("p", [None, 5])
+def test_p_that_is_no_list(p: Any) -> None:
+    with pytest.raises(shoal.PolicyError, match="p must be 'uniform', 'optimal', or a probability for each of"):
+        shoal.anonymize(RECORDS, make_policy(), method="random", attributes=1, p=p)
+
+
+def test_a_release_without_requirements_says_so() -> None:
+    release = shoal.anonymize(RECORDS, make_policy(suppress=0.5), method="random", attributes=1)
+    assert "the policy has no requirement, so nothing was tested" in release.certificate.notes
+    assert any("'suppress' of the policy has no effect" in note for note in release.notes)

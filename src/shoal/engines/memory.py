@@ -190,6 +190,8 @@ class MemoryEngine(Engine):
         if not present.all():
             data = nw.maybe_reset_index(data.filter(present.tolist())) if data.columns else data
             group = group[present]
+        if plan.by_group:
+            group = np.sort(group)
         if data.columns and not self.from_file:  # a frame read from a file has neither categories nor metadata
             data = frames.drop_unused(data)
         labels = {

@@ -249,6 +249,9 @@ class Plan:
     Entries are sorted by cell; records of group -1 are suppressed. A cell with several entries is divided among their groups
     in the order that ``keyed_order`` gives its records. The result is then independent of the order of the source, and cannot
     be repeated without the secret seed. ``keyed_order`` is None where no cell is divided.
+
+    The rows of the result are in the order of the source, or with ``by_group`` in the order of the groups; then all columns are
+    `GroupColumn`.
     """
 
     counts: Counts
@@ -257,6 +260,7 @@ class Plan:
     count: Int64Array
     columns: tuple[UnchangedColumn | GroupColumn, ...]
     keyed_order: KeyedOrder | None = None
+    by_group: bool = False
 
     @property
     def order(self) -> KeyedOrder:

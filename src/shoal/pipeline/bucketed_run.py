@@ -23,7 +23,9 @@ from shoal.errors import PolicyError, RequirementNotMet
 from shoal.formats.bucket_columns import BUCKET, COUNT
 from shoal.formats.numbers import read_numbers
 from shoal.measures import compute_measures
+from shoal.pipeline.notes import note_suppress
 from shoal.pipeline.publication import build_plan
+from shoal.pipeline.run import REMEDY
 from shoal.pipeline.unique_values import note_unique_values
 from shoal.policy import Policy
 from shoal.progress import Progress, ignore_progress
@@ -49,7 +51,7 @@ def run_bucketing(
     engine = open_data(data, policy.with_conventions())
     schema = engine.schema()
     policy.check_schema(schema)
-    unique = note_unique_values(engine, policy)
+    unique = note_unique_values(engine, policy.model_copy(update={"sensitive": ()}))
     others = tuple(name for name in policy.carried_columns if name != method.sensitive)
     table = encode_table(
         engine,
@@ -59,7 +61,7 @@ def run_bucketing(
         progress=lambda done, total: report("reading", done, total),
     )
     if table.partitioning.partitions > 1:
-        raise PolicyError(f"{method.name} cannot search a table in partitions. Allow more memory (memory, --memory).")
+        raise PolicyError(f"{method.name} cannot search a table in partitions. {REMEDY}")
     codes = table.count()
     report("reading", 1, 1)
     rng = np.random.default_rng(secret)
@@ -97,7 +99,7 @@ def run_bucketing(
         policy.list_dropped(schema.names),
         artifact,
         seed=secret,
-        method_notes=(*engine.detected.notes, *method.notes(), *unique),
+        method_notes=(*engine.detected.notes, *method.notes(), *unique, *note_suppress(policy, method.name)),
         remake=partial(run_bucketing, method, engine) if seed is None else None,
     )
 
@@ -158,8 +160,9 @@ class Buckets:
     def write_values(self, engine: Engine, sensitive: str, values: NDArray[Any]) -> Engine:
         """The table of sensitive values: one row for every value of a bucket, with its number of records.
 
-        An engine writes rows of its own table. So as many records as this table has rows are kept, in the order of the cells,
-        and get its values; which records are kept has no relation to the values.
+        An engine writes rows of its own table. So as many records as this table has rows are kept, and get its values. The rows
+        are in the order of the buckets and values, and not in that of the records: the order of the records with equal
+        quasi-identifiers could show their values.
         """
         domain = len(self.labels)
         pair, index = np.unique(self.bucket * domain + self.value, return_inverse=True)
@@ -177,7 +180,7 @@ class Buckets:
         records = np.concatenate([np.ones(len(pair), np.int64), (size - kept)[rest]])
         order = np.argsort(cell, kind="stable")
         placement = Placement(cell[order], group[order], records[order])
-        return engine.apply([build_plan(self.codes, placement, columns, None)])
+        return engine.apply([replace(build_plan(self.codes, placement, columns, None), by_group=True)])
 
     def measure_reconstruction_error(self) -> float:
         """The mean over the records of the squared distance between the known and the true distribution of the value.
@@ -220,10 +223,24 @@ def _number(name: str, numbers: Int64Array) -> GroupColumn:
 
 
 def type_values(engine: Engine, labels: Sequence[str | None], column: str) -> NDArray[Any]:
-    """The values of a column as numbers if the engine has numbers, otherwise as texts."""
+    """The values of a column as numbers if the engine has numbers that stay exact, otherwise as texts."""
     known = [label for label in labels if label is not None]
+    texts = np.array(known, dtype=object)
     numbers = read_numbers(known) if engine.summarize(column).example == "0" else None
     if not known or numbers is None:
-        return np.array(known, dtype=object)
+        return texts
     found = np.array(numbers)
-    return found.astype(np.int64) if (found == np.rint(found)).all() and (np.abs(found) < 2**53).all() else found
+    if (found != np.rint(found)).any():
+        return found
+    exact = [parse_integer(label) for label in known]
+    fits = all(number is not None and -(2**63) <= number < 2**63 for number in exact)
+    return np.array(exact, np.int64) if fits else texts
+
+
+def parse_integer(text: str) -> int | None:
+    """The whole number of a text such as ``12`` or ``12.0``."""
+    whole, _, rest = text.partition(".")
+    try:
+        return int(whole) if not rest.strip("0") else None
+    except ValueError:
+        return None

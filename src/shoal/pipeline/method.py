@@ -267,12 +267,8 @@ class BucketingMethod(Method):
         """Raise `PolicyError` for a policy that buckets cannot serve."""
         super().check_parameters()
         find_bucketed_column(self.policy, self.name)
-        if self.policy.unit is not None:
-            raise PolicyError(
-                f"{self.name} divides records, and the buckets of several records of a person reveal more than one bucket. "
-                "Remove 'unit' from the policy if every person has one record, or use another method."
-            )
-        taken = [name for name in (BUCKET, COUNT) if name in (*self.policy.quasi, *self.policy.unchanged_columns)]
+        named = (*self.policy.quasi, *self.policy.unchanged_columns, *self.policy.hidden_columns)
+        taken = [name for name in (BUCKET, COUNT) if name in named]
         if taken:
             raise PolicyError(f"the release would have a second column {taken[0]!r}. Rename that column of the table.")
 

@@ -24,7 +24,9 @@ from shoal.kernels.combinations import number_combinations, sort_combinations
 from shoal.measures import compute_measures
 from shoal.measures.comparison import count_codes
 from shoal.measures.statistics import compare_codes
+from shoal.pipeline.notes import note_suppress
 from shoal.pipeline.publication import build_plan
+from shoal.pipeline.run import REMEDY
 from shoal.pipeline.unique_values import note_unique_values
 from shoal.progress import Progress, ignore_progress
 from shoal.recoding import Output, Placement, Randomize, expand_placement
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from shoal.pipeline.method import RandomizingMethod
 
 Attempt = tuple[str, tuple[Finding, ...]]  # the parameters of an operator, and the findings of the requirements
+NOTHING_REQUIRED = "the policy has no requirement, so nothing was tested"
 UNIT = 2.0**-53  # a hash has 53 bits that a float can hold
 BATCH = 262_144  # records whose values are drawn at once
 
@@ -63,7 +66,7 @@ def run_randomizing(
         progress=lambda done, total: report("reading", done, total),
     )
     if table.partitioning.partitions > 1:
-        raise PolicyError(f"{method.name} cannot search a table in partitions. Allow more memory (memory, --memory).")
+        raise PolicyError(f"{method.name} cannot search a table in partitions. {REMEDY}")
     codes = table.count()
     report("reading", 1, 1)
     operator = threads.run_search(
@@ -96,7 +99,7 @@ def run_randomizing(
     notes = method.note_release(operator, attack)
     certificate = replace(
         certificate,
-        notes=(*certificate.notes, *notes),
+        notes=(*certificate.notes, *(() if requirements else (NOTHING_REQUIRED,)), *notes),
         probabilistic_anonymity=math.exp(operator.measure_choices(shares)),
     )
     if not certificate.holds:
@@ -116,7 +119,7 @@ def run_randomizing(
         tuple(n for n in schema.names if n not in policy.quasi and n not in policy.unchanged_columns),
         TableArtifact(released, engine.format, audited),
         seed=secret,
-        method_notes=(*engine.detected.notes, *method.notes(), *unique),
+        method_notes=(*engine.detected.notes, *method.notes(), *unique, *note_suppress(policy, method.name)),
         remake=partial(run_randomizing, method, engine) if seed is None else None,
     )
 

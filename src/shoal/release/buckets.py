@@ -15,7 +15,7 @@ from shoal.encoding.published_table import PublishedTable, read_published_table
 from shoal.engines import Conventions, Engine, Resources, digest_file, open_data
 from shoal.errors import DataError, PolicyError, explain_absent_column
 from shoal.formats.bucket_columns import BUCKET, COUNT
-from shoal.formats.numbers import read_numbers
+from shoal.formats.numbers import EXACT, format_count, read_numbers
 from shoal.policy import Policy
 from shoal.release.artifact import SaveOptions, TableArtifact, WrittenArtifact
 from shoal.release.ledger import Ledger
@@ -43,7 +43,11 @@ class BucketedTables:
         Both tables must have the same buckets with the same numbers of records; otherwise they are no release.
         """
         of = find_bucketed_column(policy, "a release in buckets")
-        names = self.records.schema().names
+        names, others = self.records.schema().names, self.sensitive.schema().names
+        policy.model_copy(update={"require": (), "sensitive": ()}).check_schema(
+            self.records.schema(), check=True, requires=False
+        )
+        linked = [n for n in others if n in (*policy.quasi, *policy.hidden_columns)]
         groups, buckets = self._count_values(policy, of)
         self._compare_sizes(policy, dict(zip(buckets, groups.size.tolist(), strict=True)))
         return certify(
@@ -51,8 +55,10 @@ class BucketedTables:
             [_on_buckets(requirement) for requirement in policy.require],
             fingerprint=self.fingerprint(),
             label=lambda *_: None,
-            identifiers=tuple(n for n in names if n in (*policy.hidden_columns, of)),
-            unassigned=tuple(n for n in policy.find_unassigned(names) if n != BUCKET),
+            identifiers=tuple(dict.fromkeys((*(n for n in names if n in (*policy.hidden_columns, of)), *linked))),
+            unassigned=tuple(
+                n for n in (*policy.find_unassigned(names), *others) if n not in (BUCKET, of, COUNT, *linked)
+            ),
             evidence="buckets",
             notes=notes,
         )
@@ -78,9 +84,10 @@ class BucketedTables:
         sizes = dict(zip(_label_buckets(table, groups), groups.size.tolist(), strict=True))
         if sizes != counted:
             different = sorted(str(b) for b in sizes.keys() | counted.keys() if sizes.get(b) != counted.get(b))
+            many = format_count(len(different), "bucket")
             raise DataError(
-                f"the two tables do not belong together: they differ in the records of {len(different):,} buckets, such as "
-                f"bucket {different[0]}. Give the table of records and the table of sensitive values of one release."
+                f"the two tables do not belong together: they differ in the records of {many}, such as bucket "
+                f"{different[0]}. Give the table of records and the table of sensitive values of one release."
             )
 
 
@@ -89,7 +96,17 @@ def find_bucketed_column(policy: Policy, by: str) -> str:
 
     ``by`` is the subject of the error text.
     """
+    if policy.unit is not None:
+        raise PolicyError(
+            f"{by} divides records, and the buckets of several records of a person reveal more than one bucket. Remove 'unit' "
+            "from the policy if every person has one record, or use another method."
+        )
     for requirement in policy.require:
+        if requirement.tested_on == "operator":
+            raise PolicyError(
+                f"{by} cannot guarantee {describe(requirement)}, which is a requirement for randomizing methods. Require "
+                "l-diversity or another limit on sensitive values."
+            )
         if requirement.counts_records or requirement.of is None:
             raise PolicyError(
                 f"{by} cannot guarantee {describe(requirement)}: the quasi-identifiers are published unchanged, so they show "
@@ -97,7 +114,9 @@ def find_bucketed_column(policy: Policy, by: str) -> str:
                 "records."
             )
     columns = tuple(dict.fromkeys((*policy.tested_columns, *policy.sensitive)))
-    if len(columns) != 1 or not policy.require:
+    if columns and not policy.require:
+        raise PolicyError(f"the policy has no requirement; require l-diversity of {columns[0]!r} under 'require:'.")
+    if len(columns) != 1:
         listed = ", ".join(columns) or "none"
         raise PolicyError(
             f"{by} has one sensitive column, with a requirement on it; the policy has {listed}. Name one column under "
@@ -126,9 +145,14 @@ def _read(engine: Engine, policy: Policy, columns: Sequence[str]) -> PublishedTa
     names = engine.schema().names
     for column in (BUCKET, *columns):
         if column not in names:
-            remedy = "Give the two tables of a bucketed release."
+            which = "sensitive values (sensitive=, --sensitive)" if columns else "records"
+            remedy = (
+                f"It is needed in the table of {which}. Give the two tables of a release in buckets, in this order."
+            )
             raise DataError(explain_absent_column(column, (BUCKET, *columns), names, remedy))
-    buckets = Policy(quasi={BUCKET: "categorical"}, normalize=[c for c in policy.normalize if c in columns])
+    buckets = Policy(
+        quasi={BUCKET: "categorical"}, sensitive=columns, normalize=[c for c in policy.normalize if c in columns]
+    )
     return read_published_table(engine, buckets, extra=columns)
 
 
@@ -140,7 +164,7 @@ def _label_buckets(table: PublishedTable, groups: Groups) -> list[str | None]:
 def _parse_counts(labels: Sequence[str | None]) -> Int64Array:
     """The number of records of each label of the column of counts."""
     numbers = read_numbers([label or "" for label in labels])
-    if numbers is None or not all(number >= 1 and float(number).is_integer() for number in numbers):
+    if numbers is None or not all(1 <= number < EXACT and float(number).is_integer() for number in numbers):
         raise DataError(
             f"column {COUNT!r} must hold whole numbers of at least 1: the records with each sensitive value."
         )

@@ -25,9 +25,9 @@ TABLE = "The published values were tested after the table was written."
 GROUPS = """The quasi-identifiers are synthetic: they were generated from the statistics of groups that meet the requirements.
 These groups were counted, record by record, before the table was written. The table alone does not show these groups, so a
 check of the table alone fails."""
-BUCKETS = """The quasi-identifiers are published unchanged. The sensitive values are published apart from them, by bucket, or
-shuffled within the buckets. The requirements hold for the sensitive values of every bucket; a group in the next table is a
-bucket. Whoever knows the quasi-identifiers of a person learns that the person is in the table."""
+BUCKETS = """The quasi-identifiers are published unchanged, apart from the sensitive values. The requirements hold for the
+sensitive values of every bucket; a group in the next table is a bucket. The sizes and risks below it are those of records with
+equal quasi-identifiers."""
 UNION = """The published values were tested after the table was written, together with all tables that were released before by
 the same recoding. The requirements hold for the groups of all these tables together. This table alone may contain smaller
 groups, so a person who is known to be in this table is less protected. The risks below are those of this table alone."""

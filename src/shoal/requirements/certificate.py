@@ -61,6 +61,8 @@ class Finding:
         """The value of the worst group, and the number of groups and records that fail."""
         if self.holds:
             return self.worst_text
+        if not self.failing_records:  # attributes or combinations of an operator
+            return f"{self.worst_text}; {self.failing_groups:,} of {self.groups:,} fail"
         groups, records = format_count(self.failing_groups, "group"), format_count(self.failing_records, "record")
         return f"{self.worst_text}; {groups} with {records} fail{'s' * (self.failing_groups == 1)}"
 
@@ -175,7 +177,8 @@ class Certificate:
     def counts(self) -> str:
         """The number of records, of people if they are counted, and of groups, as text."""
         people = "" if self.people is None else f" of {format_count(self.people, 'person', 'people')}"
-        return f"{format_count(self.records, 'record')}{people} in {format_count(self.groups, 'group')}"
+        group = "bucket" if self.evidence == "buckets" else "group"
+        return f"{format_count(self.records, 'record')}{people} in {format_count(self.groups, group)}"
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate as plain values, for JSON; without figures about people where none are counted."""

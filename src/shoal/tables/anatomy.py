@@ -42,6 +42,8 @@ class Anatomy(BucketingMethod):
     person's record learns a bucket in which every value has a share of at most 1 / l. Which records share a bucket is chosen at
     random, with the secret seed. A missing sensitive value counts as a value.
 
+    Give away the saved files: the rows of ``release.frame`` are in the order of the input, which can show sensitive values.
+
     Not guaranteed: that a person cannot be found. The quasi-identifiers are unchanged, so whoever knows those of a person finds
     the record, and learns that the person is in the table. A reader who learns from many buckets how sensitive values depend on
     quasi-identifiers can guess the value of a record better than its bucket says.

@@ -74,7 +74,9 @@ class RandomAnonymization(RandomizingMethod):
                     f"attributes={given}, but the policy has {len(self.policy.quasi)} quasi-identifiers. Choose at most that."
                 )
         if isinstance(self.p, str) and self.p not in CHOICES:
-            raise PolicyError(f"unknown value {self.p!r} for 'p'; {list_choices(self.p, CHOICES)}")
+            raise PolicyError(
+                f"unknown value {self.p!r} for 'p'; {list_choices(self.p, CHOICES)}, or list probabilities: [0.3, 0.7]"
+            )
         if not (isinstance(self.p, str) and self.p == "uniform") and (self.attributes or 1) > 1:
             raise PolicyError("p has an effect only if one attribute is replaced. Set attributes=1, or remove p.")
 
@@ -110,7 +112,7 @@ class RandomAnonymization(RandomizingMethod):
             f"{found.unchanged:.0%} of the records are unchanged",
             "an adversary who knows the quasi-identifiers of all people guesses the original values of a record with a "
             f"probability of {found.mean_posterior:.2f} on average and {found.largest_posterior:.2f} at most; for "
-            f"{found.success:.0%} of these records the guess is right; the release is not k-anonymous",
+            f"{found.success:.0%} of the records of this release the guess is right; the release is not k-anonymous",
             *_note_amplification(operator, found.amplification),
         )
 
@@ -124,7 +126,11 @@ class RandomAnonymization(RandomizingMethod):
             if wrong or len(given) != m:
                 raise PolicyError(f"p must have a probability for each of {', '.join(names)}.")
             given = [given[name] for name in names]
-        values: FloatArray = np.array([parse_real_number(v, "p") for v in given], np.float64)
+        if not isinstance(given, Sequence | np.ndarray):
+            raise PolicyError(
+                f"p must be 'uniform', 'optimal', or a probability for each of {', '.join(names)}, not {given!r}."
+            )
+        values: FloatArray = np.array([parse_real_number(v, "a probability in p") for v in given], np.float64)
         if len(values) != m or (values < 0).any() or abs(values.sum() - 1) > 1e-9:
             raise PolicyError(f"p must have {m} probabilities of at least 0 that sum to 1, not {list(given)!r}.")
         return np.asarray(values / values.sum(), np.float64)

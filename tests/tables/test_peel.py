@@ -67,7 +67,7 @@ def run_both(
     with threads.workers() as workers:
         lattice = Lattice.of(codes, case.policy, scale, objective, workers)
         peeling = Peeling(lattice, step, spread=spread)
-        group = peeling.run(codes.records, lambda *_: None)
+        group = peeling.run(np.full(len(codes.quasi), -1, np.int32), lambda *_: None)
     left = twin.run()
     found = [(tuple(lattice.node[r.node].tolist()), r.groups, r.records) for r in peeling.rounds]
     assert found == [(node, len(groups), sum(map(len, groups))) for node, groups in twin.rounds]
@@ -276,7 +276,7 @@ def test_no_label_can_be_sharpened_without_leftovers(case: Case) -> Outcome:
     with threads.workers() as workers:
         lattice = Lattice.of(codes, case.policy, np.ones(len(codes.attributes)), "ncp", workers)
         peeling = Peeling(lattice, 0.01)
-        group = peeling.run(codes.records, lambda *_: None)
+        group = peeling.run(np.full(len(codes.quasi), -1, np.int32), lambda *_: None)
     groups = int(group.max(initial=-1)) + 1
     lo, hi = boxes.bound_groups(codes.quasi, np.arange(len(group)), group, groups)
     size = np.bincount(group[group >= 0], codes.size[group >= 0], minlength=groups).astype(np.int64)

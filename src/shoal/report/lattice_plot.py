@@ -42,9 +42,10 @@ def plot_lattice(
     title: str, nodes: Sequence[PlottedNode], chosen: tuple[int, ...] | None, counts: Mapping[int, Mapping[str, int]]
 ) -> str:
     """Plot a lattice; ``counts`` has the number of nodes by height and state, for lattices with too many nodes for dots."""
-    heights = sorted(counts, reverse=True)
+    dots = 0 < len(nodes) <= MOST_DOTS
+    heights = sorted({node.height for node in nodes} if dots else counts, reverse=True)
     below = TOP + ROW * len(heights) + BELOW
-    drawn = _draw_dots(nodes, chosen, heights) if 0 < len(nodes) <= MOST_DOTS else _draw_bars(counts, chosen, heights)
+    drawn = _draw_dots(nodes, chosen, heights) if dots else _draw_bars(counts, chosen, heights)
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="shoal-lattice" viewBox="0 0 {WIDTH} {below}" role="img" '

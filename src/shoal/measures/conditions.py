@@ -93,6 +93,18 @@ class Domain:
             found = self.numbers == float(given)
         return found
 
+    @cached_property
+    def _tested(self) -> dict[tuple[type, Any], bool]:
+        """Whether given values occur; the queries of a workload often list the same values."""
+        return {}
+
+    def has(self, given: Any) -> bool:
+        """Whether the given value occurs."""
+        key = type(given), given
+        if key not in self._tested:
+            self._tested[key] = bool(self.match(given).any())
+        return self._tested[key]
+
     def list_numbers(self) -> FloatArray:
         """The value of every number or date; `DataError` if the column holds other texts."""
         if self.numbers is None:
@@ -160,7 +172,7 @@ class Values:
 
     def find_absent(self, domain: Domain) -> bool:
         """Whether a value of the list does not occur in a column."""
-        return any(value not in domain.codes and not domain.match(value).any() for value in self.values)
+        return any(value not in domain.codes and not domain.has(value) for value in self.values)
 
     def to_sql(self, column: str) -> str:
         """The condition as SQL."""

@@ -128,6 +128,15 @@ def test_associations_of_bucketed_tables_are_expected_ones(
     assert {*by_sides(found.found)} == before.keys() & after.keys()
 
 
+def test_missing_sensitive_values_of_buckets_are_in_no_association() -> None:
+    table = pd.DataFrame({"a": ["x"] * 12, "s": ["k", "l", None] * 4})
+    policy = shoal.Policy(quasi={"a": "categorical"}, sensitive=["s"], require=[shoal.LDiversity(2, of="s")])
+    release = shoal.anonymize(table, policy, method="anatomy", seed=1)
+    found = associations(table, release, support=0.1, confidence=0.2)
+    assert as_texts(found) == {"found": {"a=x => s=k", "a=x => s=l"}, "lost": set(), "artificial": set()}
+    assert found.values == (3, 0, 0) and found.found[0].confidence == pytest.approx(1 / 3)
+
+
 def test_a_bucket_breaks_an_association_and_values_stay() -> None:
     """All records are in one bucket: every association has the share of its sensitive value as its confidence."""
     table = TABLE[["sex", "job", "city", "ill"]]
@@ -216,6 +225,9 @@ def test_several_sensitive_columns() -> None:
 
 def test_bad_input() -> None:
     release = release_of()
+    for wrong in (TABLE, None, "table.csv"):
+        with pytest.raises(shoal.DataError, match="associations needs the release of a table, as "):
+            associations(TABLE, wrong)  # type: ignore[arg-type]
     with pytest.raises(shoal.PolicyError, match="support must be a share above 0 and at most 1, not 0"):
         associations(TABLE, release, support=0)
     with pytest.raises(shoal.PolicyError, match="confidence must be a share above 0 and at most 1, not 2"):

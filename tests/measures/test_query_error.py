@@ -309,6 +309,7 @@ def test_the_summary_of_a_steward() -> None:
     assert text.startswith("4 queries on random: relative error of the answers\nquasi-identifiers  queries  raw mean")
     assert "note: 1 query has the true answer 0, so no relative error" in text
     assert "note: 1 query has no unbiased answer" in text
+    assert found.absent == 1 and "note: 1 query lists a value that does not occur in the original column" in text
     assert repr(found).startswith("QueryErrors(random: 4 queries, mean error: raw ")
     frame = found.frame()
     assert list(frame) == ["query", "attributes", "answer", "raw", "raw error", "unbiased", "unbiased error"]
@@ -319,12 +320,62 @@ def test_the_summary_of_a_steward() -> None:
         found.summary("row")
 
 
+@pytest.mark.parametrize("style", ["label", "lo-hi"])
+def test_groups_of_missing_numbers(style: str) -> None:
+    """Ten missing ages are a group of their own, in every style."""
+    table = pd.DataFrame({"age": [None] * 10 + list(range(20, 40)), "ill": ["a"] * 10 + ["b"] * 20})
+    policy = shoal.Policy(quasi={"age": "numeric"}, sensitive=["ill"], require=[shoal.KAnonymity(5)])
+    queries = [{"age": None}, {"age": Interval(20, 29)}, {"age": None, "ill": "a"}, {"age": Interval()}]
+    found = query_error(table, shoal.anonymize(table, policy, write=style), queries)
+    assert found.estimate.tolist() == found.answers.tolist() == [10, 10, 10, 20]
+    mixed = pd.DataFrame({"age": [None] * 3 + [21, 22, 30, 31, 32, 33, 34], "ill": ["a"] * 10})
+    found = query_error(mixed, shoal.anonymize(mixed, policy, write=style), [{"age": None}])
+    assert found.estimate.tolist() == pytest.approx([5 / 8]), "missing and other values in one group: any of 8 values"
+
+
+def test_saved_tables_of_a_bucketed_release(tmp_path: Any) -> None:
+    policy = POLICY.model_copy(update={"require": (shoal.LDiversity(2, of="ill"),)})
+    release = shoal.anonymize(PEOPLE, policy, method="anatomy", seed=1)
+    release.save(tmp_path / "out")
+    queries = [{"age": range(20, 40), "ill": "flu"}, {"job": "nurse", "ill": ["cold", "gout"]}, {"ill": "flu"}]
+    right = query_error(PEOPLE, release, queries)
+    second = tmp_path / "out" / "sensitive.csv"
+    for table, other in ((tmp_path / "out" / "table.csv", second), (release.frame, release.sensitive)):
+        found = query_error(PEOPLE, table, queries, policy=policy, sensitive=other)
+        assert found.estimate.tolist() == pytest.approx(right.estimate.tolist()) and found.method == "table"
+    with pytest.raises(shoal.DataError, match=r"no column 'ill', .* but buckets\. .*: query_error\(…, sensitive=…\)"):
+        query_error(PEOPLE, release.frame, queries, policy=policy)
+    with pytest.raises(shoal.DataError, match="the two tables of the release have different buckets"):
+        query_error(PEOPLE, release.frame.assign(bucket=99), queries, policy=policy, sensitive=second)
+    for more in ({"policy": policy}, {"sensitive": second}):
+        with pytest.raises(shoal.PolicyError, match="the release has its own policy and tables"):
+            query_error(PEOPLE, release, queries, **more)
+
+
+def test_values_that_do_not_occur_and_odd_texts() -> None:
+    queries = [
+        {"age": [21, 99]},
+        "SELECT COUNT(*) FROM t WHERE NOT (age = 99 OR age = 21)",
+        {"job": "\ud800", "age": 98},
+        {"age": Interval(98, 99)},
+        {"age": "21"},
+        {"job": "Clerk"},
+    ]
+    asked = [query for q in queries for query in (Workload.parse(q) if isinstance(q, str) else [q])]
+    found = query_error(PEOPLE, PEOPLE, asked, policy=POLICY)
+    assert found.absent == 4 and found.answers.tolist() == [1, 11, 0, 0, 1, 0]
+    assert "4 queries list a value that does not occur in the original column; such a value matches" in found.notes[1]
+    assert found.frame()["query"][2] == r"SELECT COUNT(*) FROM t WHERE job = '\ud800' AND age = 98"
+
+
 def test_bad_input() -> None:
     table = PEOPLE[["age", "job", "ill"]]
     with pytest.raises(shoal.PolicyError, match="a table without a policy"):
         query_error(table, table, [{"age": 3}])
     with pytest.raises(shoal.DataError, match=r"query 2 asks for column 'agee', .* \(did you mean 'age'\?\)"):
         query_error(table, table, [{"age": 3}, {"agee": 3}], policy=POLICY)
+    with pytest.raises(shoal.DataError, match=r"query 1 asks for column 'AGE', .* \(did you mean 'age'\?\)"):
+        query_error(table, table, "SELECT COUNT(*) FROM t WHERE AGE = 3", policy=POLICY)
     with pytest.raises(shoal.DataError, match="query 1 asks for column 'ward', which is not in the release"):
         query_error(PEOPLE, table, [{"ward": "A"}], policy=POLICY)
     with pytest.raises(

@@ -196,6 +196,9 @@ def test_the_engine_does_not_matter() -> None:
         ([{"sexx": "m"}], "column 'sexx' is not in the table (did you mean 'sex'?). Correct the name."),
         ([{"sex": "x"}], "column 'sex' has no value 'x'. Write the value as the released table does."),
         ([{"ill": 3}], "column 'ill' has no value 3"),
+        ([{"ill": 10**400}], "column 'ill' has no whole number of more than 308 digits. Correct the value."),
+        ([{"ill": 2j}], "column 'ill' has no value 2j"),
+        (5, "combinations is a list of mappings from columns to values, not 5."),
         ([{"name": "Ann"}], "column 'name' is an identifier, which is not released"),
     ],
 )
@@ -220,6 +223,15 @@ def test_other_releases_are_refused() -> None:
     policy = shoal.Policy(quasi=dict.fromkeys(QUASI, "categorical"), sensitive=["ill"], require=[shoal.KAnonymity(2)])
     with pytest.raises(shoal.DataError, match="made by 'mondrian', which changes no values at random"):
         supports(shoal.anonymize(TABLE, policy, method="mondrian"))
+    diverse = policy.model_copy(update={"require": (shoal.LDiversity(2, of="ill"),)})
+    for form in ("buckets", "permuted"):
+        with pytest.raises(shoal.DataError, match="made by 'anatomy', which separates sensitive values from records"):
+            supports(shoal.anonymize(TABLE, diverse, method="anatomy", form=form, seed=1))
+    for wrong in (TABLE, None, "table.csv"):
+        with pytest.raises(shoal.DataError, match="supports needs the release of a table, as "):
+            supports(wrong)  # type: ignore[arg-type]
+    with pytest.raises(shoal.PolicyError, match="longest must be at least 1, not 0"):
+        supports(release_of(), longest=0)
     with pytest.raises(shoal.PolicyError, match="sensitive names 'sex', which is not released unchanged"):
         supports(release_of(), sensitive="sex")
     with pytest.raises(shoal.PolicyError, match="support must be a share above 0"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,10 @@ def answer(*queries: Any) -> list[int]:
         ({"age": float("nan")}, 1),
         ({"age": np.array([21, 38])}, 2),
         ({"age": {21, 38}}, 2),
+        ({"age": {None, 38, "21", 22.0}}, 4),
+        ({"age": np.array(21)}, 1),
+        ({"born": np.array(["1999-12-31"], "datetime64[ns]")}, 2),
+        ({"born": np.datetime64("1999-12-31")}, 2),
         ({"age": range(21, 25)}, 2),
         ({"age": range(21, 40, 2)}, 3),
         ({"hours-per-week": range(38, 40)}, 1),
@@ -104,6 +108,8 @@ def test_conditions_of_mappings(given: dict[str, Any], right: int) -> None:
         ("\"order\" IN ('say \"x\"', 'b')", 2),
         ("born >= DATE '2000-01-01'", 2),
         ("born < '2000-01-01'", 3),
+        ("born = CAST('1999-12-31' AS DATE)", 2),
+        ("born = TIMESTAMP '1999-12-31 00:00:00'", 2),
         ("people.age = 21 AND ill IN ('flu') AND wage > -5", 1),
         ("age = 21 AND (ill = 'flu')", 1),
     ],
@@ -115,7 +121,7 @@ def test_conditions_of_sql(where: str, right: int) -> None:
 
 
 def test_several_statements(tmp_path: Path) -> None:
-    text = "-- how many?\nSELECT COUNT(*) FROM a;\nSELECT COUNT(*) FROM b.c WHERE age = 21;"
+    text = "-- how many?\nSELECT COUNT(*) FROM a AS x;\nSELECT COUNT(*) FROM b.c WHERE age = 21; -- the last one"
     (tmp_path / "queries.sql").write_text(text, encoding="utf-8")
     assert answer(text) == [6, 1]
     assert query_error(PEOPLE, PEOPLE, tmp_path / "queries.sql", policy=POLICY).answers.tolist() == [6, 1]
@@ -132,7 +138,17 @@ def test_several_statements(tmp_path: Path) -> None:
         ("SELECT COUNT(*), 1 FROM t", "cannot answer 'COUNT(*)'"),
         ("SELECT COUNT(*) FROM t GROUP BY age", "cannot answer 'GROUP BY age'"),
         ("SELECT COUNT(*) FROM t JOIN u ON t.a = u.a", "cannot answer 'JOIN u ON t.a = u.a'"),
-        ("SELECT COUNT(*) FROM t, u", "cannot answer ', u'"),
+        ("SELECT COUNT(*) FROM t, u", "cannot answer a query on two tables: the second is 'u'"),
+        ("SELECT COUNT(*) FROM t JOIN u", "cannot answer a query on two tables: the second is 'u'"),
+        ("SELECT COUNT(*) FROM t TABLESAMPLE (10 PERCENT)", "cannot answer 'FROM t TABLESAMPLE (10 PERCENT)'"),
+        ("SELECT COUNT(*) FROM t FOR SYSTEM_TIME AS OF '2020-01-01'", "cannot answer 'FROM t FOR "),
+        ("SELECT COUNT(*) FROM t AS x(a, b)", "cannot answer 'FROM t AS x(a, b)'"),
+        ("SELECT COUNT(*) FROM f(3)", "cannot answer 'FROM F(3)'"),
+        ("SELECT COUNT(*) FROM t FOR UPDATE", "cannot answer 'SELECT COUNT(*) FROM t"),
+        ("SELECT COUNT(* EXCEPT (s)) FROM t", "cannot answer 'COUNT(* EXCEPT (s))'"),
+        ("SELECT COUNT(*) FROM t WHERE age = CAST('20' AS INT)", "cannot answer 'age = CAST('20' AS INT)'"),
+        ("SELECT COUNT(*) FROM t WHERE age = '20'::INT", "cannot answer 'age = CAST('20' AS INT)'"),
+        ("SELECT COUNT(*) FROM t WHERE born = DATE 'soon'", "cannot answer 'born = CAST('soon' AS DATE)'"),
         ("SELECT COUNT(*) FROM (SELECT * FROM t)", "cannot answer 'FROM (SELECT * FROM t)'"),
         ("SELECT COUNT(*) FROM t LIMIT 3", "cannot answer 'LIMIT 3'"),
         ("SELECT COUNT(*) FROM t UNION SELECT COUNT(*) FROM u", "cannot answer 'SELECT"),
@@ -146,8 +162,12 @@ def test_several_statements(tmp_path: Path) -> None:
         ("SELECT COUNT(*) FROM t WHERE TRUE", "cannot answer 'TRUE'"),
         ("SELECT COUNT(*) FROM t WHERE age = NULL", "nothing is equal to NULL. Use IS NULL"),
         ("SELECT COUNT(*) FROM t WHERE age NOT IN (1, NULL)", "nothing is equal to NULL"),
-        ("SELECT COUNT(*) FROM t WHERE (age = ", "the SQL text cannot be read: "),
-        ("SELECT COUNT(*) FROM t WHERE ill = 'flu", "the SQL text cannot be read: "),
+        ("SELECT COUNT(*) FROM t WHERE (age = ", "the SQL text cannot be read: line 1 has an error at '"),
+        (
+            "SELECT COUNT(*) FROM t WHERE ill = 'flu",
+            "the SQL text cannot be read: a quotation mark or a comment is not closed",
+        ),
+        ("-- nothing", "the SQL text has no statement"),
         ("  ;", "the SQL text has no statement"),
     ],
 )
@@ -156,6 +176,15 @@ def test_other_sql_is_refused(text: str, quoted: str) -> None:
         Workload.parse(text)
     if "NULL" not in quoted:
         assert "Possible are: SELECT COUNT(*) FROM … WHERE …" in str(raised.value)
+
+
+def test_errors_of_the_parser_are_in_our_words() -> None:
+    with pytest.raises(shoal.DataError) as raised:
+        Workload.parse("SELECT COUNT(*)\nFROM t WHERE (age = ")
+    assert "line 2 has an error at 'SELECT COUNT(*)\nFROM t WHERE (age ='" in str(raised.value)
+    assert not re.search("sqlglot|class|Col:|\\x1b", str(raised.value))
+    with pytest.raises(shoal.DataError, match=r"cannot answer 'age = 1e400': the number is too large"):
+        Workload.parse("SELECT COUNT(*) FROM t WHERE age = 1e400")
 
 
 def test_deep_and_long_sql() -> None:
@@ -181,6 +210,14 @@ def test_without_sqlglot(monkeypatch: pytest.MonkeyPatch) -> None:
         ([{3: "a"}], "has the column 3. The names of columns are texts"),
         ([{"age": []}], "lists no values for column 'age'"),
         ([{"age": {"low": 3}}], "has a mapping for column 'age'"),
+        (
+            [{"age": slice(20, 30)}],
+            "lists slice(20, 30, None) for column 'age'. Each must be a single value. For a range",
+        ),
+        ([{"ill": {1j, 2j}}], "for column 'ill'. Each must be a single value"),
+        ([{"age": 10**400}], "a query has a whole number of more than 308 digits for column 'age'. Correct it"),
+        ([{"ill": {10**5000, 1}}], "a query has a whole number of more than 308 digits for column 'ill'. Correct it"),
+        ([{"age": range(10**400)}], "a query has a whole number of more than 308 digits for column 'age'. Correct it"),
         ([{"age": [[1, 2]]}], r"lists [1, 2] for column 'age'. Each must be a single value"),
     ],
 )
@@ -189,6 +226,23 @@ def test_bad_workloads(given: Any, text: str) -> None:
         query_error(PEOPLE, PEOPLE, given, policy=POLICY)
     with pytest.raises(shoal.DataError, match="closed='in' is no choice"):
         Interval(1, 2, "in")  # type: ignore[arg-type]
+    with pytest.raises(shoal.DataError, match=r"a whole number of more than 308 digits\. Correct it, or give it as"):
+        Interval(None, -(10**400))
+
+
+@pytest.mark.parametrize("day", [date(1999, 12, 31), pd.Timestamp("1999-12-31"), datetime(1999, 12, 31), "1999-12-31"])
+@pytest.mark.parametrize("kind", ["text", "date", "time"])
+def test_dates_in_unchanged_columns(day: Any, kind: str) -> None:
+    born = PEOPLE["born"] if kind == "text" else pd.to_datetime(PEOPLE["born"])
+    table = pd.DataFrame({"age": PEOPLE["age"], "born": born.dt.date if kind == "date" else born})
+    policy = shoal.Policy(quasi={"age": "numeric"}, sensitive=["born"], require=[shoal.KAnonymity(1)])
+    (query,) = workload = Workload([{"born": day}])
+    for asked in (workload, [{"born": [day, None]}], str(query)):
+        found = query_error(table, table, asked, policy=policy)
+        assert found.answers.tolist() == found.estimate.tolist() == [3 if isinstance(asked, list) else 2]
+    assert str(query) == "SELECT COUNT(*) FROM t WHERE born = '1999-12-31'"
+    late = query_error(table, table, [{"born": datetime(1999, 12, 31, 8)}], policy=policy)
+    assert late.answers.tolist() == [0] and late.absent == 1
 
 
 def test_normalized_and_missing_texts() -> None:
@@ -265,11 +319,24 @@ def test_random_workloads_without_a_sensitive_attribute() -> None:
     assert random_workload(PEOPLE, policy, attributes=1, queries=2).columns == ("age",)
 
 
+def test_random_workloads_have_five_attributes_or_all() -> None:
+    assert random_workload(PEOPLE, POLICY, queries=2) == random_workload(PEOPLE, POLICY, attributes=4, queries=2)
+    six = pd.DataFrame({name: ["a", "b"] * 5 for name in "pqrstu"})
+    policy = shoal.Policy(quasi=dict.fromkeys(six, "categorical"))
+    assert {len(query.conditions) for query in random_workload(six, policy, queries=3)} == {5}
+
+
 def test_bad_random_workloads() -> None:
-    with pytest.raises(
-        shoal.PolicyError, match=r"attributes=5 is not possible: the policy has 4 quasi-identifiers\. Use whole"
-    ):
-        random_workload(PEOPLE, POLICY)
+    for wrong in (5, -1, 1.5, True, "x", ["1"]):
+        text = f"attributes={wrong[0] if isinstance(wrong, list) else wrong!r} is not possible: the policy has 4 quasi-"
+        with pytest.raises(shoal.PolicyError, match=re.escape(text)):
+            random_workload(PEOPLE, POLICY, attributes=wrong)  # type: ignore[arg-type]
+    for wrong in ("x", 1.5, True, None):
+        with pytest.raises(shoal.PolicyError, match=f"queries={wrong!r} is not possible. Ask for a whole number"):
+            random_workload(PEOPLE, POLICY, attributes=1, queries=wrong)  # type: ignore[arg-type]
+    for wrong in ("x", 1.5, -1, None):
+        with pytest.raises(shoal.PolicyError, match=f"the seed must be a whole number of at least 0, not {wrong!r}"):
+            random_workload(PEOPLE, POLICY, attributes=1, seed=wrong)  # type: ignore[arg-type]
     with pytest.raises(shoal.PolicyError, match="attributes lists no number"):
         random_workload(PEOPLE, POLICY, attributes=[])
     with pytest.raises(shoal.PolicyError, match="queries=0 is not possible"):

@@ -133,7 +133,7 @@ class BucketedTable:
         frequent = {self.table.items[i] for (i,) in self.table.mine(least.support, 1) if i < end}
         for s, item in enumerate(self.sensitive):
             weight = self.share[self.bucket, s] * self.table.size
-            if weight.sum() < (least.support - ROUNDING) * records:
+            if item.value is None or weight.sum() < (least.support - ROUNDING) * records:
                 continue
             frequent.add(item)
             for left, rows in self._extend((), np.arange(len(weight)), weight, least.support * records):

@@ -7,11 +7,11 @@ too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from itertools import compress
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from shoal.arrays import BoolArray, FloatArray
 from shoal.engines.protocol import ReadingKind
 from shoal.errors import DataError, list_some
-from shoal.formats.dates import parse_date
+from shoal.formats.dates import format_date, parse_date
 from shoal.formats.numbers import format_number, parse_number, read_numbers
 
 KINDS = {"number": "numbers", "date": "dates", "text": "texts"}
@@ -75,15 +75,35 @@ class Domain:
         numbers[~self.is_missing] = parsed
         return numbers
 
+    @cached_property
+    def moments(self) -> FloatArray:
+        """The time of every text that is a date, NaN for other texts."""
+        parsed = [None if value is None else parse_date(value) for value in self.values]
+        return np.array([np.nan if moment is None else moment for moment in parsed], np.float64)
+
     def match(self, given: Any) -> BoolArray:
         """Whether each value is the given value; a value that does not occur matches nothing."""
         found = np.zeros(len(self.values), bool)
         value = self._read(given)
         if value in self.codes:
             found[self.codes[value]] = True
+        elif value is not None and self.kind == "text" and _is_date(given):
+            found = self.moments == parse_date(str(given))
         elif _is_number(given) and self.kind == "text" and self.numbers is not None:
             found = self.numbers == float(given)
         return found
+
+    @cached_property
+    def _tested(self) -> dict[tuple[type, Any], bool]:
+        """Whether given values occur; the queries of a workload often list the same values."""
+        return {}
+
+    def has(self, given: Any) -> bool:
+        """Whether the given value occurs."""
+        key = type(given), given
+        if key not in self._tested:
+            self._tested[key] = bool(self.match(given).any())
+        return self._tested[key]
 
     def list_numbers(self) -> FloatArray:
         """The value of every number or date; `DataError` if the column holds other texts."""
@@ -137,6 +157,9 @@ class Values:
 
     values: tuple[Any, ...]
 
+    def __post_init__(self) -> None:
+        _refuse_too_large(self.values)
+
     def test(self, domain: Domain) -> Truth:
         """Test the values of a column."""
         codes = domain.codes
@@ -146,6 +169,10 @@ class Values:
             if value not in codes:  # a text for a number, a spelling, or a value that does not occur
                 true |= domain.match(value)
         return Truth(true, ~true & ~domain.is_missing)
+
+    def find_absent(self, domain: Domain) -> bool:
+        """Whether a value of the list does not occur in a column."""
+        return any(value not in domain.codes and not domain.has(value) for value in self.values)
 
     def to_sql(self, column: str) -> str:
         """The condition as SQL."""
@@ -169,6 +196,7 @@ class Interval:
     def __post_init__(self) -> None:
         if self.closed not in ("both", "left", "right", "neither"):
             raise DataError(f"closed={self.closed!r} is no choice; use 'both', 'left', 'right' or 'neither'.")
+        _refuse_too_large((self.low, self.high))
 
     def test(self, domain: Domain) -> Truth:
         """Test the values of a column."""
@@ -255,6 +283,15 @@ class Some:
 Condition = Values | Interval | Missing | Not | Every | Some
 
 
+def names_absent_value(condition: Condition, domain: Domain) -> bool:
+    """Whether a condition lists a value that does not occur in a column."""
+    if isinstance(condition, Not):
+        return names_absent_value(condition.condition, domain)
+    if isinstance(condition, (Every, Some)):
+        return any(names_absent_value(part, domain) for part in condition.conditions)
+    return isinstance(condition, Values) and condition.find_absent(domain)
+
+
 def read_condition(column: str, given: Any) -> Condition:
     """Return the condition for what a user gives: a value, a list or set of values, a range of whole numbers, or a condition.
 
@@ -264,24 +301,58 @@ def read_condition(column: str, given: Any) -> Condition:
     if isinstance(given, Condition):
         return given
     if isinstance(given, range) and given.step == 1:
+        _refuse_too_large((given.start, given.stop), column)
         return Interval(given.start, given.stop, "left")
+    if isinstance(given, np.ndarray):
+        given = _list_array(given)
     if isinstance(given, (str, bytes, date)) or not isinstance(given, Iterable):
         given = [given]
     if isinstance(given, Mapping):
         raise DataError(
             f"a query has a mapping for column {column!r}. Use a value, a list of values, a range or an Interval."
         )
-    values = tuple(given.tolist() if isinstance(given, np.ndarray) else given)
-    if isinstance(given, (set, frozenset)):
-        values = tuple(sorted(values, key=lambda v: (v is None, str(type(v)), v if v is not None else 0)))
+    values = tuple(given)
     if not values:
         raise DataError(
             f"a query lists no values for column {column!r}. Add values, or remove the column from the query."
         )
-    wrong = list(compress(values, (isinstance(v, Iterable) and not isinstance(v, str) for v in values)))
+    _refuse_too_large(values, column)
+    wrong = [v for v in values if not _is_single(v)]
     if wrong:
-        raise DataError(f"a query lists {list_some(wrong)} for column {column!r}. Each must be a single value.")
-    return Values(values)
+        raise DataError(
+            f"a query lists {list_some(wrong)} for column {column!r}. Each must be a single value. For a range of numbers, use "
+            "range(20, 30) or Interval(20, 29)."
+        )
+    return Values(tuple(sorted(values, key=_rank)) if isinstance(given, (set, frozenset)) else values)
+
+
+def _list_array(array: NDArray[Any]) -> list[Any]:
+    """The values of an array; those of an array without dimensions are a single value."""
+    if array.dtype.kind == "M":
+        array = array.astype("datetime64[us]")  # a list of nanoseconds would have whole numbers
+    return [array.item()] if array.ndim == 0 else list(array.tolist())
+
+
+def _is_single(value: Any) -> bool:
+    is_list = isinstance(value, Iterable) and not isinstance(value, str)
+    return isinstance(value, Hashable) and not is_list and not isinstance(value, (complex, np.complexfloating, slice))
+
+
+def _rank(value: Any) -> tuple[bool, bool, float, str]:
+    """The place of a value in the list of a set: numbers first, a missing value last."""
+    number = _is_number(value)
+    return _is_missing(value), not number, float(value) if number else 0.0, "" if number else str(value)
+
+
+def is_too_large(value: Any) -> bool:
+    """Whether a value is a whole number that is larger than any number of a column."""
+    return isinstance(value, int) and abs(value) > sys.float_info.max
+
+
+def _refuse_too_large(values: Iterable[Any], column: str | None = None) -> None:
+    if any(map(is_too_large, values)):
+        where = "" if column is None else f" for column {column!r}"
+        raise DataError(f"a query has a whole number of more than 308 digits{where}. Correct it, or give it as a text.")
 
 
 def format_literal(value: Any) -> str:
@@ -292,6 +363,8 @@ def format_literal(value: Any) -> str:
     """
     if _is_number(value):
         return format_number(float(value))
+    moment = parse_date(str(value)) if _is_date(value) else None
+    value = value if moment is None else format_date(moment)
     return "'" + str(value).replace("'", "''") + "'"
 
 
@@ -307,6 +380,10 @@ def quote_column(name: str) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def _is_date(value: Any) -> bool:
+    return isinstance(value, (date, np.datetime64))
 
 
 def _is_missing(value: Any) -> bool:

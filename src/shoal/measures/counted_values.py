@@ -20,6 +20,7 @@ from shoal.formats.numbers import format_number
 from shoal.mining.itemsets import Item
 from shoal.mining.mine import mine_cells
 from shoal.policy import Policy
+from shoal.requirements.requirement import parse_whole_number
 
 Combination = tuple[int, ...]
 Labels = tuple[str | None, ...]
@@ -116,14 +117,15 @@ class CountedValues:
         """The number of a value, or None if the column has no such value; numbers may be given as numbers."""
         j = self.columns.index(column)
         texts: list[str | None] = [None if value is None else str(value)]
-        if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+        if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
             texts.append(format_number(float(value)))
         found = [self.labels[j].index(text) for text in texts if text in self.labels[j]]
         return int(self.first[j]) + found[0] if found else None
 
     def mine(self, support: float | str, longest: int | None = None) -> dict[Combination, float]:
         """The frequent combinations with their supports; a missing value is in none. See `mine_itemsets`."""
-        found = mine_cells(self.items, self.rows, self.size, support=support, max_size=longest)
+        largest = None if longest is None else parse_whole_number(longest, "longest", 1)
+        found = mine_cells(self.items, self.rows, self.size, support=support, max_size=largest)
         number = {item: i for i, item in enumerate(self.items)}
         combinations = [tuple(number[found.items[i]] for i in members) for members in found.list_members()]
         return dict(zip(combinations, found.support.tolist(), strict=True))

@@ -24,7 +24,13 @@ from shoal.measures.association_search import (
 )
 from shoal.measures.corrected_supports import CorrectedSupports
 from shoal.measures.counted_values import CountedValues
-from shoal.measures.support_estimates import TableRelease, count_randomized, find_selection, parse_columns
+from shoal.measures.support_estimates import (
+    TableRelease,
+    check_release,
+    count_randomized,
+    find_selection,
+    parse_columns,
+)
 from shoal.mining.itemsets import Item
 from shoal.policy import Policy
 from shoal.recoding.group_labels import label_codes
@@ -169,6 +175,7 @@ def associations(
                1           4           0           0
                2           2           0           0
     """
+    check_release(release, "associations")
     policy = release.policy
     columns = parse_columns(policy, sensitive)
     if not columns:

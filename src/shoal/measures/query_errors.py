@@ -13,6 +13,7 @@ from shoal.arrays import FloatArray, Int64Array
 from shoal.engines import Column, Engine, build_frame, open_data
 from shoal.errors import DataError, PolicyError, list_choices
 from shoal.formats.numbers import format_count
+from shoal.measures.conditions import names_absent_value
 from shoal.measures.query_answers import answer_queries
 from shoal.measures.query_tables import Original, read_bucketed, read_original, read_released
 from shoal.measures.unbiased_answers import answer_unbiased
@@ -66,6 +67,7 @@ class QueryErrors:
     estimates : the answers on the release, by the way in which it is read: ``estimate``; of a randomized release ``raw`` (the
         values as they are published) and ``unbiased`` (corrected for the randomization; NaN where this is not possible)
     suppressed : the number of records that are in the original but not in the release
+    absent : the number of queries that list a value which does not occur in its column of the original
     """
 
     workload: Workload
@@ -74,6 +76,7 @@ class QueryErrors:
     answers: Int64Array
     estimates: Mapping[str, FloatArray]
     suppressed: int = 0
+    absent: int = 0
 
     @property
     def errors(self) -> dict[str, FloatArray]:
@@ -113,7 +116,8 @@ class QueryErrors:
 
     def frame(self, kind: str | None = None) -> Any:
         """A frame with one row per query: its text, its number of quasi-identifiers, answers and errors."""
-        columns = {"query": Column(np.arange(len(self.workload)), tuple(str(query) for query in self.workload))}
+        texts = (str(query).encode(errors="backslashreplace").decode() for query in self.workload)  # no lone surrogates
+        columns = {"query": Column(np.arange(len(self.workload)), tuple(texts))}
         columns |= {"attributes": Column(self.attributes), "answer": Column(self.answers)}
         for way, found in self.estimates.items():
             columns[way] = Column(found)
@@ -130,6 +134,9 @@ class QueryErrors:
         if undefined:
             many = format_count(undefined, "query has", "queries have")
             yield f"{many} the true answer 0, so no relative error; the means are taken over the others"
+        if self.absent:
+            many = format_count(self.absent, "query lists", "queries list")
+            yield f"{many} a value that does not occur in the original column; such a value matches nothing"
         for way, found in self.estimates.items():
             absent = int((np.isnan(found) & (self.answers > 0)).sum())
             if absent:
@@ -175,7 +182,12 @@ def _format(figure: float) -> str:
 
 
 def query_error(
-    original: Any, release: Any, workload: Any, *, policy: Policy | str | Path | Mapping[str, Any] | None = None
+    original: Any,
+    release: Any,
+    workload: Any,
+    *,
+    policy: Policy | str | Path | Mapping[str, Any] | None = None,
+    sensitive: Any = None,
 ) -> QueryErrors:
     """Compare the answers to COUNT queries on a release with those on the original table.
 
@@ -192,6 +204,8 @@ def query_error(
     workload : a `Workload`, such as that of `random_workload`; SQL text; or a list of mappings from columns to values, such
         as ``{"age": range(30, 40), "sex": "Male", "disease": ["flu", "HIV"]}``
     policy : the policy, if ``release`` is a table
+    sensitive : the table of sensitive values, if ``release`` is the table of records of a bucketed release, such as the saved
+        ``sensitive.csv``
 
     Returns
     -------
@@ -216,7 +230,11 @@ def query_error(
     ([2], [2.0], 0.0)
     """
     asked = read_workload(workload)
-    is_release = policy is None and isinstance(release, ReleasedTable)
+    is_release = isinstance(release, ReleasedTable) and isinstance(release.policy, Policy)
+    if is_release and not (policy is None and sensitive is None):
+        raise PolicyError(
+            "the release has its own policy and tables. Remove policy= and sensitive=, or pass release.frame."
+        )
     if policy is None and not is_release:
         raise PolicyError("the release is a table without a policy. Give its policy: query_error(…, policy=…).")
     chosen = release.policy if policy is None else parse_policy(policy)
@@ -226,23 +244,31 @@ def query_error(
     source = read_original(before, chosen, asked.columns)
     answers = np.rint(answer_queries(source.count(), asked.queries)).astype(np.int64)
     after = open_data(release.frame if is_release else release)
-    estimates = _estimate(release if is_release else None, after, source, asked)
+    buckets = getattr(release, "sensitive", None) if is_release else sensitive
+    operator = getattr(getattr(release, "recoding", None), "operator", None) if is_release else None
+    estimates = _estimate(after, None if buckets is None else open_data(buckets), operator, source, asked)
     attributes = np.array([sum(name in chosen.quasi for name in query.conditions) for query in asked], np.int64)
     suppressed = max(source.rows - after.schema().rows, 0)
     method = str(release.method) if is_release else "table"
-    return QueryErrors(asked, method, attributes, answers, estimates, suppressed)
+    return QueryErrors(asked, method, attributes, answers, estimates, suppressed, _count_absent(asked, source))
+
+
+def _count_absent(workload: Workload, source: Original) -> int:
+    """The number of queries that list a value which does not occur in its column."""
+    return sum(
+        any(names_absent_value(condition, source.domains[name]) for name, condition in query.conditions.items())
+        for query in workload
+    )
 
 
 def _estimate(
-    release: ReleasedTable | None, after: Engine, source: Original, workload: Workload
+    after: Engine, buckets: Engine | None, operator: Any, source: Original, workload: Workload
 ) -> dict[str, FloatArray]:
-    """The answers on the release, by the way in which it is read; without a release, a table is read by its labels."""
-    buckets = getattr(release, "sensitive", None)
+    """The answers on the release, by the way in which it is read: by its buckets, its labels, or the operator of its values."""
     if buckets is not None:
-        return {ESTIMATE: answer_queries([read_bucketed(after, open_data(buckets), source)], workload.queries)}
+        return {ESTIMATE: answer_queries([read_bucketed(after, buckets, source)], workload.queries)}
     tables = list(read_released(after, source))
     found = answer_queries(tables, workload.queries)
-    operator = getattr(getattr(release, "recoding", None), "operator", None)
     if operator is None:
         return {ESTIMATE: found}
     if not isinstance(operator, SelectionOperator):
@@ -253,9 +279,9 @@ def _estimate(
 def _check_columns(workload: Workload, policy: Policy) -> None:
     """Raise an error where a query names a column that is not released."""
     released = (*policy.quasi, *policy.unchanged_columns)
+    spelling = {name.casefold(): name for name in released}
     for number, query in enumerate(workload, start=1):
         for name in query.conditions:
             if name not in released:
-                raise DataError(
-                    f"query {number} asks for column {name!r}, which is not in the release; {list_choices(name, released)}."
-                )
+                choices = list_choices(spelling.get(name.casefold(), name), released)
+                raise DataError(f"query {number} asks for column {name!r}, which is not in the release; {choices}.")

@@ -3,6 +3,9 @@
 The domain of a quasi-identifier is the list of the different values of its original column. A published label stands for
 the values of the domain that it covers. A single number or date that is not in the domain (a mean, a midpoint, a synthetic
 value) is added to the domain of the released table, and is tested as it is.
+
+``write="lo-hi"`` publishes no ends for groups of missing values, and for groups of missing and other values. Such a pair is a
+missing value, except where more records have it than values are missing in the original: then it is read as ``*``.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from shoal.encoding.codes import encode_column
 from shoal.engines import Dictionary, Engine, Reading
 from shoal.errors import DataError
 from shoal.formats.bucket_columns import BUCKET, COUNT
-from shoal.formats.labels import format_ends
+from shoal.formats.labels import ROOT, format_ends
 from shoal.formats.numbers import parse_number
 from shoal.kernels.combinations import number_combinations
 from shoal.measures.conditions import Domain
@@ -117,6 +120,10 @@ class Original:
     records: dict[str, Int64Array]
     engine: Engine
 
+    def count_missing(self, name: str) -> int:
+        """The number of records without a value of a quasi-identifier."""
+        return int(self.records[name][self.domains[name].is_missing].sum())
+
     def count(self) -> Iterator[CountedTable]:
         """Count the cells, partition by partition."""
         columns = {name: QueryColumn(domain) for name, domain in self.domains.items()}
@@ -170,6 +177,13 @@ def read_released(engine: Engine, original: Original) -> Iterator[CountedTable]:
     """The groups of a released table, with the values that their labels cover."""
     dictionaries: dict[str, Dictionary] = {}
     labels = [_read_labels(engine, name, original, dictionaries) for name in original.quasi]
+    published = engine.schema().names
+    hidden = [name for name in original.plain if name not in published]
+    if hidden and BUCKET in published:
+        raise DataError(
+            f"the released table has no column {hidden[0]!r}, which a query asks for, but buckets. Give the table of sensitive "
+            "values of the release: query_error(…, sensitive=…)."
+        )
     plain = [_read_plain(engine, name, original.policy, dictionaries) for name in original.plain]
     names = [column for label in labels for column in label.columns]
     for table in _count_cells(engine.encode(dictionaries), names, plain):
@@ -196,6 +210,8 @@ def read_bucketed(engine: Engine, sensitive: Engine, original: Original) -> Coun
     columns = [_read_plain(sensitive, name, original.policy, counted) for name in (BUCKET, COUNT, *hidden)]
     (found,) = _count_cells(sensitive.encode(counted), columns, [], whole=True)
     number = {label: i for i, label in enumerate(bucket.domain.values.tolist())}
+    if number.keys() != set(columns[0].domain.values.tolist()):
+        raise DataError("the two tables of the release have different buckets. Pass both tables of one release.")
     owner = np.array([number.get(label, -1) for label in columns[0].domain.values.tolist()], np.int64)
     numbers = np.array([_read_count(text) for text in columns[1].domain.values], np.float64)
     bucket_of = owner[found.one.codes[:, 0]]
@@ -220,11 +236,21 @@ def _read_count(text: Any) -> float:
 
 @dataclass(frozen=True)
 class _Labels:
-    """The published columns of a quasi-identifier, one or a pair of ends, with the function that restores their texts."""
+    """The published columns of a quasi-identifier, one or a pair of ends, with the function that restores their texts.
+
+    ``without_ends`` is the label of a pair whose ends are both missing.
+    """
 
     name: str
     columns: tuple[QueryColumn, ...]
     restore: Any
+    without_ends: str | None
+
+    def join(self, ends: Sequence[str | None]) -> str | None:
+        """The label of the texts of the columns."""
+        if len(ends) == 1:
+            return ends[0]
+        return self.without_ends if ends[0] is ends[1] is None else format_ends(*ends)
 
 
 def _read_labels(engine: Engine, name: str, original: Original, dictionaries: dict[str, Dictionary]) -> _Labels:
@@ -236,7 +262,9 @@ def _read_labels(engine: Engine, name: str, original: Original, dictionaries: di
             f"the released table has no column {name!r}, which a query asks for. Pass the whole released table."
         )
     columns = tuple(_read_plain(engine, n, policy, dictionaries) for n in names)
-    return _Labels(name, columns, choose_restoring(engine, policy.quasi[name].kind))
+    empty = min(dictionaries[n].distinct.missing for n in names)
+    without_ends = None if empty <= original.count_missing(name) else ROOT
+    return _Labels(name, columns, choose_restoring(engine, policy.quasi[name].kind), without_ends)
 
 
 def _read_plain(engine: Engine, name: str, policy: Policy, dictionaries: dict[str, Dictionary]) -> QueryColumn:
@@ -278,7 +306,7 @@ def _merge_pairs(side: CountedSide, labels: Sequence[_Labels], original: Origina
             [_restore(column.domain.values[code], tokens, label.restore) for code in given[first, c]]
             for c, column in enumerate(label.columns)
         ]
-        texts = ends[0] if len(ends) == 1 else [format_ends(*pair) for pair in zip(*ends, strict=True)]
+        texts = [label.join(pair) for pair in zip(*ends, strict=True)]
         columns.append(_cover(label.name, texts, original))
         codes.append(number)
         at += len(label.columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from shoal.measures.query_answers import answer_queries
 from shoal.measures.query_tables import read_original
 from shoal.measures.workloads import Query, Workload
 from shoal.policy import Policy, parse_policy
+from shoal.secret import parse_seed
 
+USUAL = 5  # quasi-identifiers in a query
 ATTEMPTS = 100  # how often a query with the answer 0 is drawn again
 MANY = 1000  # of more different numbers or dates, a query takes neighbouring ones
 
@@ -25,22 +27,23 @@ def random_workload(
     original: Any,
     policy: Policy | str | Path | Mapping[str, Any],
     *,
-    attributes: int | Iterable[int] = 5,
+    attributes: int | Iterable[int] | None = None,
     queries: int = 1000,
     seed: int = 0,
 ) -> Workload:
     """Draw COUNT queries at random.
 
-    A query has a condition on the sensitive attribute and on some quasi-identifiers, which are chosen uniformly. A
-    condition lists different values of the original column (a missing value is a value): their number is uniform from 1 to
-    the number of all values, and the values are chosen uniformly. Of a column with more than 1,000 different numbers or
-    dates, it takes neighbouring values. A query that no record of the original meets is drawn again.
+    A query has a condition on the sensitive attribute, if the policy has one, and on some quasi-identifiers, which are chosen
+    uniformly. A condition lists different values of the original column (a missing value is a value): their number is uniform
+    from 1 to the number of all values, and the values are chosen uniformly. Of a column with more than 1,000 different numbers
+    or dates, it takes neighbouring values. A query that no record of the original meets is drawn again.
 
     Parameters
     ----------
     original : the original table: a frame or the path of a file
-    policy : the policy with the quasi-identifiers and the sensitive attributes; of several, every query has one
-    attributes : the number of quasi-identifiers in a query, or several numbers
+    policy : the policy with the quasi-identifiers and the sensitive attributes; of several, every query has one. Without
+        sensitive attributes, queries have conditions on quasi-identifiers only
+    attributes : the number of quasi-identifiers in a query, or several numbers (default: 5, or all of fewer)
     queries : the number of queries for each number of attributes
     seed : the same seed gives the same workload; it is no secret
 
@@ -53,8 +56,10 @@ def random_workload(
     Workload of 6 queries on sex, disease, age
     """
     policy = parse_policy(policy)
-    numbers = [attributes] if isinstance(attributes, int) else list(attributes)
-    _check(policy, numbers, queries)
+    numbers = _parse_attributes(attributes, len(policy.quasi))
+    if isinstance(queries, bool) or not isinstance(queries, (int, np.integer)) or queries < 1:
+        raise PolicyError(f"queries={queries!r} is not possible. Ask for a whole number of queries, at least 1.")
+    seed = parse_seed(seed)
     engine = open_data(original, policy.with_conventions())
     policy.check_schema(engine.schema(), requires=False)
     source = read_original(engine, policy, (*policy.quasi, *policy.sensitive))
@@ -78,8 +83,11 @@ def random_workload(
     return Workload(tuple(drawn))
 
 
-def _check(policy: Policy, numbers: Sequence[int], queries: int) -> None:
-    most = len(policy.quasi)
+def _parse_attributes(given: Any, most: int) -> list[int]:
+    """The numbers of quasi-identifiers in a query."""
+    if given is None:
+        return [min(USUAL, most)]
+    numbers = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
     if not numbers:
         raise PolicyError("attributes lists no number. Give the number of quasi-identifiers in a query.")
     wrong = [n for n in numbers if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 0 <= n <= most]
@@ -88,8 +96,7 @@ def _check(policy: Policy, numbers: Sequence[int], queries: int) -> None:
             f"attributes={wrong[0]!r} is not possible: the policy has {most} quasi-identifiers. Use whole numbers from 0 "
             f"to {most}."
         )
-    if queries < 1:
-        raise PolicyError(f"queries={queries!r} is not possible. Ask for at least 1 query.")
+    return [int(n) for n in numbers]
 
 
 def _draw_query(domains: Mapping[str, Domain], policy: Policy, number: int, generator: np.random.Generator) -> Query:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from datetime import timedelta
 from typing import Any
 
 from shoal.errors import DataError, EngineError
+from shoal.formats.dates import EPOCH, parse_date
 from shoal.measures.conditions import Condition, Every, Interval, Missing, Not, Some, Values
 from shoal.measures.workloads import Query
 
@@ -14,6 +17,9 @@ FORMS = (
     "in single quotes, names of columns with special characters in double quotes."
 )
 LONGEST = 200  # characters of a quoted part
+NEAR = 40  # quoted characters before an error
+TABLE_PARTS = ("this", "db", "catalog", "alias")
+DATES = ("DATE", "TIMESTAMP", "DATETIME")
 
 
 def parse_queries(text: str) -> list[Query]:
@@ -38,10 +44,21 @@ def _parse(text: str) -> list[Any]:
             "values."
         ) from None
     try:
-        return [statement for statement in sqlglot.parse(text) if statement is not None]
+        parsed = sqlglot.parse(text)
     except errors.SqlglotError as error:
-        detail = str(error).partition("\n")[0]
-        raise DataError(f"the SQL text cannot be read: {_shorten(detail)}. {FORMS}") from None
+        raise DataError(f"the SQL text cannot be read: {_locate(error)}. {FORMS}") from None
+    # a comment behind the last semicolon is a statement of this kind
+    return [statement for statement in parsed if statement is not None and type(statement).__name__ != "Semicolon"]
+
+
+def _locate(error: Any) -> str:
+    """Where a text cannot be parsed, in our own words."""
+    places = getattr(error, "errors", None)
+    if not places:
+        return "a quotation mark or a comment is not closed, or a character has no meaning"
+    place = places[0]
+    near = f"{str(place.get('start_context') or '')[-NEAR:]}{place.get('highlight') or ''}"
+    return f"line {place.get('line')} has an error at '{_shorten(near)}'"
 
 
 def _read_statement(statement: Any) -> Query:
@@ -54,20 +71,48 @@ def _read_statement(statement: Any) -> Query:
         if not part or name in ("kind", "expressions"):
             continue
         if name.rstrip("_") == "from":
-            if not isinstance(part.this, exp.Table) or part.this.args.get("joins"):
+            if not _is_plain_table(part.this):
                 raise _refuse(part)
         elif name == "where":
             where = part.this
+        elif name == "joins":
+            raise _refuse_join(part[0])
         else:
-            raise _refuse(part[0] if isinstance(part, list) else part)
+            refused = part[0] if isinstance(part, list) else part
+            raise _refuse(refused if refused.sql() else statement)
     counted = [column.unalias() for column in statement.expressions]
-    if len(counted) != 1 or not isinstance(counted[0], exp.Count) or not isinstance(counted[0].this, exp.Star):
+    if len(counted) != 1 or not _counts_records(counted[0]):
         raise _refuse(statement.expressions[0] if statement.expressions else statement)
     found: dict[str, list[Condition]] = {}
     for part in [] if where is None else _split(where, exp.And):
         column, condition = _read_condition(part)
         found.setdefault(column, []).append(condition)
     return Query({name: cs[0] if len(cs) == 1 else Every(tuple(cs)) for name, cs in found.items()})
+
+
+def _is_plain_table(table: Any) -> bool:
+    """Whether a table is only named: no sample, no version, no function, no names for its columns."""
+    from sqlglot import exp
+
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        return False
+    alias = table.args.get("alias")
+    others = [part for name, part in table.args.items() if part and name not in TABLE_PARTS]
+    return not others and (alias is None or not alias.args.get("columns"))
+
+
+def _counts_records(part: Any) -> bool:
+    """Whether a part is ``COUNT(*)``, without columns that are left out or replaced."""
+    from sqlglot import exp
+
+    return isinstance(part, exp.Count) and isinstance(part.this, exp.Star) and not any(part.this.args.values())
+
+
+def _refuse_join(join: Any) -> DataError:
+    """The error for a second table; sqlglot does not distinguish ``FROM t, u`` and ``FROM t JOIN u``."""
+    if join.sql().startswith(","):
+        return DataError(f"cannot answer a query on two tables: the second is {_quote(join.this)}. {FORMS}")
+    return _refuse(join)
 
 
 def _split(part: Any, joined_by: Any) -> list[Any]:
@@ -126,19 +171,20 @@ def _read_comparison(part: Any) -> tuple[str, Condition]:
 def _read_column(part: Any, column: Any) -> str:
     from sqlglot import exp
 
-    if not isinstance(column, exp.Column) or not isinstance(column.this, exp.Identifier):
+    is_column = isinstance(column, exp.Column) and isinstance(column.this, exp.Identifier)
+    if not is_column or column.args.get("join_mark"):
         raise _refuse(part)
     return str(column.name)
 
 
 def _read_value(part: Any, value: Any) -> Any:
-    """A number or a text."""
+    """A number, a text or a date."""
     from sqlglot import exp
 
     if isinstance(value, exp.Null):
         raise DataError(f"cannot answer {_quote(part)}: nothing is equal to NULL. Use IS NULL or IS NOT NULL.")
-    if isinstance(value, exp.Cast) and isinstance(value.this, exp.Literal):  # DATE '2024-01-31'
-        value = value.this
+    if isinstance(value, exp.Cast):
+        return _read_date(part, value)
     negative = isinstance(value, exp.Neg)
     value = value.this if negative else value
     if isinstance(value, exp.Boolean):
@@ -148,7 +194,23 @@ def _read_value(part: Any, value: Any) -> Any:
     if value.is_string:
         return str(value.this)
     number = float(value.this) * (-1 if negative else 1)
+    if math.isinf(number):
+        raise DataError(f"cannot answer {_quote(part)}: the number is too large. Correct it, or write it as a text.")
     return int(number) if number.is_integer() else number
+
+
+def _read_date(part: Any, value: Any) -> Any:
+    """A date or time such as ``DATE '2024-01-31'``; other types would change the value."""
+    from sqlglot import exp
+
+    kind = value.to.sql().upper() if type(value) is exp.Cast and value.args.get("to") else None
+    others = [each for name, each in value.args.items() if each and name not in ("this", "to", "_type")]
+    is_text = isinstance(value.this, exp.Literal) and value.this.is_string
+    seconds = parse_date(str(value.this.this)) if is_text and kind in DATES and not others else None
+    if seconds is None:
+        raise _refuse(part)
+    moment = EPOCH + timedelta(seconds=seconds)
+    return moment.date() if kind == "DATE" else moment
 
 
 def _refuse(part: Any) -> DataError:

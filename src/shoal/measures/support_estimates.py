@@ -12,6 +12,7 @@ from shoal.arrays import FloatArray, Int64Array
 from shoal.engines import Engine
 from shoal.errors import DataError, PolicyError, escape_invisible, explain_unknown_column, list_choices
 from shoal.formats.html_text import render_table, render_view
+from shoal.measures.conditions import is_too_large
 from shoal.measures.corrected_supports import CorrectedSupports
 from shoal.measures.counted_values import Combination, CountedValues, Labels
 from shoal.mining.itemsets import SHOWN
@@ -158,7 +159,10 @@ def supports(
         36.60 %    48.20 %     1.94 %    48.20 %  sex=f, ill=yes
         22.90 %          –          –    22.90 %  sex=f, job=cook
     """
+    check_release(release, "supports")
     operator = _find_operator(release)
+    if combinations is not None and not isinstance(combinations, Iterable):
+        raise DataError(f"combinations is a list of mappings from columns to values, not {combinations!r}.")
     given = None if combinations is None else list(combinations)
     published, shares = count_randomized(release, operator, _name_others(release, given, sensitive))
     if given is None:
@@ -179,6 +183,15 @@ def supports(
     )
 
 
+def check_release(release: Any, function: str) -> None:
+    """Raise an error for anything but the release of a table, such as its frame or the path of a file."""
+    if not isinstance(getattr(release, "policy", None), Policy) or not hasattr(release, "recoding"):
+        raise DataError(
+            f"{function} needs the release of a table, as shoal.anonymize returns it, not an object of type "
+            f"{type(release).__name__}."
+        )
+
+
 def find_selection(release: TableRelease) -> SelectionOperator | None:
     """The operator of a release of the method ``random``, or None."""
     recoding = release.recoding
@@ -191,6 +204,11 @@ def _find_operator(release: TableRelease) -> SelectionOperator:
     if operator is None and isinstance(release.recoding, Randomize):
         raise DataError(
             f"the release was made by {release.method!r}; supports can be corrected for the method 'random' only."
+        )
+    if operator is None and (release.method == "anatomy" or getattr(release, "sensitive", None) is not None):
+        raise DataError(
+            f"the release was made by {release.method!r}, which separates sensitive values from records; supports can be "
+            "corrected for the method 'random' only. shoal.measures.associations reads the expected supports of buckets."
         )
     if operator is None:
         raise DataError(
@@ -249,6 +267,8 @@ def _parse_combination(published: CountedValues, policy: Policy, given: Any) -> 
             raise DataError(f"column {name!r} is an identifier, which is not released. Remove it from the combination.")
         if name not in published.columns:
             raise DataError(explain_unknown_column(str(name), (*policy.quasi, *policy.unchanged_columns)))
+        if is_too_large(value):
+            raise DataError(f"column {name!r} has no whole number of more than 308 digits. Correct the value.")
         number = published.find(name, value)
         if number is None:
             raise DataError(f"column {name!r} has no value {value!r}. Write the value as the released table does.")

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from shoal.kernels import regrouping as regrouping
     from shoal.kernels import spanning_tree as spanning_tree
     from shoal.kernels import specialize as specialize
+    from shoal.kernels import starring as starring
     from shoal.kernels import tree_induction as tree_induction
     from shoal.kernels import tree_spans as tree_spans
 
@@ -75,6 +76,7 @@ _MODULES = frozenset(
         "regrouping",
         "spanning_tree",
         "specialize",
+        "starring",
         "tree_induction",
         "tree_spans",
     }

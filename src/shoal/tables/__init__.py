@@ -10,6 +10,7 @@ from shoal.tables.bottom_up import BottomUpGeneralization
 from shoal.tables.condensation import Condensation
 from shoal.tables.kmember import KMember
 from shoal.tables.knn import KNearest
+from shoal.tables.local_suppression import LocalSuppression
 from shoal.tables.mdav import MDAV
 from shoal.tables.mondrian import Mondrian
 from shoal.tables.peel import Peel
@@ -25,6 +26,7 @@ BUILT_IN = (
     Agglomerative,
     KMember,
     KNearest,
+    LocalSuppression,
     Condensation,
     MDAV,
     ClassificationTree,
@@ -46,6 +48,7 @@ __all__ = [
     "Condensation",
     "KMember",
     "KNearest",
+    "LocalSuppression",
     "Mondrian",
     "Peel",
     "RandomAnonymization",

@@ -208,9 +208,7 @@ def star_ranges(
     found = []
     for j, (source, column) in enumerate(columns):
         texts = [*column.values.tolist(), ROOT]
-        used, index = np.unique(
-            np.where(lo[:, j] < hi[:, j], len(texts) - 1, column.index), return_inverse=True
-        )
+        used, index = np.unique(np.where(lo[:, j] < hi[:, j], len(texts) - 1, column.index), return_inverse=True)
         labels = [None if i < 0 else texts[i] for i in used.tolist()]
         found.append((source, _text_column(column.name, labels, index.reshape(-1))))
     return tuple(found)

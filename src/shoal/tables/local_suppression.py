@@ -1,8 +1,8 @@
 """Local suppression: star the fewest cells so that every group meets the requirements.
 
-The idea is older than k-anonymity: statistical offices suppress single values of rare combinations. Sweeney and Samarati call it
-cell suppression; the fewest stars are hard to find (Meyerson, Williams: On the complexity of optimal k-anonymity, 2004), so the
-search is greedy, and a lower bound says how far it can be from the fewest.
+Statistical offices suppress single values of rare combinations; the papers on k-anonymity call it cell suppression. The fewest
+stars are hard to find (Meyerson, Williams: On the complexity of optimal k-anonymity, 2004). So the search is greedy, and a lower
+bound tells how far it can be from the fewest.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class LocalSuppression(GroupingMethod):
         style = super().style()
         if style != "label":
             raise PolicyError(
-                f"{self.name} publishes a value or *, and write={style!r} would replace the star. Use write='label', or another "
-                "method."
+                f"{self.name} publishes a value or *, and write={style!r} would replace the star. Use write='label', or "
+                "another method."
             )
         return style
 
@@ -160,7 +160,5 @@ class LocalSuppression(GroupingMethod):
         number[by_stars] = np.arange(len(stars), dtype=np.int32)
         placement = grouping.placement
         entries = np.lexsort((number[placement.group], placement.cell))
-        ordered = type(placement)(
-            placement.cell[entries], number[placement.group][entries], placement.count[entries]
-        )
+        ordered = type(placement)(placement.cell[entries], number[placement.group][entries], placement.count[entries])
         return Grouping(ordered, grouping.lo[by_stars], grouping.hi[by_stars])

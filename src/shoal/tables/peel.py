@@ -89,7 +89,9 @@ class Peel(GroupingMethod):
         weights: Mapping[str, float] | str | None = None,
         **common: Unpack[CommonParameters],
     ) -> None:
-        super().__init__(keep_exact_ends(policy, ROUNDED, "remove exclusive=True") if exclusive is True else policy, **common)
+        super().__init__(
+            keep_exact_ends(policy, ROUNDED, "remove exclusive=True") if exclusive is True else policy, **common
+        )
         self.step = step
         self.tries = tries
         self.exclusive = exclusive

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal import kernels
-from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
+from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.progress import Progress
 
 EXACT = 12  # records that are divided at the least cost
+PAIRED = 10  # records of two groups that are divided again
 PARTNERS = 3  # groups that are tried with each group
-PASSES = 4
-WINDOW = 3_000  # groups on each side, in the order of their labels, among which partners are searched
+PASSES = 2
+WINDOW = 500  # groups on each side, in the order of their labels, among which partners are searched
 TIE = 1e-9
 
 
@@ -51,10 +52,6 @@ class StarredGroups:
         combination = self.codes.combination[self.cell]
         lo, hi = kernels.boxes.bound_groups(self.codes.quasi, combination, self.group, self.groups)
         return np.where(lo == hi, lo, -1).astype(np.int32)
-
-    def count_stars(self) -> int:
-        """The number of starred cells."""
-        return int((self.label_groups() < 0).sum(axis=1) @ self._size())
 
     def sum_costs(self) -> float:
         """The sum of the importance of all starred cells."""
@@ -140,22 +137,19 @@ class StarredGroups:
 
     def improve(self, progress: Progress) -> None:
         """Divide pairs of groups that have few records together again, while this lowers the cost."""
-        candidates = None
         for number in range(PASSES):
             progress("improving", number, PASSES)
-            changed = self._divide_pairs(candidates)
-            if not changed.any():
+            if not self._divide_pairs():
                 break
-            candidates = changed
         progress("improving", PASSES, PASSES)
 
-    def _divide_pairs(self, candidates: BoolArray | None) -> BoolArray:
-        """Divide each starred group again together with the groups that agree most with it; return the groups that changed."""
+    def _divide_pairs(self) -> bool:
+        """Divide each starred group again together with the groups that agree most with it; return whether any changed."""
         self._sort_groups()
         label, size = self.label_groups(), self._size()
-        starred = np.flatnonzero(((label < 0).any(axis=1)) & (size + self.records.k <= EXACT))
+        starred = np.flatnonzero(((label < 0).any(axis=1)) & (size + self.records.k <= PAIRED))
         partner = np.full((len(starred), PARTNERS), -1, np.int64)
-        kernels.starring.find_partners(label, size, self.importance, starred, WINDOW, EXACT, partner)
+        kernels.starring.find_partners(label, size, self.importance, starred, WINDOW, PAIRED, partner)
         order = np.argsort(self.group, kind="stable")
         begin = np.searchsorted(self.group[order], np.arange(self.groups + 1))
         members = [order[begin[g] : begin[g + 1]] for g in range(self.groups)]
@@ -164,19 +158,20 @@ class StarredGroups:
 
     def _divide_each(
         self, starred: Int64Array, partner: Int64Array, members: list[Int64Array], cost: FloatArray
-    ) -> BoolArray:
-        changed = np.zeros(len(members), bool)
+    ) -> bool:
+        changed: set[int] = set()
         for g, partners in zip(starred.tolist(), partner.tolist(), strict=True):
             for h in partners:
-                if h < 0 or changed[g] or changed[h]:
+                if h < 0 or g in changed or h in changed:
                     continue
                 pool = np.sort(np.concatenate([members[g], members[h]]))
                 group = np.empty(len(pool), np.int32)
                 if self._divide(pool, group) < cost[g] + cost[h] - TIE:
-                    numbers = np.array([g, h, *range(self.groups, self.groups + EXACT)], np.int32)
+                    new = self.groups
+                    numbers = np.array([g, h, *range(new, new + PAIRED)], np.int32)
                     self.group[pool] = numbers[group]
-                    changed[g] = changed[h] = True
-        return changed
+                    changed |= {g, h}
+        return bool(changed)
 
     def _sort_groups(self) -> None:
         """Number the groups in the order of their labels."""

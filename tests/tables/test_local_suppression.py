@@ -154,6 +154,14 @@ def test_a_star_is_a_value_of_its_own() -> None:
     assert groups.min() >= 2 and sorted(groups) == [2, 3]
 
 
+def test_a_star_that_leaves_one_value_is_counted() -> None:
+    """The reader assumes that no record with a star is an x."""
+    for values, share in (("xxxy", 0.5), ("xxxyz", 0.0)):
+        frame = pd.DataFrame({"a": list(values)})
+        release = shoal.anonymize(frame, policy_of(frame, shoal.KAnonymity(2)), method=METHOD, seed=1)
+        assert release.measures["downcoded"] == share and "downcoded" not in release.measures.public()
+
+
 def test_the_important_column_keeps_its_values() -> None:
     frame = pd.DataFrame({"sex": ["f", "m"] * 8, "zip": [str(i) for i in range(8)] * 2})
     policy = policy_of(frame, shoal.KAnonymity(4))
@@ -170,7 +178,9 @@ def test_the_important_column_keeps_its_values() -> None:
 def test_records_are_suppressed_only_if_no_group_takes_them() -> None:
     frame = pd.DataFrame({"a": [*"xxxxxxxxxxxxxxx", "y"], "b": [*"111111111111111", "2"]})
     kept = shoal.anonymize(frame, policy_of(frame, shoal.KAnonymity(3)), method=METHOD, seed=1)
-    assert kept.certificate.suppressed == 0 and kept.measures["starred"] == 6  # two of the others lose their values, too
+    assert (
+        kept.certificate.suppressed == 0 and kept.measures["starred"] == 6
+    )  # two of the others lose their values, too
     policy = policy_of(frame, shoal.KAnonymity(3), suppress=0.1)
     gone = shoal.anonymize(frame, policy, method=METHOD, seed=1)
     assert gone.certificate.suppressed == 1 and gone.measures["starred"] == gone.measures["starred_least"] == 0

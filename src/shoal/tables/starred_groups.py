@@ -17,6 +17,7 @@ from shoal.progress import Progress
 
 EXACT = 12  # records that are divided at the least cost
 PAIRED = 10  # records of two groups that are divided again
+MOST_PAIRED = 20_000  # groups; more are not divided again
 PARTNERS = 3  # groups that are tried with each group
 PASSES = 2
 WINDOW = 500  # groups on each side, in the order of their labels, among which partners are searched
@@ -137,7 +138,7 @@ class StarredGroups:
 
     def improve(self, progress: Progress) -> None:
         """Divide pairs of groups that have few records together again, while this lowers the cost."""
-        for number in range(PASSES):
+        for number in range(PASSES if self.groups <= MOST_PAIRED else 0):
             progress("improving", number, PASSES)
             if not self._divide_pairs():
                 break

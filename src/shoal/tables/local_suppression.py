@@ -28,6 +28,10 @@ from shoal.tables.exact_ends import keep_exact_ends
 from shoal.tables.starred_groups import StarredGroups
 from shoal.tables.starred_sets import StarredSets
 
+MOST_RANKED = (
+    20_000  # groups of a table for which labels that can be sharpened are counted: every two groups are compared
+)
+
 
 class LocalSuppression(GroupingMethod):
     """Replace the fewest cells by ``*``; all other cells keep their values.
@@ -59,7 +63,7 @@ class LocalSuppression(GroupingMethod):
     ---------
     Every group meets every requirement of the policy. A reader who knows the method knows that a starred value is rare: most
     likely the record is in no group with fewer stars. The measure ``downcoded`` is the share of records for which this leaves a
-    single value of a starred attribute.
+    single value of a starred attribute; it is not computed for more than 20,000 groups, or with a unit.
 
     References
     ----------
@@ -132,8 +136,10 @@ class LocalSuppression(GroupingMethod):
                 groups.place_leftovers()
             groups.improve(progress)
         grouping = _order_groups(codes, Grouping.from_records(codes, cell, groups.group), importance)
+        if least is None or len(grouping.lo) > MOST_RANKED:  # the boxes of people change after the search
+            grouping = replace(grouping, rank=None)
         if least is None:
-            return replace(grouping, rank=None)  # the boxes of people change after the search
+            return grouping
         starred = groups.sum_costs()
         necessary = starred if exact else self._sum_bounds(least, codes)
         return replace(grouping, figures={"starred": starred, "starred_least": necessary})

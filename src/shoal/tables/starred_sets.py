@@ -6,7 +6,7 @@ under which enough records of the whole table agree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
 
@@ -93,7 +93,9 @@ class StarredSets:
         """
         lattice = self.lattice
         cells = lattice.table.cells._replace(width=0)
-        sizes = StarredSets(_replace_table(lattice, lattice.table._replace(cells=cells)), self.unlisted)
+        by_size = replace(
+            lattice, table=lattice.table._replace(cells=cells)
+        )  # other requirements cannot lower the bound
         rows = np.arange(len(lattice.table.codes), dtype=np.int32)
         cost = np.full(len(rows), np.inf)
         group = np.empty(len(rows), np.int32)
@@ -102,7 +104,7 @@ class StarredSets:
             if bound >= self.unlisted or node > affordable:
                 break
             group[:] = -1
-            sizes.lattice.publish(node, rows, NO_BOXES, np.inf, 0, group)
+            by_size.publish(node, rows, NO_BOXES, np.inf, 0, group)
             cost[(group >= 0) & np.isinf(cost)] = bound
             if not np.isinf(cost).any():
                 return cost
@@ -110,10 +112,6 @@ class StarredSets:
             bound = float(lattice.bound[-1])
         cost[np.isinf(cost)] = min(bound, self.unlisted)
         return cost
-
-
-def _replace_table(lattice: Lattice, table: object) -> Lattice:
-    return Lattice(lattice.levels, lattice.node, lattice.bound, lattice.arrays, table, lattice.workers)  # type: ignore[arg-type]
 
 
 def _list_levels(size: int) -> tuple[Level, ...]:

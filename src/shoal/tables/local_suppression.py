@@ -52,7 +52,7 @@ class LocalSuppression(GroupingMethod):
     The search first keeps the groups of equal records that pass. It then takes sets of starred attributes, the cheapest first,
     and releases the records that form passing groups under the set; among sets of the same cost, the set that releases the
     most records is next. The last records join other groups, or are suppressed if the policy allows it and no requirement
-    compares groups with the whole table. No other record is suppressed. Then pairs of groups with up to 12 records are divided
+    compares groups with the whole table. No other record is suppressed. Then pairs of groups with up to 10 records are divided
     again at the least cost. The result for a table of up to 12 records is the least possible.
 
     The measures ``starred`` and ``starred_least`` are the importance of all starred cells, and a lower bound of it: each record

@@ -68,8 +68,8 @@ class StarredSets:
     ) -> tuple[int, Int32Array]:
         """Release records at sets of the same cost; return the number of all groups, and the rows that are left.
 
-        The number of records that a set releases falls while others release records. So a set is evaluated again only when its
-        last number is the largest.
+        The number of records that a set releases falls while others release records, if the requirements depend on sizes alone.
+        So a set is evaluated again only when its last number is the largest. For other requirements this order is an estimate.
         """
         released = self.lattice.evaluate(nodes, rows, NO_BOXES)[0]
         current = np.ones(len(nodes), bool)

@@ -74,7 +74,10 @@ def list_methods() -> list[str]:
 
 
 def _publishes_labels(method: type[Method], policy: shoal.Policy) -> bool:
-    return issubclass(method, GroupingMethod) and isinstance(method(policy).publication(), LabelPublication)
+    if not issubclass(method, GroupingMethod):
+        return False
+    publication = method(policy).publication()
+    return isinstance(publication, LabelPublication) and not publication.stars  # stars are not improved
 
 
 def measure_run(table: Any, rows: Any, k: int, method: str, improve: bool) -> Run:

@@ -97,7 +97,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "measures_sizes": lambda: _measures((*built_in.SIZES, *built_in.RISKS, built_in.DOWNCODED, *built_in.ENDS)),
     "measures_sensitive": lambda: _measures(built_in.SENSITIVE),
     "measures_losses": lambda: _measures(
-        (*built_in.LOSSES, built_in.IMPROVED, built_in.DISCERNIBILITY, *built_in.TARGET)
+        (*built_in.LOSSES, built_in.IMPROVED, *built_in.STARS, built_in.DISCERNIBILITY, *built_in.TARGET)
     ),
     "measures_statistics": lambda: _measures(built_in.STATISTICS),
     "measures_randomized": lambda: _measures(built_in.RANDOMIZED),

@@ -18,8 +18,8 @@ def run_of(table: str, k: int, method: str, improve: bool, ncp: float) -> Run:
 
 def test_every_method_with_labels_is_measured() -> None:
     grouping = {method.name for method in BUILT_IN if issubclass(method, GroupingMethod)}
-    assert set(choose.list_methods()) >= grouping - {"condensation"}
-    assert not {"anatomy", "condensation", "random"} & set(choose.list_methods())
+    assert set(choose.list_methods()) >= grouping - {"condensation", "local-suppression"}
+    assert not {"anatomy", "condensation", "local-suppression", "random"} & set(choose.list_methods())
 
 
 def test_the_alternative_has_the_largest_median_reduction() -> None:

@@ -43,6 +43,7 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
     ("kmember", {"improve": True}),
     ("knn", {}),
     ("mdav", {"write": "label"}),
+    ("local-suppression", {}),
 ]
 ways = pytest.mark.parametrize(("method", "parameters"), WAYS, ids=str)
 Row = tuple[str, str]

@@ -144,7 +144,7 @@ def suited(case: Case, method: str, parameters: dict[str, object] | None = None)
     given = parameters or {}
     if (given.get("cut") == "target" or "target_penalty" in given) and case.policy.target is None:
         return Case(case.frame, case.policy.model_copy(update={"target": "illness"}))
-    if given.get("exclusive"):  # rounded ranges overlap
+    if given.get("exclusive") or method == "local-suppression":  # rounded ranges overlap; exact values are not rounded
         return without_rounding(case)
     if given.get("split") == "valid":
         return Case(case.frame, case.policy.model_copy(update={"suppress": 0.0}))

@@ -56,6 +56,7 @@ TREES = (
     "datafly",
     "incognito",
 )  # one cut for the whole table: no group has a mean of its own
+STARS = ("local-suppression",)  # single values or *, which are labels
 SOME = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(3)])
 
 
@@ -79,7 +80,7 @@ def list_ways(*, searches: bool = False) -> list[Way]:
 
 def list_styles(method: str) -> list[str]:
     """The ways of writing that a method allows."""
-    if evidence(method) != "table":
+    if evidence(method) != "table" or method in STARS:
         return ["label"]
     return [style for style in STYLES if not (style in AVERAGES and method in TREES)]
 

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from shoal.kernels import roll_up as roll_up
     from shoal.kernels import spanning_tree as spanning_tree
     from shoal.kernels import specialize as specialize
+    from shoal.kernels import starring as starring
     from shoal.kernels import tree_induction as tree_induction
     from shoal.kernels import tree_spans as tree_spans
 
@@ -77,6 +78,7 @@ _MODULES = frozenset(
         "roll_up",
         "spanning_tree",
         "specialize",
+        "starring",
         "tree_induction",
         "tree_spans",
     }

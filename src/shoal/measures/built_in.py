@@ -301,11 +301,34 @@ DOWNCODED = Measure(
     "share of records",
     "the share of records whose label can be sharpened: without the boxes of groups that were published in earlier rounds, the "
     "label has a single value of an attribute that it generalizes",
-    "for methods that publish in rounds, such as `peel`. After `improve=True` a group with less loss counts as earlier. "
-    "`shoal.measure` does not know the rounds and does not compute the measure. The measure is not published",
+    "for methods that publish in rounds, such as `peel`. After `improve=True` a group with less loss counts as earlier. For "
+    "`local-suppression` a group with cheaper stars counts as earlier. `shoal.measure` does not know the rounds and does not "
+    "compute the measure. The measure is not published",
     "lower",
     frozenset({"groups"}),
     title="records whose labels can be sharpened",
+)
+STARS = (
+    Measure(
+        "starred",
+        "starred cells, weighted by importance",
+        "the cells that `local-suppression` published as `*`",
+        "the sum of the importance of their columns: with importance 1, the number of cells. Cells of suppressed records do "
+        "not count. With a unit, or for a table that is searched in partitions, the measure is not computed",
+        "lower",
+        frozenset({"groups"}),
+        title="starred cells",
+    ),
+    Measure(
+        "starred_least",
+        "starred cells, weighted by importance",
+        "a lower bound of `starred`: no release with single values and `*` that meets the same requirements has less",
+        "each record counts with the cheapest set of columns without which as many records of the source agree as a group must "
+        "have; for a source of at most 12 records, the least that is possible",
+        "neither",
+        frozenset({"groups"}),
+        title="lower bound of the starred cells",
+    ),
 )
 ENDS = (
     Measure(
@@ -427,6 +450,7 @@ BUILT_IN = (
     *LOSSES,
     IMPROVED,
     DOWNCODED,
+    *STARS,
     *ENDS,
     *STATISTICS,
     RECONSTRUCTION,

@@ -340,36 +340,38 @@ def make_method(method: type[Method], policy: Policy, parameters: Mapping[str, A
     return method(policy, **parameters)
 
 
-def parse_weights(codes: Codes, given: Mapping[str, float] | str | None) -> FloatArray:
+def parse_weights(codes: Codes, given: Mapping[str, float] | str | None, parameter: str = "weights") -> FloatArray:
     """The weight of each attribute, from weights by column name; the default weight is 1, and 0 is allowed.
 
-    The command line passes text: ``age=2,zip=0.5`` or ``age:2,zip:0.5``.
+    The command line passes text: ``age=2,zip=0.5`` or ``age:2,zip:0.5``. Errors name the ``parameter``.
     """
     names = [a.name for a in codes.attributes]
     weights = np.ones(len(names))
     if isinstance(given, str):
-        given = _split_weights(given)
+        given = _split_weights(given, parameter)
     if given is not None and not isinstance(given, Mapping):
         raise PolicyError(
-            f"weights must be numbers by column name, such as {{{names[0]!r}: 2}} or the text '{names[0]}=2', not {given!r}."
+            f"{parameter} must be numbers by column name, such as {{{names[0]!r}: 2}} or the text '{names[0]}=2', not "
+            f"{given!r}."
         )
     for name, value in (given or {}).items():
         if name not in names:
-            raise PolicyError(f"weights name {name!r}, which is no quasi-identifier; {list_choices(name, names)}")
-        weight = parse_real_number(value, f"the weight of {name!r}")
+            verb = "name" if parameter.endswith("s") else "names"
+            raise PolicyError(f"{parameter} {verb} {name!r}, which is no quasi-identifier; {list_choices(name, names)}")
+        weight = parse_real_number(value, f"the {parameter.removesuffix('s')} of {name!r}")
         if weight < 0:
-            raise PolicyError(f"the weight of {name!r} must be at least 0, not {value!r}.")
+            raise PolicyError(f"the {parameter.removesuffix('s')} of {name!r} must be at least 0, not {value!r}.")
         weights[names.index(name)] = weight
     return weights
 
 
-def _split_weights(text: str) -> dict[str, Any]:
+def _split_weights(text: str, parameter: str) -> dict[str, Any]:
     """Weights by column name, from ``name=weight`` or ``name:weight`` pairs separated by commas."""
     found: dict[str, Any] = {}
     for part in filter(str.strip, text.split(",")):
         at = max(part.rfind("="), part.rfind(":"))
         name = part[: max(at, 0)].strip()
         if not name or name in found:
-            raise PolicyError(f"weights must be NAME=NUMBER, once per column, separated by commas, not {text!r}.")
+            raise PolicyError(f"{parameter} must be NAME=NUMBER, once per column, separated by commas, not {text!r}.")
         found[name] = part[at + 1 :].strip()
     return found

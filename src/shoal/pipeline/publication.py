@@ -117,17 +117,18 @@ class LabelPublication(Publication):
     style : how generalized values are written
     ends : the ends of published ranges
     method : the name of the method, for errors
+    stars : publish one value or ``*``, and no other label
     """
 
     supports_partitions: ClassVar[bool] = True
 
-    def __init__(self, policy: Policy, style: Style, ends: Ends | None, method: str) -> None:
+    def __init__(self, policy: Policy, style: Style, ends: Ends | None, method: str, *, stars: bool = False) -> None:
         super().__init__(policy)
-        self.style, self.ends, self.method = style, ends, method
+        self.style, self.ends, self.method, self.stars = style, ends, method, stars
 
     @property
     def _rules(self) -> LabelRules:
-        return LabelRules(self.policy, self.style, self.ends)
+        return LabelRules(self.policy, self.style, self.ends, self.stars)
 
     def label(self, codes: Codes, grouping: Grouping) -> Columns:
         """The published labels."""

@@ -201,6 +201,19 @@ def _text_column(name: str, labels: Sequence[str | None], index: NDArray[np.inte
     return GroupColumn(name, np.array(list(number), dtype=object), np.array(target, np.int32)[index])
 
 
+def star_ranges(
+    columns: Sequence[tuple[str, GroupColumn]], lo: Int32Array, hi: Int32Array
+) -> tuple[tuple[str, GroupColumn], ...]:
+    """The columns of labels with ``*`` in place of every label of more than one code; the others stay as they are."""
+    found = []
+    for j, (source, column) in enumerate(columns):
+        texts = [*column.values.tolist(), ROOT]
+        used, index = np.unique(np.where(lo[:, j] < hi[:, j], len(texts) - 1, column.index), return_inverse=True)
+        labels = [None if i < 0 else texts[i] for i in used.tolist()]
+        found.append((source, _text_column(column.name, labels, index.reshape(-1))))
+    return tuple(found)
+
+
 def _set_column(attribute: Attribute, group: Int32Array, code: Int32Array, groups: int) -> GroupColumn:
     assert attribute.taxonomy is not None  # noqa: S101
     leaves = attribute.taxonomy.leaves

@@ -27,7 +27,7 @@ from shoal.recoding import (
     Style,
     label_boxes,
 )
-from shoal.recoding.group_labels import Ends, RangeEnds
+from shoal.recoding.group_labels import Ends, RangeEnds, star_ranges
 from shoal.recoding.grouping import AttributeCut, Grouping, count_members, locate_intervals
 from shoal.recoding.nearest_box import PublishedSets
 from shoal.taxonomy import Balanced, Taxonomy, narrow_branches
@@ -56,12 +56,14 @@ class EndCounts:
 class LabelRules:
     """The rules by which a grouping is published: the style, and whether ranges have ``tight`` ends or the ends of the ``cut``.
 
-    If ``ends`` is None, a global cut is published with its own ends, or with tight ends if it suppresses records.
+    If ``ends`` is None, a global cut is published with its own ends, or with tight ends if it suppresses records. ``stars``: a
+    group has one value of an attribute or ``*``, and no other label.
     """
 
     policy: Policy
     style: Style
     ends: Ends | None = "tight"
+    stars: bool = False
 
     def write(self, codes: Codes, grouping: Grouping) -> Columns:
         """The published columns of every group."""
@@ -69,7 +71,9 @@ class LabelRules:
             return self._cut(codes, grouping, Output((), ())).write(locate_intervals(grouping, grouping.lo))
         attributes = self._attributes(codes, grouping)
         ranges = self._ranges(codes, grouping)
-        return label_boxes(attributes, grouping.lo, grouping.hi, self.style, count_members(codes, grouping), ranges)
+        boxes = grouping.lo, grouping.hi
+        columns = label_boxes(attributes, *boxes, self.style, count_members(codes, grouping), ranges)
+        return star_ranges(columns, *boxes) if self.stars else columns
 
     def build_recoding(self, codes: Codes, grouping: Grouping, columns: Columns, output: Output) -> Recoding:
         """The recoding of a grouping, for later data."""
@@ -107,7 +111,7 @@ class LabelRules:
 
         Groups with equal published ``columns`` are one group.
         """
-        if self.style not in ("label", "lo-hi", "set"):
+        if self.style not in ("label", "lo-hi", "set") or self.stars:
             return EndCounts(0, 0)
         placement = grouping.placement
         released = placement.group >= 0
@@ -267,6 +271,9 @@ class LabelRules:
                     high = np.where((first > 0) & np.isfinite(high), ends[1], high)
                 lo[:, j], hi[:, j] = low, high
             lo[np.isinf(hi[:, j]) & np.isfinite(lo[:, j]), j] = -np.inf  # missing and other values: '*'
+        if self.stars:
+            starred = grouping.lo < grouping.hi
+            lo[starred], hi[starred] = -np.inf, np.inf
         return lo, hi
 
 

@@ -13,6 +13,7 @@ from shoal.tables.full_domain import FullDomain
 from shoal.tables.incognito import Incognito
 from shoal.tables.kmember import KMember
 from shoal.tables.knn import KNearest
+from shoal.tables.local_suppression import LocalSuppression
 from shoal.tables.mdav import MDAV
 from shoal.tables.mondrian import Mondrian
 from shoal.tables.peel import Peel
@@ -33,6 +34,7 @@ BUILT_IN = (
     Agglomerative,
     KMember,
     KNearest,
+    LocalSuppression,
     Condensation,
     MDAV,
     ClassificationTree,
@@ -57,6 +59,7 @@ __all__ = [
     "Incognito",
     "KMember",
     "KNearest",
+    "LocalSuppression",
     "Mondrian",
     "Peel",
     "RandomAnonymization",

@@ -25,6 +25,7 @@ from shoal.tables.levels import list_cuts
 
 MOST_NODES = 20_000  # larger lattices get fewer levels
 LARGEST_KEY = 2**63
+NO_BOXES = PublishedBoxes(np.zeros((0, 0), np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32))
 PARALLEL_MINIMUM = 8_192  # nodes x rows; fewer are evaluated by one thread, sooner than another thread can begin
 
 
@@ -97,10 +98,22 @@ class Lattice:
             for a, of_code in zip(codes.attributes, records, strict=True)
         ]
         levels, chains = thin_levels(levels, most_nodes)
-        node = _list_nodes(levels, chains)
+        return cls.of_nodes(codes, policy, levels, _list_nodes(levels, chains), weights, workers)
+
+    @classmethod
+    def of_nodes(
+        cls,
+        codes: Codes,
+        policy: Policy,
+        levels: Sequence[Sequence[Level]],
+        node: Int32Array,
+        weights: FloatArray,
+        workers: threads.Workers,
+    ) -> Lattice:
+        """The lattice with these levels of every attribute, restricted to some nodes: the level of every attribute in each."""
         losses = [
-            np.array([(w * level.loss[of_code > 0]).min(initial=np.inf) for level in of_attribute])
-            for w, of_attribute, of_code in zip(weights, levels, records, strict=True)
+            np.array([(w * level.loss[np.unique(codes.quasi[:, j])]).min(initial=np.inf) for level in of_attribute])
+            for j, (w, of_attribute) in enumerate(zip(weights, levels, strict=True))
         ]
         bound = sum((loss[node[:, j]] for j, loss in enumerate(losses)), np.zeros(len(node)))
         order = np.lexsort((*node.T[::-1], bound))

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 MOST_HISTOGRAM = 2**26  # entries; the sensitive values of larger tables are tested one node at a time
 BLOCK = 2  # levels of a block
-LAST_NODES = 64  # the most nodes that differ only in the last steps, whose groups are counted at once
+LAST_NODES, LAST_NODES_OF_MANY = 64, 16  # the most nodes that differ only in the last steps, which are counted at once
+MANY = 200_000  # combinations
 CHECKS = 4096  # of the first arrays
 
 
@@ -54,7 +55,8 @@ def build_space(lattice: LevelLattice, order: Sequence[int], fixed: Mapping[int,
         for level in range(first[d] + top[d] - 1, first[d] - 1, -1):
             floor[level] = min(floor[level], floor[level + 1])
     attribute, is_block, blocks, block = _choose_steps(low, top)
-    stages = _choose_stages([1 if b else BLOCK for b in is_block])
+    most = LAST_NODES if len(codes.quasi) < MANY else LAST_NODES_OF_MANY
+    stages = _choose_stages([1 if b else BLOCK for b in is_block], most)
     probe = np.zeros(len(attribute) + 1, np.bool_)
     probe[stages[-2]] = len(stages) > 2 and any(r.least > 1 for r in lattice.policy.require)
     states = np.append(np.cumprod(counts[::-1], dtype=np.float64)[::-1], 1.0)
@@ -94,10 +96,10 @@ def _choose_steps(low: Int64Array, top: Int64Array) -> tuple[Int64Array, BoolArr
     return attribute, np.arange(len(attribute)) < len(divided), blocks.astype(np.int64), block.astype(np.int64)
 
 
-def _choose_stages(choices: Sequence[int]) -> Int64Array:
-    """The numbers of steps after which a table is counted: after each, but the last steps together."""
+def _choose_stages(choices: Sequence[int], most: int) -> Int64Array:
+    """The numbers of steps after which a table is counted: after each, but the last steps, of ``most`` nodes, together."""
     last, nodes = len(choices) - 1, choices[-1]
-    while last > 0 and nodes * choices[last - 1] <= LAST_NODES and choices[last - 1] > 1:
+    while last > 0 and nodes * choices[last - 1] <= most and choices[last - 1] > 1:
         last -= 1
         nodes *= choices[last]
     return np.array([*range(last + 1), len(choices)], np.int64)

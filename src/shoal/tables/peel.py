@@ -26,14 +26,15 @@ from shoal.recoding.grouping import Grouping, build_published_groups
 from shoal.recoding.publishing import LabelRules
 from shoal.requirements import select_passing_groups
 from shoal.requirements.requirement import parse_real_number, parse_whole_number
-from shoal.tables.lattice import Lattice
+from shoal.tables.exact_ends import keep_exact_ends
+from shoal.tables.lattice import NO_BOXES, Lattice
 from shoal.tables.separate_boxes import separate_groups
 
 MOST_TRIED = 480_000_000  # nodes x combinations x tries; with 6,500 nodes and 18,000 combinations a try takes a second
 MOST_TRIES = 4
 MOST_RETURNS = 20  # times that failing groups are placed again
 BATCH, SMALL = 16, 50_000  # nodes evaluated at once, while at most so many rows are left; otherwise one per core
-NO_BOXES = PublishedBoxes(np.zeros((0, 0), np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32))
+ROUNDED = "exclusive=True publishes boxes that do not overlap, but rounded ranges overlap"
 TIE = 1e-12  # mean losses that differ by less are equal
 
 
@@ -88,7 +89,9 @@ class Peel(GroupingMethod):
         weights: Mapping[str, float] | str | None = None,
         **common: Unpack[CommonParameters],
     ) -> None:
-        super().__init__(_keep_exact_ends(policy) if exclusive is True else policy, **common)
+        super().__init__(
+            keep_exact_ends(policy, ROUNDED, "remove exclusive=True") if exclusive is True else policy, **common
+        )
         self.step = step
         self.tries = tries
         self.exclusive = exclusive
@@ -207,19 +210,6 @@ class Peel(GroupingMethod):
             placed, rank = number[placed], rank[kept]
             records.place_leftovers(cell, placed, np.flatnonzero(placed < 0), rng)
         return placed, rank
-
-
-def _keep_exact_ends(policy: Policy) -> Policy:
-    """The policy without rounded ends of ranges."""
-    rounded = {name: quasi for name, quasi in policy.quasi.items() if quasi.has_ends}
-    given = [name for name, quasi in rounded.items() if quasi.round not in (None, "none")]
-    if given:
-        raise PolicyError(
-            f"exclusive=True publishes boxes that do not overlap, but rounded ranges overlap, and column {given[0]!r} has "
-            "'round'. Remove 'round' from the policy, or remove exclusive=True."
-        )
-    exact = {name: quasi.model_copy(update={"round": "none"}) for name, quasi in rounded.items()}
-    return policy.model_copy(update={"quasi": {**policy.quasi, **exact}})
 
 
 def _compute_loss(codes: Codes, records: ClusteringInput, group: Int32Array) -> float:

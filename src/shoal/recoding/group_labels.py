@@ -18,6 +18,7 @@ from shoal.formats.dates import format_date
 from shoal.formats.labels import (
     DAY,
     ROOT,
+    format_branch,
     format_interval,
     format_range,
     format_run,
@@ -177,6 +178,17 @@ def label_nodes(attribute: Attribute, first: int, last: int) -> str | None:
         return tree.text(first)
     join = join_intervals if attribute.kind == "numeric" else format_run
     return join(str(tree.label[first]), str(tree.label[last]))
+
+
+def label_leaves(attribute: Attribute, first: int, last: int) -> str:
+    """The label of a run of leaves, by their codes: a range of numbers, a run of an ordered taxonomy, or a branch."""
+    tree = attribute.taxonomy
+    assert tree is not None  # noqa: S101
+    if first == last:
+        return str(tree.leaves[first])
+    if attribute.kind == "numeric" or attribute.runs is not None:
+        return str(label_nodes(attribute, int(tree.leaf[first]), int(tree.leaf[last])))
+    return format_branch(str(tree.leaves[first]), str(tree.leaves[last]))
 
 
 def _range_columns(

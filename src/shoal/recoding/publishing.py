@@ -27,7 +27,8 @@ from shoal.recoding import (
     Style,
     label_boxes,
 )
-from shoal.recoding.group_labels import Ends, RangeEnds
+from shoal.recoding.cut import LeafRun
+from shoal.recoding.group_labels import Ends, RangeEnds, label_leaves
 from shoal.recoding.grouping import AttributeCut, Grouping, count_members, locate_intervals
 from shoal.recoding.nearest_box import PublishedSets
 from shoal.taxonomy import Balanced, Taxonomy, narrow_branches
@@ -162,9 +163,13 @@ class LabelRules:
         attribute = codes.attributes[j]
         tree = attribute.taxonomy
         assert tree is not None  # noqa: S101
-        nodes = attribute.publish_nodes(grouping.lo[:, j], grouping.hi[:, j])
-        first, last = _released_ends(tree.lo[nodes[0]], tree.hi[nodes[1]], grouping.released_codes(codes)[j])
-        is_range = (nodes[0] > 0) & (first < last)
+        lo, hi = grouping.lo[:, j], grouping.hi[:, j]
+        is_root = np.full(len(lo), bool(grouping.attribute_cuts) and grouping.attribute_cuts[j].is_root)
+        if not grouping.attribute_cuts:
+            nodes = attribute.publish_nodes(lo, hi)
+            lo, hi, is_root = tree.lo[nodes[0]], tree.hi[nodes[1]], nodes[0] == 0
+        first, last = _released_ends(lo, hi, grouping.released_codes(codes)[j])
+        is_range = ~is_root & (first < last)
         if attribute.rounding is not None and attribute.numbers is not None:
             exact = attribute.numbers[first.astype(int)], attribute.numbers[last.astype(int)]
             rounded = attribute.round_ends(*exact)
@@ -230,7 +235,8 @@ class LabelRules:
         if cut.node is not None:
             assert attribute.taxonomy is not None  # noqa: S101
             nodes, sets = cut.node[: len(first)].tolist(), self.style == "set"
-            return FieldCut.of_nodes(field, nodes, tree=attribute.taxonomy, sets=sets, released=released)
+            runs = _find_runs(attribute, cut, len(first), released)
+            return FieldCut.of_nodes(field, nodes, tree=attribute.taxonomy, sets=sets, released=released, runs=runs)
         ends = np.concatenate(([attribute.low], attribute.position[first[1:]], [attribute.high]))
         if released is None and attribute.rounding is None:
             return FieldCut.of_ends(field, ends, closed=True)
@@ -268,6 +274,20 @@ class LabelRules:
                 lo[:, j], hi[:, j] = low, high
             lo[np.isinf(hi[:, j]) & np.isfinite(lo[:, j]), j] = -np.inf  # missing and other values: '*'
         return lo, hi
+
+
+def _find_runs(attribute: Attribute, cut: AttributeCut, count: int, released: Int32Array | None) -> dict[int, LeafRun]:
+    """The runs of leaves among the first intervals of a cut; their labels end at released values."""
+    found = {}
+    last = np.append(cut.first[1:], attribute.size) - 1
+    for i in np.flatnonzero(cut.node[:count] < 0).tolist() if cut.node is not None else []:
+        lo, hi = int(cut.first[i]), int(last[i])
+        ends = lo, hi
+        if released is not None:
+            inside = released[(released >= lo) & (released <= hi)]
+            ends = (int(inside[0]), int(inside[-1])) if len(inside) else ends
+        found[i] = LeafRun(lo, hi, label_leaves(attribute, *ends))
+    return found
 
 
 def _round_cut(attribute: Attribute, field: Field, ends: FloatArray, exact: RangeEnds) -> FieldCut:

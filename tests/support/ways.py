@@ -39,6 +39,7 @@ SEARCHES: dict[
     "tds": [{"by": "gain"}, {"improve": True}],
     "bottom-up": [{"anonymity": "smallest"}],
     "optimal": [{"objective": "dm"}, {"objective": "entropy", "improve": True}],
+    "k-optimize": [{"improve": True}],
     "peel": [
         {"exclusive": True},
         {"improve": True, "objective": "loss_mean"},
@@ -55,6 +56,9 @@ TREES = (
     "samarati",
     "datafly",
     "incognito",
+    "k-optimize",
+    "genetic",
+    "annealing",
 )  # one cut for the whole table: no group has a mean of its own
 SOME = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(3)])
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from shoal.pipeline.method import Method
 from shoal.registry import Registry
 from shoal.tables.agglomerative import Agglomerative
+from shoal.tables.annealing import Annealing
 from shoal.tables.bottom_up import BottomUpGeneralization
 from shoal.tables.condensation import Condensation
 from shoal.tables.datafly import Datafly
 from shoal.tables.full_domain import FullDomain
+from shoal.tables.genetic import Genetic
 from shoal.tables.incognito import Incognito
+from shoal.tables.k_optimize import KOptimize
 from shoal.tables.kmember import KMember
 from shoal.tables.knn import KNearest
 from shoal.tables.mdav import MDAV
@@ -28,6 +31,9 @@ BUILT_IN = (
     Samarati,
     Datafly,
     Incognito,
+    KOptimize,
+    Genetic,
+    Annealing,
     Peel,
     Agglomerative,
     KMember,
@@ -46,14 +52,17 @@ __all__ = [
     "MDAV",
     "METHODS",
     "Agglomerative",
+    "Annealing",
     "BottomUpGeneralization",
     "ClassificationTree",
     "Condensation",
     "Datafly",
     "FullDomain",
+    "Genetic",
     "Incognito",
     "KMember",
     "KNearest",
+    "KOptimize",
     "Mondrian",
     "Peel",
     "RandomAnonymization",

@@ -207,6 +207,7 @@ def main() -> None:
             "models",
             "itemsets",
             "lattice",
+            "cut-points",
         ],
     )
     parser.add_argument("--case", default="exact")
@@ -231,6 +232,8 @@ def main() -> None:
         found = import_module("benchmarks.itemsets").itemsets()
     elif options.name == "lattice":
         found = import_module("benchmarks.lattice").lattice(options.case, options.k)
+    elif options.name == "cut-points":
+        found = import_module("benchmarks.lattice").cut_points(options.k)
     else:
         found = check_million(options.out)
     print(json.dumps(found))

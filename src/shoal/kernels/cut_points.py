@@ -293,13 +293,15 @@ def divide_attribute(attribute, cut, table, rules, room):
     fixed_cost, fixed_lost = rate_intervals(attribute, cut, table, rules, room)
     first, slots = table.first[attribute], table.first[attribute + 1] - table.first[attribute]
     begins = np.zeros(slots, np.bool_)
-    low, high = -1, 0
-    most = max(2 * rules.records, 16)
+    most = min(
+        rules.records * rules.records + 1, INFINITE // max(2 * rules.records, 1)
+    )  # more than any difference of costs
+    low, high = -1, most if rules.limit == 0 else 0
     cost, lost = divide(slots, table.missing[attribute], high, room, begins)
     while fixed_lost + lost > rules.limit and high < most:
-        low, high = high, max(2 * high, 1)
+        low, high = high, min(max(4 * high, 1), most)
         cost, lost = divide(slots, table.missing[attribute], high, room, begins)
-    while high - low > max(high // 64, 1) and high > 0 and fixed_lost + lost <= rules.limit:
+    while rules.limit > 0 and high > 0 and high - low > max(high // 64, 1) and fixed_lost + lost <= rules.limit:
         middle = (low + high) // 2
         cost, lost = divide(slots, table.missing[attribute], middle, room, begins)
         if fixed_lost + lost > rules.limit:

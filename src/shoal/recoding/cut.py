@@ -39,11 +39,15 @@ LARGEST = {"numeric": float(np.finfo(np.float64).max), "date": 9e12}  # dates ar
 
 @dataclass(frozen=True)
 class LeafRun:
-    """A run of leaves that is published as one value but is no node: its first and its last code, and its label."""
+    """A run of leaves that is published as one value but is no node: its first and its last code, and its label.
+
+    ``is_set``: the label lists the values, so it does not cover new values between them.
+    """
 
     first: int
     last: int
     label: str
+    is_set: bool
 
     @property
     def extent(self) -> tuple[float, float]:
@@ -115,6 +119,8 @@ class FieldCut:
         texts = tuple(runs[i].label if i in runs else str(tree.text(n)) for i, n in enumerate(nodes))
         cut = cls(ends[:, 0], np.nextafter(ends[:, 1], np.inf), texts)
         narrowed = tree.label != own.label
+        if any(run.is_set for run in runs.values()):
+            cut = replace(cut, set_positions=_list_positions(own.size, runs, released))
         if released is None or not (sets or narrowed or runs):
             return cut
         spans = [(runs[i].first, runs[i].last) if i in runs else (own.lo[n], own.hi[n]) for i, n in enumerate(nodes)]
@@ -408,6 +414,15 @@ def _cut_taxonomy(field: Field, labels: list[Any]) -> FieldCut:
             f"the cut of {field.name!r} must have exactly one node on every path from the root to a leaf."
         )
     return FieldCut.of_nodes(field, nodes)
+
+
+def _list_positions(size: int, runs: Mapping[int, LeafRun], released: Int32Array | None) -> FloatArray:
+    """The positions of the leaves of a taxonomy, without those in runs that were not released."""
+    codes = np.arange(size)
+    for run in runs.values():
+        if released is not None:
+            codes = codes[(codes < run.first) | (codes > run.last) | np.isin(codes, released)]
+    return codes.astype(np.float64)
 
 
 def _label_column(name: str, cut: FieldCut, interval: Int32Array) -> GroupColumn:

@@ -18,7 +18,6 @@ from shoal.formats.dates import format_date
 from shoal.formats.labels import (
     DAY,
     ROOT,
-    format_branch,
     format_interval,
     format_range,
     format_run,
@@ -180,15 +179,13 @@ def label_nodes(attribute: Attribute, first: int, last: int) -> str | None:
     return join(str(tree.label[first]), str(tree.label[last]))
 
 
-def label_leaves(attribute: Attribute, first: int, last: int) -> str:
-    """The label of a run of leaves, by their codes: a range of numbers, a run of an ordered taxonomy, or a branch."""
+def label_leaves(attribute: Attribute, codes: Sequence[int]) -> str:
+    """The label of neighbouring leaves, by their codes: a range of numbers, a run of an ordered taxonomy, or a set."""
     tree = attribute.taxonomy
     assert tree is not None  # noqa: S101
-    if first == last:
-        return str(tree.leaves[first])
-    if attribute.kind == "numeric" or attribute.runs is not None:
-        return str(label_nodes(attribute, int(tree.leaf[first]), int(tree.leaf[last])))
-    return format_branch(str(tree.leaves[first]), str(tree.leaves[last]))
+    if len(codes) > 1 and (attribute.kind == "numeric" or attribute.runs is not None):
+        return str(label_nodes(attribute, int(tree.leaf[codes[0]]), int(tree.leaf[codes[-1]])))
+    return str(format_set(dict.fromkeys(tree.leaves[code] for code in codes)))
 
 
 def _range_columns(

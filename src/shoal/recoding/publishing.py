@@ -277,16 +277,15 @@ class LabelRules:
 
 
 def _find_runs(attribute: Attribute, cut: AttributeCut, count: int, released: Int32Array | None) -> dict[int, LeafRun]:
-    """The runs of leaves among the first intervals of a cut; their labels end at released values."""
+    """The runs of leaves among the first intervals of a cut; their labels have released values only."""
     found = {}
     last = np.append(cut.first[1:], attribute.size) - 1
     for i in np.flatnonzero(cut.node[:count] < 0).tolist() if cut.node is not None else []:
-        lo, hi = int(cut.first[i]), int(last[i])
-        ends = lo, hi
-        if released is not None:
-            inside = released[(released >= lo) & (released <= hi)]
-            ends = (int(inside[0]), int(inside[-1])) if len(inside) else ends
-        found[i] = LeafRun(lo, hi, label_leaves(attribute, *ends))
+        leaves = np.arange(cut.first[i], last[i] + 1)
+        inside = leaves if released is None else released[(released >= leaves[0]) & (released <= leaves[-1])]
+        label = label_leaves(attribute, (inside if len(inside) else leaves).tolist())
+        is_set = attribute.kind != "numeric" and attribute.runs is None
+        found[i] = LeafRun(int(leaves[0]), int(leaves[-1]), label, is_set)
     return found
 
 

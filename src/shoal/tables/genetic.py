@@ -98,4 +98,4 @@ def _breed(
         if child.tobytes() not in seen:
             break
     seen.add(child.tobytes())
-    return child
+    return np.asarray(child, np.int64)

@@ -35,14 +35,14 @@ class KOptimize(LatticeMethod):
     common : ``write``, ``improve`` and others, as for every method; see `GroupingMethod`
 
     Numbers are ordered by value, and categories by the depth-first order of their taxonomy. An interval of categories is any
-    run of neighbours, such as ``{clerk … nurse}``, not only a node of the taxonomy. A missing value is alone, unless all values
-    of the attribute are one interval. An attribute with more than 256 values has cut points at quantiles of the records.
+    run of neighbours, such as ``{clerk, cook, nurse}``, not only a node of the taxonomy. A missing value is alone, unless all
+    values of the attribute are one interval. An attribute with more than 256 values has cut points at quantiles of the records.
 
     The search starts from the optimum of `FullDomain` for the same objective. A local search improves it: it divides one
     attribute after another in the best way by dynamic programming, and restarts from changed cuts. Then the set-enumeration
-    tree of cut points is searched with the bounds of the paper. With at most 20 cut points, and without ``seconds``, the
-    search always finishes. Requirements on several attribute sets, on the released distribution or on people are checked cut
-    by cut, so fewer cuts are tried.
+    tree of cut points is searched with the bounds of the paper, to its end if there are at most 20 cut points and no
+    ``seconds``. Requirements on several attribute sets, on the released distribution or on people are checked cut by cut: fewer
+    cuts are tried, and the tree is searched to its end with at most 8 cut points.
 
     ``cost_`` is the objective of the cuts, ``bound_`` a proven lower bound for all cuts at these cut points, and ``gap_`` their
     difference as a share of the cost. ``lattice_`` has the nodes of the search for the full-domain optimum.

@@ -32,6 +32,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {  # parameters of built-in methods 
     "agglomerative": [{"direction": "bottom-up"}, {"direction": "top-down"}],
     "kmember": [{}, {"diversity": "equal"}],
     "condensation": [{"seed": 7}],
+    "genetic": [{"population": 8, "generations": 4}],
+    "annealing": [{"steps": 40}],
 }
 SEARCHES: dict[
     str, list[dict[str, Any]]

@@ -186,6 +186,10 @@ def lattice_lines(unit: float) -> Iterator[Line]:
             f"{found['suppressed']:,.0f} suppressed; CPU {found['cpu']:.2f} s"
         )
         yield Line(f"{what}, optimal, k=5, 2 %: time", found["wall"] / unit, "yd", bound, note=note)
+    for k, most, quoted in ((10, 5100, 5230), (25, 5170, 5280), (50, 5200, 5350), (100, 5270, 5460)):
+        found = child("cut-points", k=k)
+        note = f"{found['wall']:.1f} s, CPU {found['cpu']:.1f} s; gap {found['gap']:.0%}"
+        yield Line(f"Adult, k-optimize, k={k}: records in cm", found["cm"], "", most, "the paper, least", quoted, note)
 
 
 def model_lines(unit: float, quick: bool) -> Iterator[Line]:

@@ -209,6 +209,7 @@ def main() -> None:
             "lattice",
             "randomization",
             "queries",
+            "cut-points",
         ],
     )
     parser.add_argument("--case", default="exact")
@@ -237,6 +238,8 @@ def main() -> None:
         found = import_module("benchmarks.randomization").randomize_rows(options.rows)
     elif options.name == "queries":
         found = import_module("benchmarks.queries").queries()
+    elif options.name == "cut-points":
+        found = import_module("benchmarks.lattice").cut_points(options.k)
     else:
         found = check_million(options.out)
     print(json.dumps(found))

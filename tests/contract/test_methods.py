@@ -22,7 +22,7 @@ WAYS = [
 ]
 HIDDEN = [way for way in list_ways() if evidence(way[0]) != "table"]  # the table does not show the groups
 LATER = [
-    way for way in WAYS if way[0] in ("mondrian", "tds", "bottom-up", "optimal", "datafly")
+    way for way in WAYS if way[0] in ("mondrian", "tds", "bottom-up", "optimal", "datafly", "k-optimize")
 ]  # these can recode later data as they did
 WRITTEN = [way for way in WAYS if "set" in list_styles(way[0])]  # the others publish labels alone
 KINDS: dict[str, Callable[[pd.DataFrame], Any]] = {

@@ -37,6 +37,7 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
     ("optimal", {}),
     ("optimal", {"ends": "tight"}),
     ("datafly", {}),
+    ("k-optimize", {}),
     ("agglomerative", {"direction": "bottom-up"}),
     ("agglomerative", {"direction": "top-down"}),
     ("kmember", {}),

@@ -199,6 +199,8 @@ def covers(label: object, raw: object, quasi: object) -> bool:
         return True
     if pd.isna(label) or pd.isna(raw):
         return bool(pd.isna(label) and pd.isna(raw))
+    if str(label).startswith("{") and " … " not in str(label):  # a set lists its values
+        return any(covers(member, raw, quasi) for member in str(label)[1:-1].split(", "))
     if quasi.taxonomy is not None:
         tree = quasi.taxonomy
         code = tree.leaves.index(raw)

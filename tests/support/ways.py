@@ -32,6 +32,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {  # parameters of built-in methods 
     "agglomerative": [{"direction": "bottom-up"}, {"direction": "top-down"}],
     "kmember": [{}, {"diversity": "equal"}],
     "condensation": [{"seed": 7}],
+    "genetic": [{"population": 8, "generations": 4}],
+    "annealing": [{"steps": 40}],
 }
 SEARCHES: dict[
     str, list[dict[str, Any]]
@@ -39,6 +41,7 @@ SEARCHES: dict[
     "tds": [{"by": "gain"}, {"improve": True}],
     "bottom-up": [{"anonymity": "smallest"}],
     "optimal": [{"objective": "dm"}, {"objective": "entropy", "improve": True}],
+    "k-optimize": [{"improve": True}],
     "peel": [
         {"exclusive": True},
         {"improve": True, "objective": "loss_mean"},
@@ -55,6 +58,9 @@ TREES = (
     "samarati",
     "datafly",
     "incognito",
+    "k-optimize",
+    "genetic",
+    "annealing",
 )  # one cut for the whole table: no group has a mean of its own
 STARS = ("local-suppression",)  # single values or *, which are labels
 SOME = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(3)])

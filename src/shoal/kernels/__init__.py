@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from shoal.kernels import buckets as buckets
     from shoal.kernels import centroids as centroids
     from shoal.kernels import cluster_merging as cluster_merging
+    from shoal.kernels import cut_points as cut_points
     from shoal.kernels import downcoding as downcoding
     from shoal.kernels import generalize as generalize
     from shoal.kernels import group_tree as group_tree
@@ -57,6 +58,7 @@ _MODULES = frozenset(
         "buckets",
         "centroids",
         "cluster_merging",
+        "cut_points",
         "downcoding",
         "generalize",
         "group_tree",

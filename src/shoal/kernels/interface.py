@@ -552,3 +552,37 @@ class PrivateDomain(NamedTuple):
     has_missing: NDArray[Any]
     first: NDArray[Any]
     possible: NDArray[Any]
+
+
+class CutTable(NamedTuple):
+    """The table for `cut_points`: by row its slot of every attribute [attribute, row], its records and their histogram.
+
+    The slots of attribute j have the numbers from ``first[j]`` on; ``cut[s]`` says whether an interval begins at slot s.
+    Attributes with a ``missing`` value have it in their last slot. ``word`` has the word of every slot; sums of words are
+    the keys of groups. ``order`` has the rows by slot, for every attribute.
+    """
+
+    slot: NDArray[Any]
+    size: NDArray[Any]
+    histogram: NDArray[Any]
+    first: NDArray[Any]
+    missing: NDArray[Any]
+    word: NDArray[Any]
+    order: NDArray[Any]
+
+
+class CutRoom(NamedTuple):
+    """Arrays that `cut_points` uses again: hash slots, and by row its key, its group and its place in a sorted order.
+
+    ``cost`` and ``lost`` have, by the first and the last slot of an interval, the cost and the suppressed records. ``work[0]``
+    is the number of rows that were read.
+    """
+
+    hashed: NDArray[Any]
+    key: NDArray[Any]
+    group: NDArray[Any]
+    start: NDArray[Any]
+    place: NDArray[Any]
+    cost: NDArray[Any]
+    lost: NDArray[Any]
+    work: NDArray[Any]

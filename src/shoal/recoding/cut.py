@@ -38,6 +38,24 @@ LARGEST = {"numeric": float(np.finfo(np.float64).max), "date": 9e12}  # dates ar
 
 
 @dataclass(frozen=True)
+class LeafRun:
+    """A run of leaves that is published as one value but is no node: its first and its last code, and its label.
+
+    ``is_set``: the label lists the values, so it does not cover new values between them.
+    """
+
+    first: int
+    last: int
+    label: str
+    is_set: bool
+
+    @property
+    def extent(self) -> tuple[float, float]:
+        """The range of positions."""
+        return float(self.first), float(self.last)
+
+
+@dataclass(frozen=True)
 class FieldCut:
     """The cut of one field: interval i has the positions from ``begin[i]`` (included) to ``end[i]`` (excluded).
 
@@ -86,24 +104,34 @@ class FieldCut:
         tree: Taxonomy | None = None,
         sets: bool = False,
         released: Int32Array | None = None,
+        runs: Mapping[int, LeafRun] | None = None,
     ) -> FieldCut:
-        """Nodes of the field's taxonomy by id, in leaf order.
+        """Nodes of the field's taxonomy by id, in leaf order; ``runs`` has the intervals that are no node.
 
         ``sets`` publishes every node as the set of its released values. ``released`` are the codes of released records.
         ``tree`` has the labels if they differ from the field's own tree; published ranges then end at released values.
         """
-        own = field.taxonomy
+        own, runs = field.taxonomy, runs or {}
         assert own is not None  # noqa: S101
         tree = tree or own
-        ends = np.array([field.extent(n) for n in nodes], np.float64).reshape(-1, 2)
-        cut = cls(ends[:, 0], np.nextafter(ends[:, 1], np.inf), tuple(str(tree.text(n)) for n in nodes))
-        if released is None or not (sets or tree.label != own.label):
+        at = enumerate(nodes)
+        ends = np.array([runs[i].extent if i in runs else field.extent(n) for i, n in at], np.float64).reshape(-1, 2)
+        texts = tuple(runs[i].label if i in runs else str(tree.text(n)) for i, n in enumerate(nodes))
+        cut = cls(ends[:, 0], np.nextafter(ends[:, 1], np.inf), texts)
+        narrowed = tree.label != own.label
+        if any(run.is_set for run in runs.values()):
+            cut = replace(cut, set_positions=_list_positions(own.size, runs, released))
+        if released is None or not (sets or narrowed or runs):
             return cut
-        inside = [released[(released >= own.lo[n]) & (released <= own.hi[n])] for n in nodes]
+        spans = [(runs[i].first, runs[i].last) if i in runs else (own.lo[n], own.hi[n]) for i, n in enumerate(nodes)]
+        inside = [released[(released >= lo) & (released <= hi)] for lo, hi in spans]
         low = np.array([codes[0] if len(codes) else np.inf for codes in inside], np.float64)
         high = np.array([codes[-1] if len(codes) else -np.inf for codes in inside], np.float64)
         if not sets:
-            return replace(cut, low=low, high=high)
+            whole = np.array(
+                [i not in runs and not narrowed for i in range(len(nodes))], bool
+            )  # a node keeps its label
+            return replace(cut, low=np.where(whole, ends[:, 0], low), high=np.where(whole, ends[:, 1], high))
         pairs = zip(cut.labels, inside, strict=True)
         leaves = tree.leaves
         labels = [
@@ -386,6 +414,15 @@ def _cut_taxonomy(field: Field, labels: list[Any]) -> FieldCut:
             f"the cut of {field.name!r} must have exactly one node on every path from the root to a leaf."
         )
     return FieldCut.of_nodes(field, nodes)
+
+
+def _list_positions(size: int, runs: Mapping[int, LeafRun], released: Int32Array | None) -> FloatArray:
+    """The positions of the leaves of a taxonomy, without those in runs that were not released."""
+    codes = np.arange(size)
+    for run in runs.values():
+        if released is not None:
+            codes = codes[(codes < run.first) | (codes > run.last) | np.isin(codes, released)]
+    return codes.astype(np.float64)
 
 
 def _label_column(name: str, cut: FieldCut, interval: Int32Array) -> GroupColumn:

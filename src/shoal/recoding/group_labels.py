@@ -179,6 +179,15 @@ def label_nodes(attribute: Attribute, first: int, last: int) -> str | None:
     return join(str(tree.label[first]), str(tree.label[last]))
 
 
+def label_leaves(attribute: Attribute, codes: Sequence[int]) -> str:
+    """The label of neighbouring leaves, by their codes: a range of numbers, a run of an ordered taxonomy, or a set."""
+    tree = attribute.taxonomy
+    assert tree is not None  # noqa: S101
+    if len(codes) > 1 and (attribute.kind == "numeric" or attribute.runs is not None):
+        return str(label_nodes(attribute, int(tree.leaf[codes[0]]), int(tree.leaf[codes[-1]])))
+    return str(format_set(dict.fromkeys(tree.leaves[code] for code in codes)))
+
+
 def _range_columns(
     attribute: Attribute, lo: Int32Array, hi: Int32Array, ranges: RangeEnds, style: Style
 ) -> list[GroupColumn]:

@@ -56,7 +56,8 @@ class SplitTree:
 class AttributeCut:
     """An attribute cut into intervals of codes for the whole table: interval i begins with the code ``first[i]``.
 
-    ``node[i]`` is the published node of the attribute's taxonomy; numbers have none. One interval with all codes is the root.
+    ``node[i]`` is the published node of the attribute's taxonomy, or -1 for a run of leaves that is no node; numbers have no
+    nodes. One interval with all codes is the root.
     A missing value has its own interval unless it is in the root.
     """
 

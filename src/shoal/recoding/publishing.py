@@ -27,7 +27,8 @@ from shoal.recoding import (
     Style,
     label_boxes,
 )
-from shoal.recoding.group_labels import Ends, RangeEnds, star_ranges
+from shoal.recoding.cut import LeafRun
+from shoal.recoding.group_labels import Ends, RangeEnds, label_leaves, star_ranges
 from shoal.recoding.grouping import AttributeCut, Grouping, count_members, locate_intervals
 from shoal.recoding.nearest_box import PublishedSets
 from shoal.taxonomy import Balanced, Taxonomy, narrow_branches
@@ -166,9 +167,13 @@ class LabelRules:
         attribute = codes.attributes[j]
         tree = attribute.taxonomy
         assert tree is not None  # noqa: S101
-        nodes = attribute.publish_nodes(grouping.lo[:, j], grouping.hi[:, j])
-        first, last = _released_ends(tree.lo[nodes[0]], tree.hi[nodes[1]], grouping.released_codes(codes)[j])
-        is_range = (nodes[0] > 0) & (first < last)
+        lo, hi = grouping.lo[:, j], grouping.hi[:, j]
+        is_root = np.full(len(lo), bool(grouping.attribute_cuts) and grouping.attribute_cuts[j].is_root)
+        if not grouping.attribute_cuts:
+            nodes = attribute.publish_nodes(lo, hi)
+            lo, hi, is_root = tree.lo[nodes[0]], tree.hi[nodes[1]], nodes[0] == 0
+        first, last = _released_ends(lo, hi, grouping.released_codes(codes)[j])
+        is_range = ~is_root & (first < last)
         if attribute.rounding is not None and attribute.numbers is not None:
             exact = attribute.numbers[first.astype(int)], attribute.numbers[last.astype(int)]
             rounded = attribute.round_ends(*exact)
@@ -234,7 +239,8 @@ class LabelRules:
         if cut.node is not None:
             assert attribute.taxonomy is not None  # noqa: S101
             nodes, sets = cut.node[: len(first)].tolist(), self.style == "set"
-            return FieldCut.of_nodes(field, nodes, tree=attribute.taxonomy, sets=sets, released=released)
+            runs = _find_runs(attribute, cut, len(first), released)
+            return FieldCut.of_nodes(field, nodes, tree=attribute.taxonomy, sets=sets, released=released, runs=runs)
         ends = np.concatenate(([attribute.low], attribute.position[first[1:]], [attribute.high]))
         if released is None and attribute.rounding is None:
             return FieldCut.of_ends(field, ends, closed=True)
@@ -275,6 +281,19 @@ class LabelRules:
             starred = grouping.lo < grouping.hi
             lo[starred], hi[starred] = -np.inf, np.inf
         return lo, hi
+
+
+def _find_runs(attribute: Attribute, cut: AttributeCut, count: int, released: Int32Array | None) -> dict[int, LeafRun]:
+    """The runs of leaves among the first intervals of a cut; their labels have released values only."""
+    found = {}
+    last = np.append(cut.first[1:], attribute.size) - 1
+    for i in np.flatnonzero(cut.node[:count] < 0).tolist() if cut.node is not None else []:
+        leaves = np.arange(cut.first[i], last[i] + 1)
+        inside = leaves if released is None else released[(released >= leaves[0]) & (released <= leaves[-1])]
+        label = label_leaves(attribute, (inside if len(inside) else leaves).tolist())
+        is_set = attribute.kind != "numeric" and attribute.runs is None
+        found[i] = LeafRun(int(leaves[0]), int(leaves[-1]), label, is_set)
+    return found
 
 
 def _round_cut(attribute: Attribute, field: Field, ends: FloatArray, exact: RangeEnds) -> FieldCut:

@@ -6,11 +6,14 @@ from shoal.pipeline.method import Method
 from shoal.registry import Registry
 from shoal.tables.agglomerative import Agglomerative
 from shoal.tables.anatomy import Anatomy
+from shoal.tables.annealing import Annealing
 from shoal.tables.bottom_up import BottomUpGeneralization
 from shoal.tables.condensation import Condensation
 from shoal.tables.datafly import Datafly
 from shoal.tables.full_domain import FullDomain
+from shoal.tables.genetic import Genetic
 from shoal.tables.incognito import Incognito
+from shoal.tables.k_optimize import KOptimize
 from shoal.tables.kmember import KMember
 from shoal.tables.knn import KNearest
 from shoal.tables.local_suppression import LocalSuppression
@@ -30,6 +33,9 @@ BUILT_IN = (
     Samarati,
     Datafly,
     Incognito,
+    KOptimize,
+    Genetic,
+    Annealing,
     Peel,
     Agglomerative,
     KMember,
@@ -51,14 +57,17 @@ __all__ = [
     "METHODS",
     "Agglomerative",
     "Anatomy",
+    "Annealing",
     "BottomUpGeneralization",
     "ClassificationTree",
     "Condensation",
     "Datafly",
     "FullDomain",
+    "Genetic",
     "Incognito",
     "KMember",
     "KNearest",
+    "KOptimize",
     "LocalSuppression",
     "Mondrian",
     "Peel",

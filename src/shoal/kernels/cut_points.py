@@ -1,0 +1,413 @@
+"""Ordered-set partitioning: the slots of every attribute are cut into intervals; groups are combinations of intervals.
+
+Bayardo and Agrawal: Data privacy through optimal k-anonymization, ICDE 2005. The cost of a table is the sum of the costs of its
+groups: the squared size, or the records outside the most frequent class. A suppressed record costs as many as the table has
+records, or 1.
+
+``table`` is `interface.CutTable`, ``rules`` is `interface.SearchRules` and ``room`` is `interface.CutRoom`. Costs are whole
+numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from shoal.kernels.interface import NONE64, SQUARED_SIZES, CutTable
+from shoal.kernels.limits import holds
+
+SPREAD = np.uint64(0x9E3779B97F4A7C15)  # the odd number next to 2^64 / golden ratio: spreads keys over the slots
+HIGH = np.uint64(32)
+INFINITE = np.int64(2**62)
+
+
+@njit(cache=True, nogil=True)
+def add_words(attribute, cut, table, key):
+    """Add the words of an attribute's intervals to the keys of the rows."""
+    begin, end = table.first[attribute], table.first[attribute + 1]
+    has_cut = False
+    for s in range(begin + 1, end):
+        if cut[s]:
+            has_cut = True
+    if not has_cut:
+        return
+    word = np.empty(end - begin, np.uint64)
+    at = begin
+    for s in range(begin, end):
+        if s > begin and (cut[s] or (table.missing[attribute] and s == end - 1)):
+            at = s
+        word[s - begin] = table.word[at]
+    for i in range(table.size.shape[0]):
+        key[i] += word[table.slot[attribute, i]]
+
+
+@njit(cache=True, nogil=True)
+def number_groups(rows, room):
+    """Number the groups of rows by their keys, in the order of their first rows; return how many there are."""
+    mask = 16
+    while mask < 2 * rows:
+        mask *= 2
+    mask -= 1
+    hashed, key, group = room.hashed, room.key, room.group
+    for i in range(mask + 1):
+        hashed[i] = NONE64
+    groups = 0
+    for i in range(rows):
+        at = np.int64((key[i] * SPREAD) >> HIGH) & mask
+        while hashed[at] >= 0 and key[hashed[at]] != key[i]:
+            at = (at + 1) & mask
+        if hashed[at] < 0:
+            hashed[at] = i
+            group[i] = groups
+            groups += 1
+        else:
+            group[i] = group[hashed[at]]
+    room.work[0] += rows
+    return groups
+
+
+@njit(cache=True, nogil=True)
+def number_cuts(cut, table, room):
+    """Number the groups of cuts, by row; return how many there are."""
+    rows = table.size.shape[0]
+    for i in range(rows):
+        room.key[i] = 0
+    for a in range(table.slot.shape[0]):
+        add_words(a, cut, table, room.key)
+    return number_groups(rows, room)
+
+
+@njit(cache=True, nogil=True)
+def passes(size, histogram, rules):
+    """Whether a group is released."""
+    return size >= rules.least and (not rules.tests_values or holds(size, histogram, rules.limits))
+
+
+@njit(cache=True, nogil=True)
+def count_minority(size, histogram, rules):
+    """The records outside the most frequent class."""
+    most = 0
+    for c in range(rules.class_first, rules.class_last):
+        most = max(most, histogram[c])
+    return size - most
+
+
+@njit(cache=True, nogil=True)
+def rate_released(size, histogram, rules):
+    """The cost of a released group."""
+    return size * size if rules.kind == SQUARED_SIZES else count_minority(size, histogram, rules)
+
+
+@njit(cache=True, nogil=True)
+def rate_suppressed(size, rules):
+    """The cost of suppressed records."""
+    return size * rules.records if rules.kind == SQUARED_SIZES else size
+
+
+@njit(cache=True, nogil=True)
+def count_groups(groups, table, room, size, histogram):
+    """Sum the records of the groups of rows."""
+    for g in range(groups):
+        size[g] = 0
+        for c in range(histogram.shape[1]):
+            histogram[g, c] = 0
+    for i in range(table.size.shape[0]):
+        g = room.group[i]
+        size[g] += table.size[i]
+        for c in range(histogram.shape[1]):
+            histogram[g, c] += table.histogram[i, c]
+
+
+@njit(cache=True, nogil=True)
+def rate_groups(groups, size, histogram, rules):
+    """The cost of groups, and the suppressed records."""
+    cost, lost = 0, 0
+    for g in range(groups):
+        if passes(size[g], histogram[g], rules):
+            cost += rate_released(size[g], histogram[g], rules)
+        else:
+            cost += rate_suppressed(size[g], rules)
+            lost += size[g]
+    return cost, lost
+
+
+@njit(cache=True, nogil=True)
+def rate_cuts(cut, table, rules, room):
+    """The cost of cuts, and the suppressed records."""
+    groups = number_cuts(cut, table, room)
+    size = np.empty(groups, np.int64)
+    histogram = np.empty((groups, table.histogram.shape[1]), np.int64)
+    count_groups(groups, table, room, size, histogram)
+    return rate_groups(groups, size, histogram, rules)
+
+
+@njit(cache=True, nogil=True)
+def sort_by_group(attribute, groups, table, room):
+    """Sort the rows by their groups, then by their slots of an attribute; ``room.start`` gets the end of every group."""
+    rows = table.size.shape[0]
+    start, place = room.start, room.place
+    for g in range(groups + 1):
+        start[g] = 0
+    for i in range(rows):
+        start[room.group[i] + 1] += 1
+    for g in range(groups):
+        start[g + 1] += start[g]
+    for i in range(rows):
+        u = table.order[attribute, i]
+        place[start[room.group[u]]] = u
+        start[room.group[u]] += 1
+
+
+@njit(cache=True, nogil=True)
+def add_rectangle(array, low, high, left, right, value):
+    """Add a value to the entries from ``low`` to ``high`` - 1 and ``left`` to ``right`` - 1, as differences of neighbours."""
+    array[low, left] += value
+    array[high, left] -= value
+    array[low, right] -= value
+    array[high, right] += value
+
+
+@njit(cache=True, nogil=True)
+def rate_intervals(attribute, cut, table, rules, room):
+    """Fill ``room.cost`` and ``room.lost``: the cost of every interval of an attribute, with the cuts of the others.
+
+    Return the cost and the records of groups that are suppressed with any interval.
+    """
+    rows, width = table.size.shape[0], table.histogram.shape[1]
+    slots = table.first[attribute + 1] - table.first[attribute]
+    for i in range(rows):
+        room.key[i] = 0
+    for a in range(table.slot.shape[0]):
+        if a != attribute:
+            add_words(a, cut, table, room.key)
+    groups = number_groups(rows, room)
+    sort_by_group(attribute, groups, table, room)
+    for a in range(slots + 1):
+        for b in range(slots + 1):
+            room.cost[a, b], room.lost[a, b] = 0, 0
+    slot, size = np.empty(slots + 1, np.int64), np.empty(slots, np.int64)
+    histogram, total = np.empty((slots, width), np.int64), np.empty(width, np.int64)
+    # Local names: a call that passes ``rules`` would count references to all of its arrays.
+    least, tests_values, squared = rules.least, rules.tests_values, rules.kind == SQUARED_SIZES
+    first_class, last_class = rules.class_first, rules.class_last
+    price = rules.records if squared else 1
+    cost_of, lost_of = room.cost, room.lost
+    fixed_cost, fixed_lost, begin = 0, 0, 0
+    for g in range(groups):
+        end, records = room.start[g], 0
+        for i in range(begin, end):
+            records += table.size[room.place[i]]
+        if records < least:
+            fixed_cost += records * price
+            fixed_lost += records
+            begin = end
+            continue
+        used = 0
+        for i in range(begin, end):
+            u = room.place[i]
+            s = table.slot[attribute, u]
+            if used == 0 or slot[used - 1] != s:
+                slot[used], size[used] = s, 0
+                for c in range(width):
+                    histogram[used, c] = 0
+                used += 1
+            size[used - 1] += table.size[u]
+            for c in range(width):
+                histogram[used - 1, c] += table.histogram[u, c]
+        slot[used] = slots
+        begin = end
+        for x in range(used):
+            low, records = 0 if x == 0 else slot[x - 1] + 1, 0
+            for c in range(width):
+                total[c] = 0
+            for y in range(x, used):
+                records += size[y]
+                most = 0
+                for c in range(width):
+                    total[c] += histogram[y, c]
+                    if first_class <= c < last_class:
+                        most = max(most, total[c])
+                if records >= least and (not tests_values or holds(records, total, rules.limits)):
+                    cost = records * records if squared else records - most
+                else:
+                    cost = records * price
+                    add_rectangle(lost_of, low, slot[x] + 1, slot[y], slot[y + 1], records)
+                add_rectangle(cost_of, low, slot[x] + 1, slot[y], slot[y + 1], cost)
+        room.work[0] += used * used
+    for array in (room.cost, room.lost):
+        for a in range(1, slots + 1):
+            for b in range(slots + 1):
+                array[a, b] += array[a - 1, b]
+        for a in range(slots + 1):
+            for b in range(1, slots + 1):
+                array[a, b] += array[a, b - 1]
+    return fixed_cost, fixed_lost
+
+
+@njit(cache=True, nogil=True)
+def divide(slots, missing, price, room, begins):
+    """The best division of an attribute if every suppressed record costs ``price`` more; return the cost and the records.
+
+    ``begins`` gets whether an interval begins at each slot. A missing value is alone, unless all values are one interval.
+    """
+    cost, lost = room.cost, room.lost
+    values = slots - 1 if missing else slots
+    best = np.empty(values + 1, np.int64)
+    back = np.empty(values + 1, np.int64)
+    best[0] = 0
+    for b in range(values):
+        least, at = INFINITE, 0
+        for a in range(b + 1):
+            value = best[a] + cost[a, b] + price * lost[a, b]
+            if value < least:
+                least, at = value, a
+        best[b + 1], back[b + 1] = least, at
+    for s in range(slots):
+        begins[s] = False
+    if missing:
+        alone = cost[slots - 1, slots - 1] + price * lost[slots - 1, slots - 1]
+        if cost[0, slots - 1] + price * lost[0, slots - 1] <= best[values] + alone:
+            return cost[0, slots - 1], lost[0, slots - 1]
+    found_cost, found_lost = 0, 0
+    if missing:
+        begins[slots - 1] = True
+        found_cost, found_lost = cost[slots - 1, slots - 1], lost[slots - 1, slots - 1]
+    b = values
+    while b > 0:
+        a = back[b]
+        found_cost += cost[a, b - 1]
+        found_lost += lost[a, b - 1]
+        if a > 0:
+            begins[a] = True
+        b = a
+    return found_cost, found_lost
+
+
+@njit(cache=True, nogil=True)
+def divide_attribute(attribute, cut, table, rules, room):
+    """Replace the cuts of an attribute by the best cuts, with those of the others; return the cost and the suppressed records.
+
+    Without a limit on suppressed records the division is optimal. With one, suppressed records get a price, as low as
+    possible. If no division is within the limit, the one with the highest price is used.
+    """
+    fixed_cost, fixed_lost = rate_intervals(attribute, cut, table, rules, room)
+    first, slots = table.first[attribute], table.first[attribute + 1] - table.first[attribute]
+    begins = np.zeros(slots, np.bool_)
+    most = min(
+        rules.records * rules.records + 1, INFINITE // max(2 * rules.records, 1)
+    )  # more than any difference of costs
+    low, high = -1, most if rules.limit == 0 else 0
+    cost, lost = divide(slots, table.missing[attribute], high, room, begins)
+    while fixed_lost + lost > rules.limit and high < most:
+        low, high = high, min(max(4 * high, 1), most)
+        cost, lost = divide(slots, table.missing[attribute], high, room, begins)
+    while rules.limit > 0 and high > 0 and high - low > max(high // 64, 1) and fixed_lost + lost <= rules.limit:
+        middle = (low + high) // 2
+        cost, lost = divide(slots, table.missing[attribute], middle, room, begins)
+        if fixed_lost + lost > rules.limit:
+            low = middle
+            cost, lost = divide(slots, table.missing[attribute], high, room, begins)
+        else:
+            high = middle
+    for s in range(1, slots):
+        cut[first + s] = begins[s]
+    return fixed_cost + cost, fixed_lost + lost
+
+
+@njit(cache=True, nogil=True)
+def merge_rows(cut, table, room):
+    """The table with one row per group of some cuts."""
+    rows = table.size.shape[0]
+    groups = number_cuts(cut, table, room)
+    size = np.empty(groups, np.int64)
+    histogram = np.empty((groups, table.histogram.shape[1]), np.int64)
+    count_groups(groups, table, room, size, histogram)
+    slot = np.empty((table.slot.shape[0], groups), np.int32)
+    for i in range(rows):
+        for a in range(table.slot.shape[0]):
+            slot[a, room.group[i]] = table.slot[a, i]
+    return CutTable(slot, size, histogram, table.first, table.missing, table.word, table.order)
+
+
+@njit(cache=True, nogil=True)
+def bound_groups(groups, size, histogram, fine, rules, room):
+    """The least cost of cuts that are finer than some groups and coarser than a finest table; INFINITE above the limit.
+
+    ``room.group`` has the group of every row of the finest table. Records of a group that fails are suppressed by all finer
+    cuts. Every other record is in a group at least as large as its row of the finest table, and as the least size.
+    """
+    fails = np.empty(groups, np.bool_)
+    bound, lost = 0, 0
+    for g in range(groups):
+        fails[g] = not passes(size[g], histogram[g], rules) if rules.inherits else size[g] < rules.least
+        if fails[g]:
+            bound += rate_suppressed(size[g], rules)
+            lost += size[g]
+    if lost > rules.limit:
+        return INFINITE
+    for i in range(fine.size.shape[0]):
+        if not fails[room.group[i]]:
+            if rules.kind == SQUARED_SIZES:
+                bound += fine.size[i] * max(fine.size[i], rules.least)
+            else:
+                bound += count_minority(fine.size[i], fine.histogram[i], rules)
+    return bound
+
+
+@njit(cache=True, nogil=True)
+def splits_released(groups, size, histogram, parent, parent_size, fine, rules, room):
+    """Whether any released group is a part of a larger group; ``parent`` has the larger group of every row."""
+    seen = np.zeros(groups, np.bool_)
+    for i in range(fine.size.shape[0]):
+        g = room.group[i]
+        if not seen[g] and size[g] < parent_size[parent[i]] and passes(size[g], histogram[g], rules):
+            return True
+        seen[g] = True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def expand(head, tail, length, best, table, rules, room, found):
+    """Prune the tail of a node of the set-enumeration tree: its subtree adds cuts of the tail to those of the head.
+
+    A cut is removed if no cuts with it cost less than ``best``, or if it makes only groups that are suppressed. Return the
+    length of the new tail, or -1 if nothing in the subtree costs less, and the bound of the subtree. ``found`` gets for every
+    cut of the tail the bound of the cuts with it, and the cost and the suppressed records of the head with it.
+    """
+    cut = np.empty(head.shape[0], np.bool_)
+    while True:
+        for s in range(head.shape[0]):
+            cut[s] = head[s]
+        for t in range(length):
+            cut[tail[t]] = True
+        fine = merge_rows(cut, table, room)
+        rows = fine.size.shape[0]
+        size, histogram = np.empty(rows, np.int64), np.empty((rows, fine.histogram.shape[1]), np.int64)
+        groups = number_cuts(head, fine, room)
+        count_groups(groups, fine, room, size, histogram)
+        own = bound_groups(groups, size, histogram, fine, rules, room)
+        if own >= best:
+            return NONE64, own
+        parent, parent_size = np.empty(rows, np.int64), np.empty(groups, np.int64)
+        for i in range(rows):
+            parent[i] = room.group[i]
+        for g in range(groups):
+            parent_size[g] = size[g]
+        kept = 0
+        for t in range(length):
+            v = tail[t]
+            head[v] = True
+            groups = number_cuts(head, fine, room)
+            head[v] = False
+            count_groups(groups, fine, room, size, histogram)
+            bound = bound_groups(groups, size, histogram, fine, rules, room)
+            if bound >= best or (
+                rules.inherits and not splits_released(groups, size, histogram, parent, parent_size, fine, rules, room)
+            ):
+                continue
+            tail[kept], found[kept, 0] = v, bound
+            found[kept, 1], found[kept, 2] = rate_groups(groups, size, histogram, rules)
+            kept += 1
+        if kept == length:
+            return length, own
+        length = kept

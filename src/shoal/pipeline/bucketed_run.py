@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 
 from shoal import threads
 from shoal.arrays import Int32Array, Int64Array
-from shoal.encoding.codes import Codes, encode_table
+from shoal.encoding.codes import Codes
 from shoal.engines import Engine, GroupColumn, open_data
 from shoal.engines.keyed_hash import KeyedHash
-from shoal.errors import PolicyError, RequirementNotMet
+from shoal.errors import RequirementNotMet
 from shoal.formats.bucket_columns import BUCKET, COUNT
 from shoal.formats.numbers import read_numbers
 from shoal.measures import compute_measures
 from shoal.pipeline.notes import note_suppress
 from shoal.pipeline.publication import build_plan
-from shoal.pipeline.run import REMEDY
 from shoal.pipeline.unique_values import note_unique_values
+from shoal.pipeline.whole_table import count_whole_table
 from shoal.policy import Policy
 from shoal.progress import Progress, ignore_progress
 from shoal.recoding import Columns, Output, Placement
@@ -53,28 +53,19 @@ def run_bucketing(
     policy.check_schema(schema)
     unique = note_unique_values(engine, policy.model_copy(update={"sensitive": ()}))
     others = tuple(name for name in policy.carried_columns if name != method.sensitive)
-    table = encode_table(
-        engine,
-        policy,
-        carry=others,
-        hash=KeyedHash.of(secret),
-        progress=lambda done, total: report("reading", done, total),
-    )
-    if table.partitioning.partitions > 1:
-        raise PolicyError(f"{method.name} cannot search a table in partitions. {REMEDY}")
-    codes = table.count()
-    report("reading", 1, 1)
+    keyed = KeyedHash.of(secret)
+    encoded, codes = count_whole_table(engine, policy, method.name, carry=others, keyed=keyed, report=report)
     rng = np.random.default_rng(secret)
     cell, bucket = threads.run_search(lambda progress: method.decide(codes, rng=rng, progress=progress), report)
     report("writing", 0, 1)
     buckets = Buckets.of(codes, method.sensitive, cell, bucket, rng)
     values = type_values(engine, buckets.labels, method.sensitive)
     tables = BucketedTables(
-        buckets.write_records(table.engine, policy), buckets.write_values(table.engine, method.sensitive, values)
+        buckets.write_records(encoded, policy), buckets.write_values(encoded, method.sensitive, values)
     )
     released = tables.records
     if method.form == "permuted":
-        released = buckets.write_permuted(table.engine, method.sensitive, values, policy, rng)
+        released = buckets.write_permuted(encoded, method.sensitive, values, policy, rng)
     report("writing", 1, 1)
     certificate = tables.audit(policy, notes=(PRESENCE, *((PERMUTED,) if released is not tables.records else ())))
     if not certificate.holds:

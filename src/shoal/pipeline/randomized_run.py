@@ -16,7 +16,7 @@ import numpy as np
 
 from shoal import threads
 from shoal.arrays import FloatArray, Int32Array, Int64Array, UInt64Array
-from shoal.encoding.codes import Codes, encode_table
+from shoal.encoding.codes import Codes
 from shoal.engines import Counts, Engine, open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import PolicyError, RequirementNotMet
@@ -26,8 +26,8 @@ from shoal.measures.comparison import count_codes
 from shoal.measures.statistics import compare_codes
 from shoal.pipeline.notes import note_suppress
 from shoal.pipeline.publication import build_plan
-from shoal.pipeline.run import REMEDY
 from shoal.pipeline.unique_values import note_unique_values
+from shoal.pipeline.whole_table import count_whole_table
 from shoal.progress import Progress, ignore_progress
 from shoal.recoding import Output, Placement, Randomize, expand_placement
 from shoal.recoding.group_labels import label_codes, write_values
@@ -57,18 +57,10 @@ def run_randomizing(
     policy.check_schema(schema, requires=False)
     unique = note_unique_values(engine, policy)
     keyed = KeyedHash.of(secret)
-    table = encode_table(
-        engine,
-        policy,
-        extra=method.extra_columns(),
-        carry=policy.carried_columns,
-        hash=keyed,
-        progress=lambda done, total: report("reading", done, total),
+    extra, carry = method.extra_columns(), policy.carried_columns
+    encoded, codes = count_whole_table(
+        engine, policy, method.name, extra=extra, carry=carry, keyed=keyed, report=report
     )
-    if table.partitioning.partitions > 1:
-        raise PolicyError(f"{method.name} cannot search a table in partitions. {REMEDY}")
-    codes = table.count()
-    report("reading", 1, 1)
     operator = threads.run_search(
         lambda progress: method.decide(codes, rng=np.random.default_rng(secret), progress=progress), report
     )
@@ -86,7 +78,7 @@ def run_randomizing(
         if stronger is None:
             break
         operator = stronger
-    released = records.write(published, table.engine, method)
+    released = records.write(published, encoded, method)
     report("writing", 1, 1)
     audited = AuditedTable.of(released, policy, measures_policy=policy)
     certificate = audited.certificate(policy, evidence="operator", findings=findings)

@@ -21,6 +21,7 @@ from shoal.tables.lattice_search import LatticeSearch, LevelLattice
 from tests.reference.k_optimize import Twin
 from tests.support.cases import lists_of
 from tests.support.outcomes import Outcome, counted
+from tests.support.steps import needs_data
 
 TREES: dict[str, Any] = {
     "job": {"ANY": {"Office": ["clerk", "manager"], "Field": {"Land": ["farmer", "miner"], "Sea": ["sailor"]}}},
@@ -212,6 +213,7 @@ def test_the_time_limit_leaves_a_bound_and_a_gap() -> None:
     assert note.startswith("The search for the best cuts ended after 0.2 seconds. The cuts have dm")
 
 
+@needs_data
 def test_adult_has_the_classification_metric_of_the_paper() -> None:
     """The paper has 5350 to 5410 at k = 50, read from its figure."""
     frame, trees = shoal.datasets.adult(drop_missing=True), shoal.datasets.adult_taxonomies()

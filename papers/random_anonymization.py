@@ -12,7 +12,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean
 
-import numpy as np
 import pandas as pd
 
 import shoal
@@ -139,18 +138,20 @@ def _summarize(releases: Releases, release: shoal.Release, workload: Workload) -
 
 
 def _compare_methods(releases: Releases, _: Path) -> dict[str, str]:
-    def rate(release: shoal.Release, unbiased: bool = False) -> Associations:
-        return associations(releases.table, release, support=SUPPORT, confidence=CONFIDENCE, unbiased=unbiased)
+    def rate(make: Callable[[int], shoal.Release], *, unbiased: bool = False) -> list[str]:
+        return _average([_associate(releases, make(seed), unbiased=unbiased) for seed in SEEDS])
 
-    ways: dict[str, Callable[[int], Associations]] = {}
+    rows = []
     for diversity in LS:
-        permute = partial(releases.permute, diversity)
-        ways[f"permutation, l = {diversity}"] = lambda seed, permute=permute: rate(permute(seed, "permuted"))  # type: ignore[misc]
-        ways[f"buckets, l = {diversity}"] = lambda seed, permute=permute: rate(permute(seed))  # type: ignore[misc]
-    ways["RA"] = lambda seed: rate(releases.randomize(1, seed))
-    ways["RA, unbiased"] = lambda seed: rate(releases.randomize(1, seed), True)
-    rows = [[name, *_average([way(seed) for seed in SEEDS])] for name, way in ways.items()]
+        for name, form in (("permutation", "permuted"), ("buckets", "buckets")):
+            rows.append([f"{name}, l = {diversity}", *rate(partial(releases.permute, diversity, form=form))])
+    randomize = partial(releases.randomize, 1)
+    rows += [["RA", *rate(randomize)], ["RA, unbiased", *rate(randomize, unbiased=True)]]
     return {"associations": page.table(["release", "found", "lost", "artificial", "recovered in percent"], rows)}
+
+
+def _associate(releases: Releases, release: shoal.Release, *, unbiased: bool) -> Associations:
+    return associations(releases.table, release, support=SUPPORT, confidence=CONFIDENCE, unbiased=unbiased)
 
 
 def _vary_attributes(releases: Releases, folder: Path) -> dict[str, str]:
@@ -159,8 +160,7 @@ def _vary_attributes(releases: Releases, folder: Path) -> dict[str, str]:
         for seed in SEEDS:
             release = releases.randomize(attributes, seed)
             for unbiased in (False, True):
-                one = associations(releases.table, release, support=SUPPORT, confidence=CONFIDENCE, unbiased=unbiased)
-                found.setdefault((attributes, unbiased), []).append(one)
+                found.setdefault((attributes, unbiased), []).append(_associate(releases, release, unbiased=unbiased))
     names = {False: "as they are", True: "unbiased"}
     rows = [[n, *(_average(found[n, unbiased])[at] for unbiased in names for at in (3, 2))] for n in LAMBDAS]
     series = [
@@ -200,8 +200,8 @@ def _tabulate_lengths(found: dict[tuple[int, bool], list[Associations]]) -> str:
     return page.table(["quasi-identifiers", "found, as they are", "artificial", "found, unbiased", "artificial"], rows)
 
 
-def _average(runs: Sequence[Associations]) -> tuple[str, str, str, str]:
+def _average(runs: Sequence[Associations]) -> list[str]:
     """The mean numbers of found, lost and artificial associations, and the share that was recovered, in percent."""
     totals = [run.total for run in runs]
     means = [fmean(getattr(t, name) for t in totals) for name in ("found", "lost", "artificial")]
-    return (*(f"{m:.1f}" for m in means), f"{100 * float(np.mean([run.recovered for run in runs])):.1f}")  # type: ignore[return-value]
+    return [f"{mean:.1f}" for mean in (*means, 100 * fmean(run.recovered for run in runs))]

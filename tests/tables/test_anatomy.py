@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -290,3 +292,18 @@ def test_texts_of_the_release() -> None:
         shoal.anonymize(people().assign(bucket=1), make_policy(identifiers=["bucket"]), method="anatomy")
     with pytest.raises(shoal.PolicyError, match="no requirement; require l-diversity of 'disease'"):
         shoal.anonymize(people(), shoal.Policy(quasi={"age": "numeric"}, sensitive=["disease"]), method="anatomy")
+
+
+@pytest.mark.parametrize("by", [[], ["sex"]], ids=["plain", "partitioned"])
+def test_a_folder_of_files(by: list[str], tmp_path: Path) -> None:
+    """The tables of a folder are folders; the digests name every file."""
+    table = people(200, seed=4).assign(sex=lambda t: t["sex"].fillna("x"))
+    source = tmp_path / "source"
+    pq.write_to_dataset(pa.Table.from_pandas(table, preserve_index=False), source, partition_cols=by)
+    release = shoal.anonymize(source, make_policy(), method="anatomy", engine="duckdb")
+    folder = release.save(tmp_path / "out", format="parquet")
+    written = json.loads((folder / "certificate.json").read_text())["sha256"]
+    assert {name.partition("/")[0] for name in written} == {"table.parquet", "sensitive.parquet"}
+    assert all((folder / name).is_file() for name in written)
+    found = shoal.check(folder / "table.parquet", make_policy(), sensitive=folder / "sensitive.parquet")
+    assert found.publishable and found.fingerprint == release.certificate.fingerprint

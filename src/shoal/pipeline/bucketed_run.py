@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -155,20 +155,18 @@ class Buckets:
         are in the order of the buckets and values, and not in that of the records: the order of the records with equal
         quasi-identifiers could show their values.
         """
-        domain = len(self.labels)
-        pair, index = np.unique(self.bucket * domain + self.value, return_inverse=True)
-        count = np.bincount(index.reshape(-1), self.count, minlength=len(pair)).astype(np.int64)
+        bucket, value, count = self._values_of_buckets
         columns = (
-            _number(BUCKET, pair // domain),
-            GroupColumn(sensitive, values, self._index_values((pair % domain).astype(np.int32))),
+            _number(BUCKET, bucket),
+            GroupColumn(sensitive, values, self._index_values(value)),
             _number(COUNT, count),
         )
-        size = self.codes.counts.size
-        kept = np.minimum(size, np.maximum(len(pair) - (np.cumsum(size) - size), 0))
+        size, rows = self.codes.counts.size, len(count)
+        kept = np.minimum(size, np.maximum(rows - (np.cumsum(size) - size), 0))
         rest = np.flatnonzero(size > kept)
         cell = np.concatenate([np.repeat(np.arange(len(size)), kept), rest])
-        group = np.concatenate([np.arange(len(pair)), np.full(len(rest), -1)]).astype(np.int32)
-        records = np.concatenate([np.ones(len(pair), np.int64), (size - kept)[rest]])
+        group = np.concatenate([np.arange(rows), np.full(len(rest), -1)]).astype(np.int32)
+        records = np.concatenate([np.ones(rows, np.int64), (size - kept)[rest]])
         order = np.argsort(cell, kind="stable")
         placement = Placement(cell[order], group[order], records[order])
         return engine.apply([replace(build_plan(self.codes, placement, columns, None), by_group=True)])
@@ -178,13 +176,18 @@ class Buckets:
 
         A reader knows the shares of the values in the bucket of a record; the true distribution has one value (Xiao and Tao).
         """
-        domain = len(self.labels)
-        pair, index = np.unique(self.bucket * domain + self.value, return_inverse=True)
-        records = np.bincount(index.reshape(-1), self.count, minlength=len(pair))
-        bucket = (pair // domain).astype(np.int64)
+        bucket, _, records = self._values_of_buckets
         size = np.bincount(bucket, records)[bucket]
         squares = np.bincount(bucket, (records / size) ** 2)[bucket]
         return float((records * (1 - 2 * records / size + squares)).sum() / records.sum())
+
+    @cached_property
+    def _values_of_buckets(self) -> tuple[Int64Array, Int32Array, Int64Array]:
+        """Bucket, sensitive value and number of records, for all pairs that occur; sorted."""
+        domain = len(self.labels)
+        pair, index = np.unique(self.bucket * domain + self.value, return_inverse=True)
+        records = np.bincount(index.reshape(-1), self.count, minlength=len(pair)).astype(np.int64)
+        return pair // domain, (pair % domain).astype(np.int32), records
 
     def _write(
         self,

@@ -49,6 +49,12 @@ class WrittenArtifact:
     read: Conventions | None = None
     fingerprint: str | None = None
 
+    def digests(self) -> dict[str, str]:
+        """The digest of every file, by its path in the public folder."""
+        if isinstance(self.sha256, str):
+            return {self.file: self.sha256}
+        return {f"{self.file}/{name}": digest for name, digest in self.sha256.items()}
+
 
 class Artifact(Protocol):
     """What is released: it writes itself, is opened again from its files, has a fingerprint, and is audited."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from shoal.arrays import Int64Array
 from shoal.encoding.published_table import PublishedTable, read_published_table
-from shoal.engines import Conventions, Engine, Resources, digest_file, open_data
+from shoal.engines import Conventions, Engine, Resources, open_data
 from shoal.errors import DataError, PolicyError, explain_absent_column
 from shoal.formats.bucket_columns import BUCKET, COUNT
 from shoal.formats.numbers import EXACT, format_count, read_numbers
@@ -171,27 +171,27 @@ def _parse_counts(labels: Sequence[str | None]) -> Int64Array:
     return np.array(numbers, np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BucketArtifact(TableArtifact):
     """Two tables: ``engine`` has the records, ``sensitive`` the counts of the sensitive values by bucket."""
 
-    sensitive: Engine | None = None
+    sensitive: Engine
 
     @property
     def tables(self) -> BucketedTables:
         """Both tables."""
-        assert self.sensitive is not None  # noqa: S101
         return BucketedTables(self.engine, self.sensitive)
 
     def write(self, folder: Path, options: SaveOptions) -> WrittenArtifact:
         """Write ``table.csv`` and ``sensitive.csv``, or Parquet files."""
         table = super().write(folder, options)
-        other = replace(self, engine=self.tables.sensitive).write_as(folder, options, SENSITIVE)
-        digests = {name: digest_file(folder / name) for name in (table.file, other.file)}
+        other = replace(self, engine=self.sensitive).write_as(folder, options, SENSITIVE)
         fingerprint = None
         if table.read is not None:
             like = Resources(conventions=table.read)
-            fingerprint = BucketedTables(*(open_data(folder / name, like) for name in digests)).fingerprint()
+            both = (open_data(folder / file, like) for file in (table.file, other.file))
+            fingerprint = BucketedTables(*both).fingerprint()
+        digests = {name: digest for written in (table, other) for name, digest in written.digests().items()}
         notes = tuple(dict.fromkeys((*table.notes, *other.notes)))
         return WrittenArtifact(table.file, digests, notes, table.read, fingerprint)
 
@@ -200,7 +200,7 @@ class BucketArtifact(TableArtifact):
         other = path.with_name(f"{SENSITIVE}{path.suffix}")
         engines = [
             engine.reopen(at) if read is None else engine.reopen(at, read)
-            for engine, at in ((self.engine, path), (self.tables.sensitive, other))
+            for engine, at in ((self.engine, path), (self.sensitive, other))
         ]
         return replace(self, engine=engines[0], sensitive=engines[1])
 
@@ -214,4 +214,4 @@ class BucketArtifact(TableArtifact):
 
     def frame_sensitive(self) -> Any:
         """The counts of the sensitive values as the user's kind of frame."""
-        return self.tables.sensitive.frame()
+        return self.sensitive.frame()

@@ -408,3 +408,16 @@ def test_the_owner_sees_the_lattice(levels: int, tmp_path: Path) -> None:
     bars = [e for e in picture.iter() if e.tag.endswith("rect") and len(e)]
     assert "pruned" in owner and "not anonymous" in owner
     assert (len(dots) == method.lattice_.size and not bars) if levels == 3 else (bars and not dots)
+
+
+def test_suppression_can_meet_a_requirement_that_the_whole_table_fails() -> None:
+    """Four of six people have a cold; without the two colds in Bari and Oulu, half of the people have one."""
+    table = pd.DataFrame(
+        {"city": ["Rome"] * 4 + ["Bari", "Oulu"], "ill": ["cold", "gout", "cold", "gout", "cold", "cold"]}
+    )
+    require = [shoal.AlphaKAnonymity(0.6, 4, of="ill")]
+    policy = shoal.Policy(quasi={"city": "categorical"}, sensitive=["ill"], require=require, suppress=0.4)
+    release = shoal.anonymize(table, policy, method="optimal")
+    assert release.certificate.suppressed == 2 and set(release.frame["city"]) == {"Rome"}
+    with pytest.raises(shoal.RequirementNotMet, match="the whole table as one group reaches a share"):
+        shoal.anonymize(table, policy.model_copy(update={"suppress": 0.0}), method="optimal")

@@ -131,6 +131,7 @@ class GroupingMethod(Method):
     counts_people: ClassVar[bool] = (
         False  # whether `decide` counts people itself (`Codes.by_person`), else it gets votes
     )
+    tries_suppression: ClassVar[bool] = False  # whether `decide` compares releases without some records
     objectives: ClassVar[Sequence[str]] = OBJECTIVES  # the measures that ``objective`` can name
     timed: ClassVar[bool] = False  # whether ``seconds`` also limits the search of the method itself
     weights: Mapping[str, float] | str | None = None  # attribute weights by column, for methods that take them

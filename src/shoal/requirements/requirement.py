@@ -389,8 +389,12 @@ def format_worst(requirement: Requirement, value: float, groups: Groups) -> str:
     return requirement.format_worst(value)
 
 
-def refuse_unreachable(requirements: Iterable[Requirement], table: Groups) -> None:
-    """Raise an error for a requirement that even the whole table as one group fails: no release can meet it."""
+def refuse_unreachable(requirements: Iterable[Requirement], table: Groups, *, suppresses: bool = False) -> None:
+    """Raise an error for a requirement that even the whole table as one group fails: no release can meet it.
+
+    ``suppresses``: the search also considers releases without some records. These can meet such a requirement, unless fewer
+    records never help.
+    """
     whole_table = Groups(
         (),
         table.sensitive,
@@ -403,6 +407,8 @@ def refuse_unreachable(requirements: Iterable[Requirement], table: Groups) -> No
         table.person,
     )
     for requirement in requirements:
+        if suppresses and not requirement.upward_closed:
+            continue
         verdict = requirement.test(whole_table)
         if not verdict.ok.all():
             value = format_reached(requirement, verdict.reached, table)

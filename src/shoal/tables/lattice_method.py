@@ -30,6 +30,7 @@ class LatticeMethod(GroupingMethod):
 
     cuts: ClassVar[bool] = True
     counts_people: ClassVar[bool] = True
+    tries_suppression: ClassVar[bool] = True
     objectives: ClassVar[Sequence[str]] = tuple(OBJECTIVES)
 
     lattice_: SearchedLattice

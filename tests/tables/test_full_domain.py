@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import shoal
 from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
-from shoal.tables import lattice_search
+from shoal.tables import lattice_arrays, lattice_search
 from shoal.tables.lattice_objective import OBJECTIVES
 from shoal.tables.lattice_search import LatticeSearch, LevelLattice
 from tests.reference.full_domain import Tree, Twin
@@ -191,6 +191,42 @@ def test_a_lattice_without_states_has_the_same_optimum(
     assert search.finished and search.best == node
     assert search.best_measure == pytest.approx(value)
     assert search.block_score <= search.place.best[0] + 1e-9
+    return None
+
+
+@given(
+    table=tables(),
+    objective=st.sampled_from(list(OBJECTIVES)),
+    entries=st.sampled_from([0, 8, 2**24]),
+    bits=st.sampled_from([3, 64]),
+)
+@counted
+def test_a_large_table_has_the_same_optimum(
+    table: tuple[pd.DataFrame, shoal.Policy], objective: str, entries: int, bits: int
+) -> Outcome:
+    """As a table with many combinations: sizes are counted first, slice by slice, in an array or by hashing."""
+    frame, policy = table
+    twin = twin_of(frame, policy)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lattice_arrays, "MANY", 0)
+        patch.setattr(lattice_arrays, "MOST_DENSE", entries)
+        patch.setattr(lattice_arrays, "WORD_BITS", bits)
+        patch.setattr(lattice_arrays, "ROWS_PER_ENTRY", 1)
+        codes = encode_and_count(open_data(frame), policy, extra=("grade",))[0]
+        search = LatticeSearch(LevelLattice.of(codes, policy, OBJECTIVES[objective]))
+        search.descend()
+        search.sweep(lambda *_: None, None)
+        assert not search.stack.dense.any()
+        best = twin.best(objective)
+        anonymous = twin.anonymous()
+        fresh = LatticeSearch(LevelLattice.of(codes, policy, OBJECTIVES[objective]))
+        for node in twin.nodes():
+            assert fresh.check(node).holds == (node in anonymous)
+    if best is None:
+        assert search.best is None
+        return "not met"
+    assert search.finished and search.best == best[0]
+    assert search.best_measure == pytest.approx(best[1])
     return None
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from shoal.kernels import itemsets as itemsets
     from shoal.kernels import kmember as kmember
     from shoal.kernels import lattice as lattice
+    from shoal.kernels import lattice_sweep as lattice_sweep
     from shoal.kernels import limits as limits
     from shoal.kernels import local_search as local_search
     from shoal.kernels import microaggregate as microaggregate
@@ -67,6 +68,7 @@ _MODULES = frozenset(
         "itemsets",
         "kmember",
         "lattice",
+        "lattice_sweep",
         "limits",
         "microaggregate",
         "mondrian",

@@ -314,8 +314,10 @@ class LatticeTable(NamedTuple):
 class SearchSpace(NamedTuple):
     """The lattice for `roll_up`, with the attributes in the order of the search.
 
-    ``codes`` [attribute, row]. Level l of attribute j has the number ``first[j] + l``; ``begin`` has its start in ``word`` and
-    ``loss``, which hold the word and the loss of every code.
+    Packed rows have the codes of attribute j in a word, ``bits[j]`` bits behind those of the attribute before. Bundle b has the
+    attributes from ``bundle[b]`` on, in word ``lane[b]`` from the bit ``shift[b]`` on (``mask[b]``). Level l of
+    attribute j has the number ``first[j] + l`` and ``values`` different values; ``begin`` has its start in ``value``, ``word``
+    and ``loss``, which hold the number of the value, the word and the loss of every code.
     By level: the ``mean`` loss of all records, and its ``score``, the least that the attribute adds to the objective. By
     attribute: the loss of a suppressed record (``lost``), the lowest and the highest level, the ``stride`` of node numbers.
     ``policy_order`` has the attributes in the order of the policy.
@@ -325,9 +327,16 @@ class SearchSpace(NamedTuple):
     counted after the numbers of steps in ``stages`` (``has_table``), and the coarsest node is tested after those of ``probe``.
     """
 
-    codes: NDArray[Any]
+    bits: NDArray[Any]
+    bundle: NDArray[Any]
+    lane: NDArray[Any]
+    shift: NDArray[Any]
+    mask: NDArray[Any]
+    fused_begin: NDArray[Any]
     first: NDArray[Any]
+    values: NDArray[Any]
     begin: NDArray[Any]
+    value: NDArray[Any]
     word: NDArray[Any]
     loss: NDArray[Any]
     mean: NDArray[Any]
@@ -351,7 +360,9 @@ class SearchRules(NamedTuple):
     """The objective and the test of nodes for `roll_up`: the records of the table, how many of them may be suppressed, the
     least size of a group, and the limits where they depend on sensitive values (``tests_values``).
 
-    ``inherits``: a node that is finer than a failing one fails. The classes are the entries ``class_first`` to ``class_last``
+    ``inherits``: a node that is finer than a failing one fails. ``sizes_first``: the sizes of the groups are tested before a
+    table of the groups is counted. ``sizes_decide``: they are the only requirement, and the objective is a sum over the
+    attributes. The classes are the entries ``class_first`` to ``class_last``
     of a histogram. Where requirements are on several sets of attributes, set s has the attributes ``set_attribute`` from
     ``set_start[s]`` on, the limits from ``term_start[s]`` on, and its own least size; otherwise these arrays are empty.
     """
@@ -364,6 +375,8 @@ class SearchRules(NamedTuple):
     limits: RuleArrays
     inherits: bool
     decides: int
+    sizes_first: bool
+    sizes_decide: bool
     class_first: int
     class_last: int
     set_start: NDArray[Any]
@@ -373,10 +386,14 @@ class SearchRules(NamedTuple):
 
 
 class RolledTables(NamedTuple):
-    """The stack of tables for `roll_up`: by row its key, a row of the source, its records and their histogram.
+    """The stack of tables for `roll_up`: by row its key, a row of the first table, its records and their histogram.
 
     ``start`` and ``rows`` are by table, ``built[0]`` is the last valid table. ``slot`` and ``stamp`` are hash slots, ``clock``
-    has the time stamp and the number of rows that were counted, ``passes`` is by group of the last table.
+    has the time stamp and the number of rows that were counted, ``passes`` is by group of the last table. The first table has
+    ``codes`` [attribute, row], and ``packed`` [row, word] if its sizes are counted first. Then ``dense`` has the
+    records of every combination of values, and zeros between two counts; ``fused`` is filled by `number_values`. Slice s of the
+    first table has the rows from ``slice_start[s]`` on. Its values of the attributes ``sliced``, directly below their roots,
+    are ``slice_value[s]``; ``slice_values`` are the numbers of these values.
     """
 
     key: NDArray[Any]
@@ -391,6 +408,14 @@ class RolledTables(NamedTuple):
     passes: NDArray[Any]
     probe_key: NDArray[Any]
     probe_size: NDArray[Any]
+    codes: NDArray[Any]
+    packed: NDArray[Any]
+    dense: NDArray[Any]
+    fused: NDArray[Any]
+    sliced: NDArray[Any]
+    slice_value: NDArray[Any]
+    slice_values: NDArray[Any]
+    slice_start: NDArray[Any]
 
 
 class SearchPlace(NamedTuple):

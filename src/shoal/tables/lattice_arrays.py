@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from shoal.arrays import BoolArray, Int64Array
+from shoal.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from shoal.encoding.codes import Codes
 from shoal.kernels.interface import (
     DECIDES,
@@ -30,7 +32,11 @@ if TYPE_CHECKING:
 MOST_HISTOGRAM = 2**26  # entries; the sensitive values of larger tables are tested one node at a time
 BLOCK = 2  # levels of a block
 LAST_NODES, LAST_NODES_OF_MANY = 64, 16  # the most nodes that differ only in the last steps, which are counted at once
-MANY = 200_000  # combinations
+MANY = 200_000  # combinations, from which on sizes are counted from the first table
+WORD_BITS = 64
+MOST_SLICES = 1024  # of the first table
+ROWS_PER_ENTRY, MOST_BUNDLE_BITS = 16, 13  # of the combinations of codes of a bundle
+DENSE_ROWS, MOST_DENSE = 12, 2**24  # entries of the array of all combinations: per row, and the most
 CHECKS = 4096  # of the first arrays
 
 
@@ -58,13 +64,16 @@ def build_space(lattice: LevelLattice, order: Sequence[int], fixed: Mapping[int,
     most = LAST_NODES if len(codes.quasi) < MANY else LAST_NODES_OF_MANY
     stages = _choose_stages([1 if b else BLOCK for b in is_block], most)
     probe = np.zeros(len(attribute) + 1, np.bool_)
-    probe[stages[-2]] = len(stages) > 2 and any(r.least > 1 for r in lattice.policy.require)
+    is_small = len(codes.quasi) < MANY
+    probe[stages[-2]] = is_small and len(stages) > 2 and any(r.least > 1 for r in lattice.policy.require)
     states = np.append(np.cumprod(counts[::-1], dtype=np.float64)[::-1], 1.0)
     stride = states[1:] if states[0] < 2**62 else np.zeros(len(order))
     return SearchSpace(
-        np.ascontiguousarray(codes.quasi.T[list(order)]),
+        *_bundle_codes([lattice.attributes[j].attribute.size for j in order], len(codes.quasi)),
         first.astype(np.int64),
+        np.array([int(level.value.max(initial=0)) + 1 for of_attribute in levels for level in of_attribute], np.int64),
         begin.astype(np.int64),
+        np.concatenate([np.zeros(0, np.int32), *(level.value for of_attribute in levels for level in of_attribute)]),
         number_words([[level.value for level in of_attribute] for of_attribute in levels]),
         np.concatenate([np.zeros(0), *(level.loss for of_attribute in levels for level in of_attribute)]),
         mean,
@@ -83,6 +92,50 @@ def build_space(lattice: LevelLattice, order: Sequence[int], fixed: Mapping[int,
         np.isin(np.arange(len(attribute) + 1), stages),
         probe,
     )
+
+
+class _PackedCodes(NamedTuple):
+    """The bits of the codes of every attribute in packed words, and bundles of attributes that are looked up together."""
+
+    bits: Int64Array
+    bundle: Int64Array
+    lane: Int64Array
+    shift: UInt64Array
+    mask: UInt64Array
+    fused_begin: Int64Array
+
+
+def _bundle_codes(sizes: Sequence[int], rows: int) -> _PackedCodes:
+    """Pack codes below ``sizes`` into words; a bundle has few combinations of codes beside the rows of the table."""
+    bits = np.array([max(int(size - 1).bit_length(), 1) for size in sizes], np.int64)
+    most = min(max((rows // ROWS_PER_ENTRY).bit_length() - 1, 0), MOST_BUNDLE_BITS)
+    bundle, lane, shift, used = [0], [0], [0], 0
+    for d in range(len(bits)):
+        if used + bits[d] > WORD_BITS:
+            bundle, lane, shift, used = [*bundle, d], [*lane, lane[-1] + 1], [*shift, 0], 0
+        elif bits[bundle[-1] : d + 1].sum() > most and d > bundle[-1]:
+            bundle, lane, shift = [*bundle, d], [*lane, lane[-1]], [*shift, used]
+        used += int(bits[d])
+    fused_bits = np.add.reduceat(bits, bundle)
+    return _PackedCodes(
+        bits,
+        np.array([*bundle, len(bits)], np.int64),
+        np.array(lane, np.int64),
+        np.array(shift, np.uint64),
+        (np.uint64(1) << fused_bits.astype(np.uint64)) - np.uint64(1),
+        np.cumsum([0, *(2**fused_bits)], dtype=np.int64),
+    )
+
+
+def _pack_rows(codes: Int32Array, space: SearchSpace) -> UInt64Array:
+    """The codes [attribute, row] as words [row, word]."""
+    packed = np.zeros((codes.shape[1], int(space.lane.max(initial=0)) + 1), np.uint64)
+    for b, (first, end) in enumerate(pairwise(space.bundle.tolist())):
+        shift = int(space.shift[b])
+        for j in range(first, end):
+            packed[:, space.lane[b]] |= codes[j].astype(np.uint64) << np.uint64(shift)
+            shift += int(space.bits[j])
+    return packed
 
 
 def _choose_steps(low: Int64Array, top: Int64Array) -> tuple[Int64Array, BoolArray, Int64Array, Int64Array]:
@@ -145,6 +198,8 @@ def build_rules(lattice: LevelLattice, order: Sequence[int]) -> SearchRules:
         limits.arrays(),
         lattice.inherits,
         decides,
+        len(codes.quasi) >= MANY and not several and max((r.least for r in require), default=1) > 1,
+        decides == DECIDES and not tests_values and lattice.objective.sums_attributes,
         first,
         last,
         np.cumsum([0, *(len(s) for s in sets)], dtype=np.int64),
@@ -154,16 +209,22 @@ def build_rules(lattice: LevelLattice, order: Sequence[int]) -> SearchRules:
     )
 
 
-def build_stack(lattice: LevelLattice, space: SearchSpace, rules: SearchRules) -> RolledTables:
-    """The stack with its first table: the distinct combinations of codes."""
-    codes, m = lattice.codes, len(space.low)
+def build_stack(lattice: LevelLattice, order: Sequence[int], space: SearchSpace, rules: SearchRules) -> RolledTables:
+    """The stack with its first table: the distinct combinations of codes, in slices."""
+    codes = lattice.codes
     key = np.zeros(len(codes.quasi), np.uint64)
-    for j in range(m):
-        key += space.word[space.begin[space.first[j] + space.low[j]] + space.codes[j]]
-    keys, row, group = np.unique(key, return_index=True, return_inverse=True)
-    if len(keys) == len(key):  # all different: keep their order
-        keys, row, group = key, np.arange(len(keys)), np.arange(len(keys))
-    rows = len(keys)
+    for d, j in enumerate(order):
+        key += space.word[space.begin[space.first[d] + space.low[d]] + codes.quasi[:, j]]
+    row = group = np.arange(len(key))
+    if not (space.values[space.first[:-1] + space.low] == [a.size for a in (codes.attributes[j] for j in order)]).all():
+        _, row, group = np.unique(key, return_index=True, return_inverse=True)
+    rows = len(row)
+    slices = _choose_slices(lattice, order, space, codes.quasi[row], MOST_SLICES if rules.sizes_first else 1)
+    by_slice = np.argsort(slices.of_row, kind="stable")
+    place = np.empty(rows, np.int64)
+    place[by_slice] = np.arange(rows)
+    row, group = row[by_slice], place[group]
+    ordered = np.ascontiguousarray(codes.quasi[row][:, list(order)].T)
     counts = rules.tests_values or rules.kind == MISCLASSIFIED
     width = _measure_width(codes) if counts else 0
     length = 4 * rows + 16
@@ -180,8 +241,8 @@ def build_stack(lattice: LevelLattice, space: SearchSpace, rules: SearchRules) -
     number = np.zeros(len(space.attribute) + 1, np.int64)
     number[0] = rows
     return RolledTables(
-        np.append(keys, np.zeros(length - rows, np.uint64)),
-        np.append(row, np.zeros(length - rows)).astype(np.int32),
+        np.append(key[row], np.zeros(length - rows, np.uint64)),
+        np.append(np.arange(rows), np.zeros(length - rows)).astype(np.int32),
         size,
         histogram,
         np.zeros_like(number),
@@ -192,6 +253,55 @@ def build_stack(lattice: LevelLattice, space: SearchSpace, rules: SearchRules) -
         np.zeros(rows, np.bool_),
         np.zeros(rows, np.uint64),
         np.zeros(rows, np.int64),
+        ordered,
+        _pack_rows(ordered if rules.sizes_first else ordered[:, :0], space),
+        np.zeros(min(DENSE_ROWS * rows + LEAST_SLOTS, MOST_DENSE) if rules.sizes_first else 0, np.int32),
+        np.zeros(int(space.fused_begin[-1]), np.int32),
+        slices.attribute,
+        slices.value,
+        slices.values,
+        np.append(0, np.cumsum(np.bincount(slices.of_row, minlength=len(slices.value)))).astype(np.int64),
+    )
+
+
+class _Slices(NamedTuple):
+    """The attributes that divide a table into slices, by slice their values, the numbers of values, and by row its slice."""
+
+    attribute: Int64Array
+    value: Int64Array
+    values: Int64Array
+    of_row: NDArray[np.int16]
+
+
+def _choose_slices(
+    lattice: LevelLattice, order: Sequence[int], space: SearchSpace, quasi: Int32Array, most: int
+) -> _Slices:
+    """Divide rows by the values directly below the roots, of the attributes with the fewest such values."""
+    found = []
+    for d, j in enumerate(order):
+        level = lattice.attributes[j].levels[lattice.different[j][space.top[d]]]
+        for i in lattice.different[j][: space.top[d] + 1]:
+            below = lattice.attributes[j].levels[i]
+            level = below if below.value.max(initial=0) else level
+        if space.values[space.first[d] + space.low[d]] > 1:
+            found.append((int(level.value.max(initial=0)) + 1, d, level.value[quasi[:, j]]))
+    number, total, chosen = np.zeros(len(quasi), np.int16), 1, []
+    for values, d, value in sorted(found, key=lambda each: each[:2]):
+        if total * values > most:
+            break
+        total *= values
+        chosen.append((d, values, value))
+        number = (number * values + value).astype(np.int16)
+    first = np.full(total, -1, np.int64)
+    first[number] = np.arange(len(number))  # some row of every slice that has one
+    used = np.flatnonzero(first >= 0)
+    first, of_row = first[used], (np.cumsum(first >= 0) - 1)[number]
+    value = np.array([value[first] for *_, value in chosen], np.int64).reshape(len(chosen), len(first)).T
+    return _Slices(
+        np.array([d for d, *_ in chosen], np.int64),
+        np.ascontiguousarray(value),
+        np.array([values for _, values, _ in chosen], np.int64),
+        of_row.astype(np.int16),
     )
 
 

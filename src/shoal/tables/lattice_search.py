@@ -126,7 +126,7 @@ class LatticeSearch:
         self.fixed = {**{j: lattice.top[j] for j in lattice.uncovered}, **self.fixed}
         self.space = build_space(lattice, self.order, self.fixed)
         self.rules = build_rules(lattice, self.order)
-        self.stack = build_stack(lattice, self.space, self.rules)
+        self.stack = build_stack(lattice, self.order, self.space, self.rules)
         self.place = build_place(self.space)
         states = prod(len(d) for d in lattice.different)
         self.log = build_log(len(self.order), states if states <= MOST_STATES else 0)
@@ -172,8 +172,9 @@ class LatticeSearch:
         before = self._find(level)
         if before is not None:
             return before
-        kernels.roll_up.move_to(level, self.space, self.stack, self.place)
-        while (done := kernels.roll_up.check_node(self.space, self.rules, self.stack, self.place, self.log)) == NO_ROOM:
+        kernels.lattice_sweep.move_to(level, self.space, self.stack, self.place)
+        most, check = np.int64(self.lattice.codes.records), kernels.lattice_sweep.check_node
+        while (done := check(most, self.space, self.rules, self.stack, self.place, self.log)) == NO_ROOM:
             self._grow()
         if done == ASKS:
             self._decide()
@@ -199,10 +200,12 @@ class LatticeSearch:
         found = self.lattice.check(self.to_node(self.place.level))
         holds = found.holds and found.suppressed <= self.lattice.limit
         if not holds and self.rules.inherits:
-            kernels.roll_up.tag_finer(self.place.level, self.space, self.log)
+            kernels.lattice_sweep.tag_finer(self.place.level, self.space, self.log)
         state = ANONYMOUS if holds else FAILS
         value = found.score if holds else np.inf
-        kernels.roll_up.record(np.int64(state), np.int64(found.suppressed), value, self.space, self.place, self.log)
+        kernels.lattice_sweep.record(
+            np.int64(state), np.int64(found.suppressed), value, self.space, self.place, self.log
+        )
 
     def descend(self, deadline: float | None = None, level: Int64Array | None = None, last: int = -1) -> None:
         """Find a good node: from the root, lower one attribute after another, largest decrease of the loss first.
@@ -244,10 +247,10 @@ class LatticeSearch:
         """Visit all nodes that can be better, until the deadline."""
         space, place = self.space, self.place
         self.swept, place.depth[0] = True, 0
-        place.choice[0] = kernels.roll_up.find_highest(np.int64(0), space, place)
+        place.choice[0] = kernels.lattice_sweep.find_highest(np.int64(0), space, place)
         budget = None if deadline is not None or len(self.log.state) else int(self.stack.clock[1]) + BUDGET
         while True:
-            done = kernels.roll_up.sweep(space, self.rules, self.stack, place, self.log, np.int64(WORK))
+            done = kernels.lattice_sweep.sweep(space, self.rules, self.stack, place, self.log, np.int64(WORK))
             if done == FINISHED:
                 self.finished = True
                 break
@@ -255,7 +258,7 @@ class LatticeSearch:
                 self._grow()
             elif done == ASKS:
                 self._decide()
-                kernels.roll_up.leave_step(np.int64(len(space.attribute)), place)
+                kernels.lattice_sweep.leave_step(np.int64(len(space.attribute)), place)
             first = int(space.blocks[0]) if space.is_block[0] else int(space.top[0]) + 1
             progress("searching", first - 1 - int(place.choice[0]), first)
             if is_over(deadline):
@@ -275,7 +278,7 @@ class LatticeSearch:
         least = np.inf if self.swept else float(place.bound[0])
         for d in range(min(int(place.depth[0]), steps - 1) + 1 if self.swept else 0):
             left = int(place.choice[d]) - (d < place.depth[0])  # the next choice of the step
-            if left >= kernels.roll_up.find_lowest(np.int64(d), self.space, place):
+            if left >= kernels.lattice_sweep.find_lowest(np.int64(d), self.space, place):
                 least = min(least, float(place.bound[d]))
         if place.depth[0] == steps:
             least = min(least, float(place.bound[steps]))

@@ -176,7 +176,7 @@ class Partitioning:
     Node n sends codes up to ``at[n]`` of the column with the number ``column[n]`` to the node ``left[n]``, others to
     ``right[n]``. Where ``column[n]`` is -1, node n is the partition ``partition[n]``. Without a split the whole table is the
     only partition. ``folder`` takes the recoding of each partition, which then need not be held in memory; it exists as long
-    as ``owner`` does.
+    as ``owner`` does. ``most`` is the number of cells that fit in memory at once (0: not known).
     """
 
     column: Int32Array
@@ -186,6 +186,7 @@ class Partitioning:
     partition: Int32Array
     folder: Path | None = None
     owner: Any = field(default=None, repr=False, compare=False)
+    most: int = 0
 
     @classmethod
     def whole(cls) -> Partitioning:

@@ -99,6 +99,11 @@ class FullDomain(LatticeMethod):
                 "rounds. Remove recode_suppressed, or use method 'peel'."
             )
 
+    @property
+    def merges_partitions(self) -> bool:
+        """Whether one node is chosen for a partitioned table: not if suppressed records are generalized again."""
+        return super().merges_partitions and not self.recode_suppressed
+
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """Return the cuts of the best node, or groups in which its suppressed records are generalized again."""
         best = super().decide(codes, rng=rng, progress=progress)

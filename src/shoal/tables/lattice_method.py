@@ -8,17 +8,20 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
+from shoal.arrays import Int64Array
+from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, RequirementNotMet, list_choices
 from shoal.pipeline.method import GroupingMethod, WritingParameters
 from shoal.policy import Policy
 from shoal.progress import Progress
-from shoal.recoding.grouping import Grouping
+from shoal.recoding.grouping import AttributeCut, Grouping
 from shoal.requirements import certify, describe
 from shoal.requirements.requirement import format_worst, parse_whole_number
 from shoal.tables.lattice_groups import build_node_groups
 from shoal.tables.lattice_objective import OBJECTIVES
 from shoal.tables.lattice_search import LatticeSearch, LevelLattice, Node
+from shoal.tables.levels import list_cuts
 from shoal.tables.searched_lattice import SearchedLattice
 
 
@@ -64,6 +67,15 @@ class LatticeMethod(GroupingMethod):
     def owner_sections(self) -> str:
         """The section on the lattice in the owner's report."""
         return self.lattice_.render_section() if hasattr(self, "lattice_") else ""
+
+    @property
+    def merges_partitions(self) -> bool:
+        """Whether one node is chosen for a table that is counted in partitions: not if groups change afterwards."""
+        return not self.improve and self.policy.unit is None
+
+    def list_levels(self, attribute: Attribute, records: Int64Array) -> Sequence[AttributeCut]:
+        """The cuts of all levels; ``records`` has the number of records of every code."""
+        return list_cuts(attribute, records)
 
     def fix_levels(self, lattice: LevelLattice) -> Mapping[int, int]:
         """The attributes whose level is given, by number, and the level."""
@@ -119,5 +131,11 @@ def parse_levels(given: Mapping[str, Any] | str | None, lattice: LevelLattice) -
         if found[j] > lattice.top[j]:
             raise PolicyError(
                 f"the level of {name!r} must be from 0 (the values) to {lattice.top[j]} (the root), not {value!r}."
+            )
+        if found[j] < lattice.base[j]:
+            raise PolicyError(
+                f"the table has too many combinations of values for the memory limit, so levels of {name!r} below "
+                f"{lattice.base[j]} were not counted. Choose a higher level than {value!r}, or allow more memory (memory, "
+                "--memory)."
             )
     return found

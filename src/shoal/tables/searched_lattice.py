@@ -88,6 +88,8 @@ class SearchedLattice:
 
     def _build(self, node: tuple[int, ...]) -> LatticeNode:
         search, levels = self._search, dict(zip(self.names, node, strict=True))
+        if any(level < base for level, base in zip(node, search.lattice.base, strict=True)):
+            return LatticeNode(levels, PRUNED_NODE)  # not counted, because the table did not fit in memory
         level = search.to_levels(node)
         row = self._row.get(tuple(level.tolist()))
         if row is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 from shoal.engines.duckdb.session import Session
@@ -19,8 +20,8 @@ def partition_table(session: Session, keys: Keys, staged: str, quasi: int, least
     Every partition has at least ``least`` records; see `split_cells`.
     """
     most = session.resources.max_combinations
-    if session.fetch_rows(f"SELECT count(*) FROM {staged}")[0][0] <= most:
-        return Partitioning.whole()
+    if prod(keys.sizes) <= most or session.fetch_rows(f"SELECT count(*) FROM {staged}")[0][0] <= most:
+        return Partitioning.whole()  # so few combinations are possible, or so few records: no need to count
     cells = session.new_path("cells").with_suffix(".parquet")
     session.run(
         f"COPY (SELECT {keys.name_list}, count(*) AS records FROM {staged} GROUP BY ALL) "
@@ -37,7 +38,7 @@ def partition_table(session: Session, keys: Keys, staged: str, quasi: int, least
         return partitioning
     folder = session.new_path("parts")
     folder.mkdir(mode=0o700)
-    return replace(partitioning, folder=folder, owner=session)
+    return replace(partitioning, folder=folder, owner=session, most=most)
 
 
 def write_partitions(session: Session, query: str, folder: Path) -> None:

@@ -37,7 +37,7 @@ class MergedSearch(NamedTuple):
 
 @dataclass
 class PartitionMerger:
-    """The sum of counted partitions, with at most ``most`` cells as long as a level can be raised.
+    """The sum of counted partitions, with at most ``most`` cells as long as a level can be raised (0: no limit is known).
 
     ``levels`` has the cuts of every level by attribute, and ``level`` the level at which each attribute is counted.
     """
@@ -53,17 +53,14 @@ class PartitionMerger:
         self._size = np.zeros(0, np.int64)
 
     def add(self, codes: Codes) -> None:
-        """Add the cells of a partition, and raise levels while there are too many cells.
-
-        An engine that does not know its limit makes partitions that fit, so their size is a limit.
-        """
-        self.most = max(self.most, len(codes.counts.size))
+        """Add the cells of a partition, and raise levels while there are too many cells."""
+        most = self.most or len(codes.counts.size)  # partitions fit, so their size is a limit
         quasi = codes.quasi[codes.combination].T
         columns = np.concatenate([quasi, codes.counts.sensitive.T]).astype(np.int32)
         for j in range(len(self.levels)):
             columns[j] = self._first_codes(j)[columns[j]]
         self._merge(np.concatenate([self._columns, columns], axis=1), np.concatenate([self._size, codes.counts.size]))
-        while len(self._size) > self.most and (raised := self._choose_attribute()) is not None:
+        while len(self._size) > most and (raised := self._choose_attribute()) is not None:
             self.level[raised] += 1
             self._columns[raised] = self._first_codes(raised)[self._columns[raised]]
             self._merge(self._columns, self._size)
@@ -96,26 +93,26 @@ class PartitionMerger:
         )
         return Codes(table.attributes, table.sensitive, counts, table.hash, merged=merged)
 
-    def describe(self, partitions: int) -> str:
+    def describe(self) -> str:
         """A note on the levels that were not counted."""
         raised = [f"{a.name!r} {level}" for a, level in zip(self.table.attributes, self.level, strict=True) if level]
         text = (
-            f"The table has more than {self.most:,} combinations of values, the memory limit. It was counted in {partitions} "
-            "partitions, and searched as one table."
+            "The table has more combinations of values than the memory limit allows. Shoal counted "
+            f"{self.table.partitioning.partitions} partitions one after another, and searched their sum."
         )
         if not raised:
             return text
         return (
-            f"{text} The search began at these levels: {', '.join(raised)}. Lower levels were not searched: a generalization "
-            "with lower levels can be better. Allow more memory (memory, --memory) to search them."
+            f"{text} The search began at these levels: {', '.join(raised)}. Lower levels of these columns were not searched; "
+            "they could be better. Allow more memory (memory, --memory) to search them."
         )
 
 
-def search_merged(run: Run, table: EncodedTable) -> MergedSearch:
+def search_merged(run: Run, table: EncodedTable, most: int) -> MergedSearch:
     """Search a partitioned table as one table, and write its partitions one after another."""
     count = table.partitioning.partitions
     levels = [run.method.list_levels(a, table.count_codes(j)) for j, a in enumerate(table.attributes)]
-    merger = PartitionMerger(table, levels, table.partitioning.most)
+    merger = PartitionMerger(table, levels, most)
     for number in range(count):
         run.report("parts", number, count)
         merger.add(table.count(number))
@@ -144,7 +141,7 @@ def search_merged(run: Run, table: EncodedTable) -> MergedSearch:
         RecodedTable.of(recoding, released, publication.hidden),
         [merge_columns(of_column) for of_column in zip(*labels, strict=True)],
         dict(found.grouping.figures),
-        merger.describe(count),
+        merger.describe(),
     )
 
 

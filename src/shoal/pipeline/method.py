@@ -11,7 +11,7 @@ import numpy as np
 
 from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.attributes import OBJECTIVES, Attribute
-from shoal.encoding.codes import Codes
+from shoal.encoding.codes import Codes, EncodedTable
 from shoal.errors import PolicyError, list_choices
 from shoal.formats.bucket_columns import BUCKET, COUNT
 from shoal.pipeline.bucketed_run import run_bucketing
@@ -222,9 +222,13 @@ class GroupingMethod(Method):
     def merges_partitions(self) -> bool:
         """Whether a table that is counted in partitions is searched as one table, at levels that fit in memory.
 
-        Such a method implements `list_levels`, and groups cells by cuts of all attributes.
+        Such a method implements `list_levels` and `measure_cell`, and groups cells by cuts of all attributes.
         """
         return False
+
+    def measure_cell(self, table: EncodedTable) -> int:
+        """The largest number of bytes that the search needs for a counted cell."""
+        raise NotImplementedError
 
     def list_levels(self, attribute: Attribute, records: Int64Array) -> Sequence[AttributeCut]:
         """The cuts of an attribute from its values to its root; ``records`` has the number of records of every code."""

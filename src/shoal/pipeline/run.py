@@ -164,18 +164,21 @@ class Run:
 
     def search_table(self, table: EncodedTable) -> Result:
         """Search a table: whole, as the sum of its partitions, or partition by partition."""
-        if table.partitioning.partitions == 1:
-            return self.search(table)
-        if not self.method.merges_partitions:
+        partitioning, merges = table.partitioning, self.method.merges_partitions
+        most = partitioning.limit_cells(self.method.measure_cell(table)) if merges else 0
+        if partitioning.partitions == 1:
+            codes = table.count()
+            self.report("reading", 1, 1)
+            if not 0 < most < len(codes.counts.size):
+                return self.search(table, codes)
+        elif not merges:
             return self.search_partitions(table)
-        found = search_merged(self, table)
+        found = search_merged(self, table, most)
         return Result(found.recoded, found.labels, found.figures, notes=(found.note,))
 
-    def search(self, table: EncodedTable) -> Result:
+    def search(self, table: EncodedTable, codes: Codes) -> Result:
         """Group the cells of the whole table and apply the groups."""
         rng, publication = np.random.default_rng(self.secret), self.publication
-        codes = table.count()
-        self.report("reading", 1, 1)
         labelled = self.group(codes, rng, self.report, self.method.parse_seconds()).labelled
         people = _count_suppressed_people(table)
         if people is not None:

@@ -1,9 +1,9 @@
 """`python -m benchmarks.choose`: measure every method that publishes labels, and update docs/choose-method.md.
 
 The tables and their policies are in `benchmarks.choose_tables`. Every method runs with and without ``improve=True``, for every
-k of which the table has at least 4k records; methods that choose levels for the whole table only for k = 5. Finished runs are in
-``build/choose.json``: an interrupted run continues there with ``--resume``. ``--tables fair,anes96`` and ``--k 5,100`` limit the runs; with ``--resume`` the page shows the other runs
-of the file too.
+k of which the table has at least 4k records. Methods that choose levels for the whole table run only for k = 5. Finished runs
+are in ``build/choose.json``: an interrupted run continues there with ``--resume``. ``--tables fair,anes96`` and ``--k 5,100``
+limit the runs; with ``--resume`` the page shows the other runs of the file too.
 """
 
 from __future__ import annotations

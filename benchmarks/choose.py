@@ -1,9 +1,9 @@
 """`python -m benchmarks.choose`: measure every method that publishes labels, and update docs/choose-method.md.
 
 The tables and their policies are in `benchmarks.choose_tables`. Every method runs with and without ``improve=True``, for every
-k of which the table has at least 4k records. Finished runs are in ``build/choose.json``: an interrupted run continues there
-with ``--resume``. ``--tables fair,anes96`` and ``--k 5,100`` limit the runs; with ``--resume`` the page shows the other runs
-of the file too.
+k of which the table has at least 4k records. Methods that choose levels for the whole table run only for k = 5. Finished runs
+are in ``build/choose.json``: an interrupted run continues there with ``--resume``. ``--tables fair,anes96`` and ``--k 5,100``
+limit the runs; with ``--resume`` the page shows the other runs of the file too.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from shoal.pipeline.method import GroupingMethod, Method
 from shoal.pipeline.publication import LabelPublication
 from shoal.report.alternatives import ALTERNATIVES, DEFAULT, Alternative
 from shoal.tables import METHODS
+from shoal.tables.lattice_method import LatticeMethod
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "choose-method.md"
@@ -33,8 +34,9 @@ RESULTS = ROOT / "build" / "choose.json"
 KS = (2, 5, 10, 25, 100)
 LEAST = 4  # a table has at least this number of records times k
 SEED = 1
-SHOWN_K = 5  # of the tables with seconds and groups
+SHOWN_K = 5  # of the tables with seconds and groups, and of methods that choose levels
 NEEDS_TREES = "bottom-up"  # numbers need trees
+NEEDS_TARGET = "tree"  # not measured: the tables have no target
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ Runs: TypeAlias = Mapping[tuple[Any, ...], Run]
 def list_methods() -> list[str]:
     """Return the registered methods that publish the labels of groups, in the order of the registry."""
     policy = shoal.Policy(quasi={"any": "categorical"}, require=[shoal.KAnonymity(3)])
-    return [method.name for method in METHODS if _publishes_labels(method, policy)]
+    return [m.name for m in METHODS if m.name != NEEDS_TARGET and _publishes_labels(m, policy)]
 
 
 def _publishes_labels(method: type[Method], policy: shoal.Policy) -> bool:
@@ -80,11 +82,20 @@ def _publishes_labels(method: type[Method], policy: shoal.Policy) -> bool:
     return isinstance(publication, LabelPublication) and not publication.stars  # stars are not improved
 
 
+def is_measured(method: str, k: int) -> bool:
+    """Return whether a method is measured with this k: methods of a lattice of levels are far from the lowest loss."""
+    return k == SHOWN_K or not issubclass(METHODS.find(method), LatticeMethod)
+
+
 def measure_run(table: Any, rows: Any, k: int, method: str, improve: bool) -> Run:
-    """Release a table once. Labels are measured by the policy without the trees that only one method needs."""
+    """Release a table once. Labels are measured by the policy without the trees that only one method needs.
+
+    A method that can minimize ncp does, since the page compares ncp.
+    """
     policy = table.policy(k, trees=method == NEEDS_TREES)
+    given = {"objective": "ncp"} if "ncp" in getattr(METHODS.find(method), "objectives", ()) else {}
     begun = time.perf_counter()
-    release = shoal.anonymize(rows, policy, method=method, write="label", improve=improve, seed=SEED)
+    release = shoal.anonymize(rows, policy, method=method, write="label", improve=improve, seed=SEED, **given)
     seconds = time.perf_counter() - begun
     measures = shoal.measure(rows, release.frame, table.policy(k)) if method == NEEDS_TREES else release.measures
     groups = int(release.measures["classes"])
@@ -97,7 +108,7 @@ def measure_all(tables: Iterable[Any], ks: Sequence[int], known: dict[tuple[Any,
     for table, rows in sorted(((t, t.rows()) for t in tables), key=lambda pair: len(pair[1])):
         for k in (k for k in ks if len(rows) >= LEAST * k):
             for method, improve in product(methods, (False, True)):
-                if (table.name, k, method, improve) in known:
+                if (table.name, k, method, improve) in known or not is_measured(method, k):
                     continue
                 run = measure_run(table, rows, k, method, improve)
                 known[run.key] = run
@@ -202,7 +213,7 @@ def _describe_least(names: Sequence[str], runs: Runs) -> str:
 def _build_figures(names: Sequence[str], runs: Runs, k: int, figure: str) -> str:
     """Return a table with one row per method and one column per table; empty where there is no run."""
     rows = []
-    for method, improve in product(list_methods(), (False, True)):
+    for method, improve in product([m for m in list_methods() if is_measured(m, k)], (False, True)):
         found = [runs.get((name, k, method, improve)) for name in names]
         cells = ["" if run is None else _format_figure(getattr(run, figure)) for run in found]
         rows.append([_title(method, improve), *cells])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shoal
@@ -18,6 +18,7 @@ from shoal.tables import cut_search
 from shoal.tables.cut_search import INFINITE, CutSearch
 from shoal.tables.lattice_objective import OBJECTIVES
 from shoal.tables.lattice_search import LatticeSearch, LevelLattice
+from tests.reference.all_cuts import AllCuts
 from tests.reference.k_optimize import Twin
 from tests.support.cases import lists_of
 from tests.support.outcomes import Outcome, counted
@@ -65,10 +66,10 @@ def draw_table(draw: st.DrawFn) -> tuple[pd.DataFrame, shoal.Policy]:
 tables = st.composite(draw_table)
 
 
-def twin_of(frame: pd.DataFrame, policy: shoal.Policy) -> Twin:
+def twin_of(frame: pd.DataFrame, policy: shoal.Policy, values: dict[str, list[Any]] = ORDERS) -> Twin:
     names = list(policy.quasi)
     rows = [tuple(None if pd.isna(v) else v for v in row) for row in frame[names].astype(object).to_numpy().tolist()]
-    orders = [ORDERS[name] for name in names]
+    orders = [values[name] for name in names]
     return Twin(rows, orders, names, policy.require, policy.suppress, list(frame["ill"]), list(frame["grade"]))
 
 
@@ -142,6 +143,71 @@ def test_fourteen_cut_points_are_proved() -> None:
         method.release(frame, seed=1)
         assert method.gap_ == 0 and method.notes() == ()
         assert method.cost_ == pytest.approx(twin_of(frame, policy).best(objective))
+
+
+WIDE: dict[str, list[Any]] = {
+    "age": [18, 20, 21, 25, 30, 34, 41, 50],
+    "zip": ["a1", "a2", "b1", "b2", "c1", "c2", "c3", "d1"],
+    "job": ["clerk", "cook", "nurse", "miner", "sailor", "farmer", "pilot"],
+}  # 20 cut points
+GROUPED = {"ANY": {"a": ["a1", "a2"], "b": ["b1", "b2"], "cd": {"c": ["c1", "c2", "c3"], "d": ["d1"]}}}
+
+
+def draw_wide_table(draw: st.DrawFn) -> tuple[pd.DataFrame, shoal.Policy]:
+    """A table of few rows with 15 to 20 cut points: all values occur, but for some at the ends of the orders."""
+    missing = draw(st.sampled_from([None, None, "age", "job"]))
+    left = draw(st.integers(0, 5))
+    orders = {
+        n: values[: len(values) - left // 2 * (n == "zip") - (left + 1) // 2 * (n == "age")]
+        for n, values in WIDE.items()
+    }
+    if missing is not None:
+        orders[missing] = [*orders[missing][1:], None]
+    rows = draw(st.integers(10, 24))
+    frame = pd.DataFrame(
+        {n: pd.Series([*v, *draw(lists_of(v, rows - len(v)))], dtype=object) for n, v in orders.items()}
+    )
+    frame["age"] = frame["age"].astype("float64")
+    frame["ill"] = draw(lists_of(["flu", "cold", "gout"], rows))
+    frame["grade"] = draw(lists_of(["low", "high"], rows))
+    policy = shoal.Policy(
+        quasi={"age": "numeric", "zip": {"taxonomy": GROUPED}, "job": {"taxonomy": {"ANY": WIDE["job"]}}},
+        sensitive=["ill"],
+        target="grade",
+        require=[shoal.KAnonymity(draw(st.integers(2, 4))), *draw(st.sampled_from([[], [], *([r] for r in ILL[:2])]))],
+        suppress=draw(st.sampled_from([0.0, 0.1, 0.3, 1.0])),
+    )
+    return frame, policy
+
+
+@pytest.mark.parametrize("objective", ["dm", "cm"])
+@settings(max_examples=max(settings.default.max_examples // 5, 4))
+@given(table=st.composite(draw_wide_table)())
+@counted
+def test_twenty_cut_points_equal_brute_force(table: tuple[pd.DataFrame, shoal.Policy], objective: str) -> Outcome:
+    frame, policy = table
+    twin = twin_of(frame, policy, WIDE)
+    assert 15 <= len(twin.points()) <= cut_search.EXACT_POINTS == 20
+    best = AllCuts(twin).best(objective)
+    method = shoal.tables.KOptimize(policy, objective=objective)
+    try:
+        release = method.release(frame, seed=1)
+    except shoal.RequirementNotMet:
+        assert best is None
+        return "not met"
+    assert method.gap_ == 0 and method.notes() == ()
+    assert release.measures[objective] == pytest.approx(best) == pytest.approx(method.cost_)
+    return None
+
+
+@given(table=tables(), objective=st.sampled_from(["dm", "cm"]))
+@counted
+def test_the_two_brute_forces_agree(table: tuple[pd.DataFrame, shoal.Policy], objective: str) -> Outcome:
+    twin = twin_of(*table)
+    if any(r.on or isinstance(r, shoal.TCloseness) for r in twin.require):
+        return "not counted by AllCuts"
+    assert AllCuts(twin).best(objective) == pytest.approx(twin.best(objective))
+    return None
 
 
 def test_the_local_search_alone_finds_the_best_cuts() -> None:

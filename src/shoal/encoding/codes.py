@@ -44,12 +44,25 @@ class EncodedUnit:
 
 
 @dataclass(frozen=True)
+class MergedValues:
+    """Values that are merged into intervals of codes: every value of an interval has the first code of the interval.
+
+    ``first[j]`` has this code for every code of attribute j, and ``records[j]`` the records of every code before merging.
+    """
+
+    first: tuple[Int32Array, ...]
+    records: tuple[Int64Array, ...]
+
+
+@dataclass(frozen=True)
 class Codes:
     """A table as counted cells of codes; ``counts.quasi[u, j]`` is the code of attribute j in combination u.
 
     Where a policy has a unit, there are two forms. With ``person``, every person has cells of their own; ``person`` is the
     number of the person of every cell (-1: a different person in every record). With ``by_person``, cells are counted without
     regard to people, and ``by_person`` is the first form of the same table.
+
+    A table that is too large to be counted at its values has ``merged`` values.
     """
 
     attributes: tuple[Attribute, ...]
@@ -59,6 +72,7 @@ class Codes:
     unit: EncodedUnit | None = None
     person: Int32Array | None = None
     by_person: Codes | None = field(default=None, repr=False)
+    merged: MergedValues | None = field(default=None, repr=False)
 
     @cached_property
     def combination_hash(self) -> UInt64Array:
@@ -146,6 +160,14 @@ class Codes:
         if len(self.counts.size) == len(self.quasi):
             return self.counts.size
         return np.add.reduceat(self.counts.size, self.counts.start[:-1])
+
+    def count_codes(self, j: int) -> Int64Array:
+        """The number of records of each code of an attribute; of the codes before merging, where values are merged."""
+        return self.count_own_codes(j) if self.merged is None else self.merged.records[j]
+
+    def count_own_codes(self, j: int) -> Int64Array:
+        """The number of records of each code of an attribute, after merging."""
+        return np.bincount(self.quasi[:, j], self.size, minlength=self.attributes[j].size).astype(np.int64)
 
     @property
     def combination(self) -> Int64Array:

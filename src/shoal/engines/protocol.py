@@ -176,7 +176,8 @@ class Partitioning:
     Node n sends codes up to ``at[n]`` of the column with the number ``column[n]`` to the node ``left[n]``, others to
     ``right[n]``. Where ``column[n]`` is -1, node n is the partition ``partition[n]``. Without a split the whole table is the
     only partition. ``folder`` takes the recoding of each partition, which then need not be held in memory; it exists as long
-    as ``owner`` does.
+    as ``owner`` does. ``most`` is the largest number of cells in memory (0: no limit is known), and
+    ``memory`` the bytes for the cells and their search, unless the user limits the number of cells.
     """
 
     column: Int32Array
@@ -186,6 +187,8 @@ class Partitioning:
     partition: Int32Array
     folder: Path | None = None
     owner: Any = field(default=None, repr=False, compare=False)
+    most: int = 0
+    memory: int = 0
 
     @classmethod
     def whole(cls) -> Partitioning:
@@ -197,6 +200,10 @@ class Partitioning:
         """A number of partitions, without the tree that assigns codes to them."""
         none = np.full(partitions, -1, np.int32)
         return cls(none, none, none, none, np.arange(partitions, dtype=np.int32))
+
+    def limit_cells(self, bytes_of_cell: int) -> int:
+        """The largest number of cells for a search that needs so many bytes for each; 0: no limit is known."""
+        return min(self.most, max(self.memory // bytes_of_cell, 1)) if self.memory else self.most
 
     @property
     def partitions(self) -> int:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, TypedDict
 import numpy as np
 
 from shoal.arrays import FloatArray, Int32Array, Int64Array
-from shoal.encoding.attributes import OBJECTIVES
-from shoal.encoding.codes import Codes
+from shoal.encoding.attributes import OBJECTIVES, Attribute
+from shoal.encoding.codes import Codes, EncodedTable
 from shoal.errors import PolicyError, list_choices
 from shoal.formats.bucket_columns import BUCKET, COUNT
 from shoal.pipeline.bucketed_run import run_bucketing
@@ -22,7 +22,7 @@ from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding import Style, parse_style
 from shoal.recoding.group_labels import AVERAGES, parse_ends
-from shoal.recoding.grouping import Grouping
+from shoal.recoding.grouping import AttributeCut, Grouping
 from shoal.release import Release, find_bucketed_column
 from shoal.requirements import Attack, Operator, describe
 from shoal.requirements.requirement import TestedOn, parse_real_number
@@ -217,6 +217,22 @@ class GroupingMethod(Method):
     def find_partition_obstacle(self) -> str:
         """The parameter that a search in partitions cannot respect, such as ``name=True``; empty if there is none."""
         return ""
+
+    @property
+    def merges_partitions(self) -> bool:
+        """Whether a table that is counted in partitions is searched as one table, at levels that fit in memory.
+
+        Such a method implements `list_levels` and `measure_cell`, and groups cells by cuts of all attributes.
+        """
+        return False
+
+    def measure_cell(self, table: EncodedTable) -> int:
+        """The largest number of bytes that the search needs for a counted cell."""
+        raise NotImplementedError
+
+    def list_levels(self, attribute: Attribute, records: Int64Array) -> Sequence[AttributeCut]:
+        """The cuts of an attribute from its values to its root; ``records`` has the number of records of every code."""
+        raise NotImplementedError
 
     def style(self) -> Style:
         """How generalized values are written."""

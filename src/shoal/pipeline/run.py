@@ -28,6 +28,7 @@ from shoal.measures.downcoding import count_downcoded
 from shoal.pipeline.alphabetical_order import note_alphabetical_order
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.pipeline.local_search import LossChange, improve_groups
+from shoal.pipeline.merged_partitions import search_merged
 from shoal.pipeline.people import PersonColumn, SuppressedPeople, Votes, find_person_column, merge_groups, split_groups
 from shoal.pipeline.publication import LabelledGroups, Publication, RecodedTable
 from shoal.pipeline.unique_values import note_unique_values
@@ -67,6 +68,8 @@ class Result:
     figures: dict[str, float]
     path: SearchPath | None = None
     people: SuppressedPeople | None = None
+    partitions: int = 1  # that were searched on their own
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,10 +97,10 @@ def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress:
     people = find_person_column(engine, method.policy)
     steps = Run(method, secret, progress or ignore_progress, people)
     table = steps.encode(engine)
-    result = steps.search(table) if table.partitioning.partitions == 1 else steps.search_partitions(table)
+    result = steps.search_table(table)
     steps.report("checking", 0, 1)
     suppressed = schema.rows - result.recoded.counted_table.schema().rows
-    audited, certificate = steps.audit(result, suppressed, table.partitioning.partitions)
+    audited, certificate = steps.audit(result, suppressed)
     measures = steps.measure(result, audited, certificate)
     steps.report("checking", 1, 1)
     return Release(
@@ -114,6 +117,7 @@ def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress:
         method_notes=(
             *engine.detected.notes,
             *method.notes(),
+            *result.notes,
             *unique,
             *note_alphabetical_order(method.policy, result.labels),
             *steps.note_people(result.recoded.counted_table),
@@ -158,11 +162,23 @@ class Run:
             progress=lambda done, total: self.report("reading", done, total),
         )
 
-    def search(self, table: EncodedTable) -> Result:
+    def search_table(self, table: EncodedTable) -> Result:
+        """Search a table: whole, as the sum of its partitions, or partition by partition."""
+        partitioning, merges = table.partitioning, self.method.merges_partitions
+        most = partitioning.limit_cells(self.method.measure_cell(table)) if merges else 0
+        if partitioning.partitions == 1:
+            codes = table.count()
+            self.report("reading", 1, 1)
+            if not 0 < most < len(codes.counts.size):
+                return self.search(table, codes)
+        elif not merges:
+            return self.search_partitions(table)
+        found = search_merged(self, table, most)
+        return Result(found.recoded, found.labels, found.figures, notes=(found.note,))
+
+    def search(self, table: EncodedTable, codes: Codes) -> Result:
         """Group the cells of the whole table and apply the groups."""
         rng, publication = np.random.default_rng(self.secret), self.publication
-        codes = table.count()
-        self.report("reading", 1, 1)
         labelled = self.group(codes, rng, self.report, self.method.parse_seconds()).labelled
         people = _count_suppressed_people(table)
         if people is not None:
@@ -223,7 +239,7 @@ class Run:
         figures |= _share_records("downcoded", _sum_known(downcoded), recoded)
         if changes:
             figures |= LossChange(sum(c.before for c in changes), sum(c.after for c in changes)).figures
-        return Result(recoded, merged, figures, people=people)
+        return Result(recoded, merged, figures, people=people, partitions=partitioning.partitions)
 
     def _refuse_partitions(self) -> None:
         if not self.publication.supports_partitions:
@@ -421,7 +437,7 @@ class Run:
             return True
         return bool(self._select_passing(codes, labelled).all())
 
-    def audit(self, result: Result, suppressed: int, partitions: int) -> tuple[AuditedTable, Certificate]:
+    def audit(self, result: Result, suppressed: int) -> tuple[AuditedTable, Certificate]:
         """Count the groups of the table and test every requirement; `RequirementNotMet` if one fails."""
         recoded, required = result.recoded, self.method.full_policy()
         with threads.open_pool(1) as pool:  # the fingerprint is computed while the groups are counted
@@ -434,7 +450,7 @@ class Run:
             suppressed=suppressed,
             released=recoded.released_table,
             evidence=self._evidence,
-            partitions=partitions,
+            partitions=result.partitions,
             fingerprint=fingerprint.result(),
         )
         if result.people is not None:

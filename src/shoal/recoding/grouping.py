@@ -108,7 +108,8 @@ class Grouping:
     A split tree has the groups at its leaves (``split_tree``). A global recoding has one cut per attribute
     (``attribute_cuts``): its groups are the combinations of intervals, and ``suppressed_boxes`` has the first codes of the
     suppressed groups. Otherwise cells are assigned one by one. ``regions`` are the cuts if these are published instead of
-    tight boxes. ``rank`` is the round in which each group was formed, for methods that work in rounds.
+    tight boxes. ``rank`` is the round in which each group was formed, for methods that work in rounds. Where the groups are
+    parts of the groups of a larger table, ``released`` has the codes of its released records by attribute.
     """
 
     placement: Placement
@@ -121,6 +122,7 @@ class Grouping:
     path: SearchPath | None = None
     regions: Regions | None = None
     rank: Int32Array | None = None
+    released: tuple[Int32Array, ...] | None = None
 
     @classmethod
     def from_cuts(
@@ -212,11 +214,14 @@ class Grouping:
 
     @cached_property
     def suppresses_records(self) -> bool:
-        """Whether any record is suppressed."""
-        return bool((self.placement.group < 0).any())
+        """Whether any record is suppressed, also in the larger table."""
+        elsewhere = self.released is not None and self.suppressed_boxes is not None
+        return elsewhere or bool((self.placement.group < 0).any())
 
     def released_codes(self, codes: Codes) -> list[Int32Array]:
         """The codes of released records, by attribute, ascending."""
+        if self.released is not None:
+            return list(self.released)
         placement = self.placement
         is_released = np.zeros(len(codes.quasi), bool)
         is_released[codes.combination[placement.cell[placement.group >= 0]]] = True

@@ -69,7 +69,7 @@ class CutSearch:
         if not self.decides:
             self.rules = self.rules._replace(tests_values=False)
         self.slots = tuple(
-            AttributeSlots.of(a.attribute, a.records, covered=j not in lattice.uncovered)
+            AttributeSlots.of(a.attribute, lattice.codes.count_own_codes(j), covered=j not in lattice.uncovered)
             for j, a in enumerate(lattice.attributes)
         )
         self.table: CutTable = build_table(lattice.codes, self.slots, self.rules)

@@ -37,7 +37,7 @@ class Datafly(LatticeMethod):
     def choose(self, search: LatticeSearch, progress: Progress) -> Node | None:
         """The first node on the path that meets the requirements."""
         lattice = search.lattice
-        node = [search.fixed.get(j, 0) for j in range(len(lattice.names))]
+        node = [search.fixed.get(j, lattice.base[j]) for j in range(len(lattice.names))]
         while not search.check(tuple(node)).holds:
             values = [count_values(lattice, j, level) for j, level in enumerate(node)]
             raised = [j for j, level in enumerate(node) if level < lattice.top[j]]

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from shoal import kernels
+from shoal.arrays import Int64Array
+from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError
 from shoal.kernels.interface import LossArrays
 from shoal.pipeline.method import WritingParameters
 from shoal.policy import Policy
 from shoal.progress import Progress
-from shoal.recoding.grouping import Grouping, build_raw_groups
+from shoal.recoding.grouping import AttributeCut, Grouping, build_raw_groups
 from shoal.requirements import select_passing_groups
-from shoal.tables.lattice_method import LatticeMethod, parse_levels
+from shoal.tables.lattice_method import LatticeMethod, parse_levels, split_levels
 from shoal.tables.lattice_search import LatticeSearch, LevelLattice, Node
+from shoal.tables.levels import list_cuts
 from shoal.tables.peel import Peel
 
 
@@ -98,6 +101,18 @@ class FullDomain(LatticeMethod):
                 "recode_suppressed=True is not possible with a unit: the records of a person would be in groups of several "
                 "rounds. Remove recode_suppressed, or use method 'peel'."
             )
+
+    @property
+    def merges_partitions(self) -> bool:
+        """Whether one node is chosen for a partitioned table: not if suppressed records are generalized again."""
+        return super().merges_partitions and not self.recode_suppressed
+
+    def list_levels(self, attribute: Attribute, records: Int64Array) -> Sequence[AttributeCut]:
+        """The cuts of all levels, or of the given one; `fix_levels` refuses a wrong level."""
+        given = split_levels(self.levels)
+        level = str(given[attribute.name]) if isinstance(given, Mapping) and attribute.name in given else ""
+        cuts = list_cuts(attribute, records) if level else super().list_levels(attribute, records)
+        return cuts[int(level) :][:1] or cuts if level.isdecimal() else cuts
 
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """Return the cuts of the best node, or groups in which its suppressed records are generalized again."""

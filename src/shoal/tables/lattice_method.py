@@ -8,17 +8,21 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from shoal.encoding.codes import Codes
+from shoal.arrays import Int64Array
+from shoal.encoding.attributes import Attribute
+from shoal.encoding.codes import Codes, EncodedTable
 from shoal.errors import PolicyError, RequirementNotMet, list_choices
 from shoal.pipeline.method import GroupingMethod, WritingParameters
 from shoal.policy import Policy
 from shoal.progress import Progress
-from shoal.recoding.grouping import Grouping
+from shoal.recoding.grouping import AttributeCut, Grouping
 from shoal.requirements import certify, describe
 from shoal.requirements.requirement import format_worst, parse_whole_number
 from shoal.tables.lattice_groups import build_node_groups
+from shoal.tables.lattice_memory import MemoryBound, bound_memory, measure_group
 from shoal.tables.lattice_objective import OBJECTIVES
 from shoal.tables.lattice_search import LatticeSearch, LevelLattice, Node
+from shoal.tables.levels import list_cuts
 from shoal.tables.searched_lattice import SearchedLattice
 
 
@@ -65,6 +69,48 @@ class LatticeMethod(GroupingMethod):
         """The section on the lattice in the owner's report."""
         return self.lattice_.render_section() if hasattr(self, "lattice_") else ""
 
+    @property
+    def merges_partitions(self) -> bool:
+        """Whether one node is chosen for a table that is counted in partitions: not if groups change afterwards."""
+        return not self.improve and self.policy.unit is None
+
+    def list_levels(self, attribute: Attribute, records: Int64Array) -> Sequence[AttributeCut]:
+        """The cuts of all levels, or of the root if no requirement covers the attribute."""
+        cuts = list_cuts(attribute, records)
+        covered = {name for r in self.policy.require for name in (r.on or self.policy.quasi)}
+        return cuts if attribute.name in covered else cuts[-1:]
+
+    def measure_cell(self, table: EncodedTable) -> int:
+        """The largest number of bytes for a counted cell; see `bound_memory`."""
+        counted = table.sensitive if self._counts_values else ()
+        return measure_group(len(table.attributes), sum(len(s.labels) for s in counted))
+
+    @property
+    def _counts_values(self) -> bool:
+        """Whether the search counts the sensitive values of groups."""
+        return self.objective == "cm" or not all(r.size_only for r in self.policy.require)
+
+    def bound_memory(self, rows: int, *, values: int = 0) -> MemoryBound:
+        """The largest number of groups and bytes that the search of a table can need, before any record is read.
+
+        Parameters
+        ----------
+        rows : the number of records
+        values : the number of distinct values of all sensitive columns that requirements name, and of the target for ``cm``
+
+        A search has at most one group per record. If all quasi-identifiers have a taxonomy in the policy, it also has at most
+        one group per combination of their values.
+
+        Examples
+        --------
+        >>> import shoal
+        >>> sex = {"ANY": ["female", "male"]}
+        >>> policy = shoal.Policy(quasi={"sex": {"taxonomy": sex}}, require=[shoal.KAnonymity(2)])
+        >>> shoal.tables.FullDomain(policy).bound_memory(1_000_000)
+        MemoryBound(groups=3, bytes=300)
+        """
+        return bound_memory(self.policy, parse_whole_number(rows, "rows", 0), values if self._counts_values else 0)
+
     def fix_levels(self, lattice: LevelLattice) -> Mapping[int, int]:
         """The attributes whose level is given, by number, and the level."""
         return {}
@@ -100,12 +146,16 @@ class LatticeMethod(GroupingMethod):
         ).with_certificate(certify(groups, require, fingerprint="", label=lambda *_: None))
 
 
+def split_levels(given: Mapping[str, Any] | str | None) -> Any:
+    """Levels by column name, from text or as they are given."""
+    if isinstance(given, str):
+        return dict(part.strip().rpartition("=")[::2] for part in given.split(",") if part.strip())
+    return {} if given is None else given
+
+
 def parse_levels(given: Mapping[str, Any] | str | None, lattice: LevelLattice) -> dict[int, int]:
     """The levels that a user gives by column name; the command line passes text: ``age=2,zip=1``."""
-    if given is None:
-        return {}
-    if isinstance(given, str):
-        given = dict(part.strip().rpartition("=")[::2] for part in given.split(",") if part.strip())
+    given = split_levels(given)
     if not isinstance(given, Mapping):
         raise PolicyError(f"levels must be numbers by column name, such as {{{lattice.names[0]!r}: 1}}, not {given!r}.")
     found = {}
@@ -119,5 +169,11 @@ def parse_levels(given: Mapping[str, Any] | str | None, lattice: LevelLattice) -
         if found[j] > lattice.top[j]:
             raise PolicyError(
                 f"the level of {name!r} must be from 0 (the values) to {lattice.top[j]} (the root), not {value!r}."
+            )
+        if found[j] < lattice.base[j]:
+            raise PolicyError(
+                f"the table has too many combinations of values for the memory limit, so levels of {name!r} below "
+                f"{lattice.base[j]} were not counted. Choose a higher level than {value!r}, or allow more memory (memory, "
+                "--memory)."
             )
     return found

@@ -49,8 +49,7 @@ class LevelLattice:
         rules = LabelRules(policy, "label", None)
         attributes = []
         for j, attribute in enumerate(codes.attributes):
-            records = np.bincount(codes.quasi[:, j], codes.size, minlength=attribute.size).astype(np.int64)
-            attributes.append(AttributeLevels.of(attribute, records, rules, objective.figure))
+            attributes.append(AttributeLevels.of(attribute, codes.count_codes(j), rules, objective.figure))
         return cls(codes, policy, objective, tuple(attributes))
 
     @property
@@ -69,12 +68,17 @@ class LevelLattice:
         return prod(height + 1 for height in self.top)
 
     @cached_property
+    def base(self) -> Node:
+        """The lowest level of every attribute that was counted: 0, unless values are merged."""
+        merged = self.codes.merged
+        if merged is None:
+            return (0,) * len(self.attributes)
+        return tuple(a.find_base(first) for a, first in zip(self.attributes, merged.first, strict=True))
+
+    @cached_property
     def different(self) -> tuple[Int64Array, ...]:
-        """The levels of every attribute that differ from the level below."""
-        return tuple(
-            np.array([i for i, level in enumerate(a.levels) if not i or not level.is_equal(a.levels[i - 1])], np.int64)
-            for a in self.attributes
-        )
+        """The counted levels of every attribute that differ from the level below."""
+        return tuple(a.list_different(base) for a, base in zip(self.attributes, self.base, strict=True))
 
     @cached_property
     def uncovered(self) -> tuple[int, ...]:

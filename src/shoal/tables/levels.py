@@ -97,6 +97,16 @@ class AttributeLevels:
         """The level of the root."""
         return len(self.levels) - 1
 
+    def find_base(self, first: Int32Array) -> int:
+        """The lowest level that does not divide merged values; ``first`` is the merged code of every code."""
+        tables = (level.cut.table(self.attribute.size) for level in self.levels)
+        return next(i for i, interval in enumerate(tables) if np.array_equal(interval[first], interval))
+
+    def list_different(self, base: int) -> Int64Array:
+        """The levels from ``base`` that differ from the level below."""
+        levels = range(base, len(self.levels))
+        return np.array([i for i in levels if i == base or not self.levels[i].is_equal(self.levels[i - 1])], np.int64)
+
     def mean(self, level: int) -> float:
         """The mean loss of all records at a level."""
         total = float((self.levels[level].loss * self.records).sum())

@@ -41,7 +41,8 @@ class Samarati(LatticeMethod):
         """The best of the lowest anonymous nodes."""
         refuse_large(search, self.name)
         ranges = [
-            range(search.fixed.get(j, 0), search.fixed.get(j, top) + 1) for j, top in enumerate(search.lattice.top)
+            range(search.fixed.get(j, search.lattice.base[j]), search.fixed.get(j, top) + 1)
+            for j, top in enumerate(search.lattice.top)
         ]
         low, high = sum(r[0] for r in ranges), sum(r[-1] for r in ranges)
         first = low

@@ -40,7 +40,9 @@ class SearchedLattice:
     Iterate over all nodes (over the checked nodes, if the lattice is very large), or `find` one by its levels. ``size`` is the
     number of nodes. The groups of ``checked`` nodes were counted, ``tagged`` nodes are not anonymous because a
     coarser node is not, and ``pruned`` nodes were not needed. ``finished``: the chosen node is proved to be the best.
-    ``bound``: no node of the lattice has a better objective (None if the method does not compute it).
+    ``bound``: no node of the lattice has a better objective (None if the method does not compute it). ``base`` has the lowest
+    levels that were counted: 0, unless the table was too large for memory. Nodes with lower levels count as pruned, and
+    ``finished`` and ``bound`` do not include them.
     """
 
     def __init__(self, search: LatticeSearch, chosen: tuple[int, ...] | None) -> None:
@@ -48,6 +50,7 @@ class SearchedLattice:
         lattice = search.lattice
         self.names = lattice.names
         self.heights = dict(zip(lattice.names, lattice.top, strict=True))
+        self.base = dict(zip(lattice.names, lattice.base, strict=True))
         self.objective = lattice.objective.name
         self.size = lattice.size
         self.chosen = None if chosen is None else dict(zip(self.names, chosen, strict=True))
@@ -88,6 +91,8 @@ class SearchedLattice:
 
     def _build(self, node: tuple[int, ...]) -> LatticeNode:
         search, levels = self._search, dict(zip(self.names, node, strict=True))
+        if any(level < base for level, base in zip(node, search.lattice.base, strict=True)):
+            return LatticeNode(levels, PRUNED_NODE)  # not counted, because the table did not fit in memory
         level = search.to_levels(node)
         row = self._row.get(tuple(level.tolist()))
         if row is not None:

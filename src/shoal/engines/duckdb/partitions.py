@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 from shoal.engines.duckdb.session import Session
@@ -18,9 +19,11 @@ def partition_table(session: Session, keys: Keys, staged: str, quasi: int, least
 
     Every partition has at least ``least`` records; see `split_cells`.
     """
-    most = session.resources.max_combinations
-    if session.fetch_rows(f"SELECT count(*) FROM {staged}")[0][0] <= most:
-        return Partitioning.whole()
+    resources = session.resources
+    most, memory = resources.max_combinations, 0 if resources.combinations else resources.budget // 2
+    whole = replace(Partitioning.whole(), most=most, memory=memory)
+    if prod(keys.sizes) <= most or session.fetch_rows(f"SELECT count(*) FROM {staged}")[0][0] <= most:
+        return whole  # so few combinations are possible, or so few records: no need to count
     cells = session.new_path("cells").with_suffix(".parquet")
     session.run(
         f"COPY (SELECT {keys.name_list}, count(*) AS records FROM {staged} GROUP BY ALL) "
@@ -34,10 +37,10 @@ def partition_table(session: Session, keys: Keys, staged: str, quasi: int, least
     partitioning = split_cells(tally, keys.sizes[:quasi], most, least)
     cells.unlink()
     if partitioning.partitions == 1:
-        return partitioning
+        return whole
     folder = session.new_path("parts")
     folder.mkdir(mode=0o700)
-    return replace(partitioning, folder=folder, owner=session)
+    return replace(partitioning, folder=folder, owner=session, most=most, memory=memory)
 
 
 def write_partitions(session: Session, query: str, folder: Path) -> None:

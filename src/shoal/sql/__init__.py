@@ -1,0 +1,6 @@
+"""SQL text for databases: the query of `shoal check`, recodings, and a dbt package. Nothing here runs a query."""
+
+from shoal.sql.check_query import check_query
+from shoal.sql.dialects import DIALECTS
+
+__all__ = ["DIALECTS", "check_query"]

@@ -45,7 +45,7 @@ def in_duckdb(table: pa.Table, policy: shoal.Policy, **options: Any) -> Rows:
 
 def in_postgres(table: pa.Table, policy: shoal.Policy, **options: Any) -> Rows:
     server = require_server()
-    name = server.upload(table, 'odd "name"')
+    server.upload(table, 'odd "name"')
     return server.rows(check_query(policy, dialect="postgres", table='"odd ""name"""', **options))
 
 
@@ -102,14 +102,14 @@ def test_counts_what_check_counts(run: Run, case: Case) -> None:
 @databases
 @pytest.mark.parametrize("unit", [None, "person"])
 @pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("people", [3, 15, 60])
+@pytest.mark.parametrize("people", [3, 15])
 def test_every_requirement(run: Run, unit: str | None, missing: bool, people: int) -> None:
     table = to_arrow(visits(people, seed=people, missing=missing))
-    on = [replace(r, on=("age",)) for r in EVERY]
+    on = [replace(r, on=("age",)) for r in EVERY[:4]]
     policy = visit_policy([r for r in (*EVERY, *on) if r.least <= len(table)], unit=unit)
     certificate = shoal.check(table, policy)
     assert_counted(run(table, policy), certificate)
-    assert people != 15 or len({f.holds for f in certificate.findings}) == 2
+    assert people == 3 or len({f.holds for f in certificate.findings}) == 2
 
 
 @settings(max_examples=15)

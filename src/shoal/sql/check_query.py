@@ -52,9 +52,16 @@ def check_query(
     quoted = quote_table(table)
     source = _Source.of(loaded, columns, _choose_prefix(table), records=records)
     tables = source.cells(quoted)
+    counted: dict[
+        tuple[tuple[str, ...], str | None], str
+    ] = {}  # requirements on the same groups and values share counts
     rows = []
     for number, requirement in enumerate(loaded.require, start=1):
-        more, row = _count_violations(source, requirement, number)
+        columns_of = source.find_columns(requirement)
+        if columns_of not in counted:
+            counted[columns_of] = f"{source.prefix}_counts{len(counted) + 1}"
+            tables += count_values(source.cell_table, counted[columns_of], *columns_of, people=source.counts_people)
+        more, row = _count_violations(source, requirement, counted[columns_of], number)
         tables += more
         rows.append(row)
     listed = ", ".join(f"{name} AS ({text})" for name, text in tables)
@@ -136,6 +143,11 @@ class _Source:
         """The name of the table of cells."""
         return f"{self.prefix}_cells"
 
+    def find_columns(self, requirement: Requirement) -> tuple[tuple[str, ...], str | None]:
+        """The short names of the columns that form the groups of a requirement, and of its sensitive column."""
+        group = tuple(short for quasi in requirement.on or self.group for short in self.group[quasi])
+        return group, None if requirement.of is None else self.sensitive[requirement.of]
+
     def cells(self, table: str) -> Tables:
         """The records with the values that are counted, and the cells: all different combinations with their records."""
         names = join_names(list(self.readings))
@@ -155,18 +167,15 @@ def _name_doubt(short: str) -> str:
     return f"{short}_unknown"
 
 
-def _count_violations(source: _Source, requirement: Requirement, number: int) -> tuple[Tables, str]:
-    """The tables that a requirement needs, and the query for its row of the result."""
-    group = tuple(short for quasi in requirement.on or source.group for short in source.group[quasi])
-    of = None if requirement.of is None else source.sensitive[requirement.of]
+def _count_violations(source: _Source, requirement: Requirement, counts: str, number: int) -> tuple[Tables, str]:
+    """The tables that a requirement needs beside its counts, and the query for its row of the result."""
+    group, of = source.find_columns(requirement)
     own = f"{source.prefix}_r{number}"
-    counts = f"{own}_counts"
-    tables = count_values(source.cell_table, counts, group, of, people=source.counts_people)
     tests = [
         write_test(rule, Counted(counts, group, f"{own}_{i}"))
         for i, rule in enumerate(_list_rules(requirement) or (), start=1)
     ]
-    tables += [table for test in tests for table in test.tables]
+    tables = [table for test in tests for table in test.tables]
     failing = " UNION ALL ".join(test.failing for test in tests)
     if len(tests) > 1:
         names = join_names(group)

@@ -2,5 +2,6 @@
 
 from shoal.sql.check_query import check_query
 from shoal.sql.dialects import DIALECTS
+from shoal.sql.recoding_query import recoding_query
 
-__all__ = ["DIALECTS", "check_query"]
+__all__ = ["DIALECTS", "check_query", "recoding_query"]

@@ -50,7 +50,7 @@ def check_query(
     dialect, loaded = parse_dialect(dialect), parse_policy(policy)
     _refuse_policy(loaded, records=records)
     quoted = quote_table(table)
-    source = _Source.of(loaded, columns, _choose_prefix(table), records=records)
+    source = _Source.of(loaded, columns, choose_prefix(table), records=records)
     tables = source.cells(quoted)
     counted: dict[
         tuple[tuple[str, ...], str | None], str
@@ -68,7 +68,7 @@ def check_query(
     return translate(f"WITH {listed} {' UNION ALL '.join(rows)} ORDER BY number", dialect)
 
 
-def _choose_prefix(table: str) -> str:
+def choose_prefix(table: str) -> str:
     """A prefix for the tables of the query that is no prefix of the name of the counted table."""
     prefix = "shoal"
     while table.lower().startswith(prefix):

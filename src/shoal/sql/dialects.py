@@ -11,6 +11,10 @@ from shoal.errors import EngineError, PolicyError, list_choices
 WRITTEN_IN = "duckdb"
 IS_NAN, BY_CODE_POINTS = "shoal_is_nan", "shoal_by_code_points"
 SAME = "{0}"
+MATERIALIZING = (
+    "postgres",
+    "duckdb",
+)  # they would copy the expressions of a table to every place that names its columns
 DIALECTS: dict[str, dict[str, str]] = {  # what functions of our own stand for
     # is_nan: a floating-point number that is no number; false for columns of other types
     # by_code_points: a text that is sorted by its code points
@@ -66,8 +70,17 @@ def translate(text: str, dialect: str) -> str:
     sqlglot = _import_sqlglot()
     tree = sqlglot.parse_one(text, read=WRITTEN_IN)
     _keep_order_of_nulls(tree, dialect)
+    if dialect not in MATERIALIZING:
+        for table in tree.find_all(sqlglot.exp.CTE):
+            table.set("materialized", None)
     tree = tree.transform(lambda node: _replace_function(node, dialect))
     return str(tree.sql(dialect=dialect, identify=True, pretty=True, comments=False))
+
+
+def translate_expression(text: str, dialect: str) -> str:
+    """Return an SQL expression of DuckDB in another dialect, on one line."""
+    tree = _import_sqlglot().parse_one(text, read=WRITTEN_IN)
+    return str(tree.sql(dialect=dialect, identify=True))
 
 
 def _replace_function(node: Any, dialect: str) -> Any:

@@ -27,17 +27,27 @@ class ColumnText:
 def read_as_published(column: str) -> ColumnText:
     """Read a column as the audit does: an empty text and a number that is no number are missing, other values unchanged."""
     name = quote_name(column)
-    return ColumnText(f"CASE WHEN {cast_text(name)} = '' OR {IS_NAN}({name}) THEN NULL ELSE {name} END")
+    return ColumnText(make_null(name, f"{cast_text(name)} = '' OR {IS_NAN}({name})"))
+
+
+def make_null(value: str, missing: str) -> str:
+    """A value, or NULL where a condition says that it is missing."""
+    return f"CASE WHEN {missing} THEN NULL ELSE {value} END"
+
+
+def fold_text(value: str) -> str:
+    """The text of a value without spaces around it and in lower case."""
+    return f"LOWER(TRIM({cast_text(value)}))"
 
 
 def read_normalized(column: str, normal: Normalizer) -> ColumnText:
     """Read a column as its normalized texts; texts whose normalized form SQL cannot compute are marked as unknown."""
     name = quote_name(column)
-    text = f"LOWER(TRIM({cast_text(name)}))"
+    text = fold_text(name)
     missing = is_listed(text, sorted({"", *normal.missing_texts}))
     plain = f"{matches(text, PRINTABLE)} AND NOT {matches(text, NUMBER)} OR {matches(text, SHORTEST_NUMBER)}"
     return ColumnText(
-        f"CASE WHEN {missing} OR {IS_NAN}({name}) THEN NULL ELSE {text} END",
+        make_null(text, f"{missing} OR {IS_NAN}({name})"),
         f"NOT ({missing} OR {IS_NAN}({name}) OR {plain})",
     )
 

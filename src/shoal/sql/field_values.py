@@ -1,7 +1,7 @@
 """Fields of a recoding as SQL: the value of a record, and expressions that tell apart the values a recoding treats differently.
 
-A value has a position (see `Field`): a number, a moment, or the code of a leaf. A missing value has the position infinity, which is
-written as a number or a moment that no record has.
+A value has a position (see `Field`): a number, a moment, or the code of a leaf. A missing value has the position infinity,
+which is written as a number or a moment that no record has.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _split_days(field: Field, keys: Keys) -> list[Piece]:
 
 
 def _merge(field: Field, keys: Keys, parts: Sequence[tuple[float, bool, float, bool, float]]) -> list[Piece]:
-    """Join neighbouring parts with the same key, and omit those without a key; the last entry of a part is one of its values."""
+    """Join neighbouring parts with the same key, and omit those without one; the last entry of a part is one of its values."""
     samples = np.array([part[-1] for part in parts], np.float64)
     found: list[Piece] = []
     before = None

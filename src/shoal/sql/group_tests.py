@@ -1,7 +1,7 @@
 """The rules of requirements as SQL: for every group whether it fails, from the counts of its sensitive values.
 
 The counts are a table with a row for every group and value: the group's columns, ``s`` (the value), ``members`` (the records or
-people of the group that have the value); of the group ``records``, ``size`` (its records or people) and ``group_members`` (the
+people of the group that have the value); of the group ``records``, ``group_size`` and ``group_members`` (the
 sum of its ``members``); of the whole table ``value_members`` (those that have the value), ``table_size`` and ``table_members``.
 ``value_part`` adds up to ``value_members`` over all groups. Missing values are NULL, so tables are never joined by columns of
 the data: windows count NULL as a value.
@@ -42,7 +42,7 @@ from shoal.sql.columns import (
 )
 from shoal.sql.dialects import BY_CODE_POINTS
 
-RATE = f"({as_float('members')} / size)"
+RATE = f"({as_float('members')} / group_size)"
 TABLE_RATE = f"({as_float('value_members')} / table_size)"
 SHARE = f"({as_float('members')} / group_members)"
 TABLE_SHARE = f"({as_float('value_members')} / table_members)"
@@ -89,7 +89,7 @@ def _select_failing(condition: str, table: str, group: Sequence[str]) -> str:
 
 
 def _is_small(rule: LeastSize) -> str:
-    return f"MAX(size) < {rule.least}"
+    return f"MAX(group_size) < {rule.least}"
 
 
 def _has_few_values(rule: LeastDistinct) -> str:

@@ -29,18 +29,18 @@ def recoding_query(recoding: Any, *, dialect: str, table: str = TABLE, view: str
 
     Guarantee
     ---------
-    On the original table the query gives the rows of ``recoding.apply``, in any order. Records that were suppressed, and records
-    that no box or interval contains, are left out; a later text that the release did not have is one of these. Groups may be
-    smaller than the requirement demands: check the result before you publish it. The text contains values of the data. It
-    belongs to the owner.
+    On the original table the query gives the rows of ``recoding.apply``, in any order. Records that were suppressed, and
+    records that no box or interval contains, are left out; a later text that the release did not have is one of these. Groups
+    may be smaller than the requirement demands: check the result before you publish it. The text contains values of the data.
+    It belongs to the owner.
     """
     dialect = parse_dialect(dialect)
     found = load_recoding(recoding) if isinstance(recoding, (str, Path)) else recoding
     if not isinstance(found, (Cut, Boxes)):
         kind = getattr(found, "kind", type(found).__name__)
         raise PolicyError(
-            f"a recoding of the kind {kind!r} cannot be written as SQL: only 'cut' and 'boxes' are rules on values. Apply it with "
-            "`shoal anonymize --recoding`."
+            f"a recoding of the kind {kind!r} cannot be written as SQL: only 'cut' and 'boxes' are rules on values. Apply it "
+            "with `shoal anonymize --recoding`."
         )
     prefix, missing = choose_prefix(table), tuple(dict.fromkeys(("", *(text.strip() for text in found.output.missing))))
     values = f"{prefix}_values"

@@ -52,7 +52,7 @@ def _count(condition: str) -> str:
 
 def _rename_sizes(parts: str, counts: str, names: str) -> Tables:
     """The sizes of groups alone."""
-    return [(counts, f"SELECT {names}, value_records AS records, size_part AS size FROM {parts}")]
+    return [(counts, f"SELECT {names}, value_records AS records, size_part AS group_size FROM {parts}")]
 
 
 def _add_sums(parts: str, counts: str, names: str) -> Tables:
@@ -63,7 +63,8 @@ def _add_sums(parts: str, counts: str, names: str) -> Tables:
         (
             counts,
             f"SELECT {names}, s, value_records, members, value_part, table_members, table_size, "
-            f"SUM(value_records) OVER (PARTITION BY {names}) AS records, SUM(size_part) OVER (PARTITION BY {names}) AS size, "
+            f"SUM(value_records) OVER (PARTITION BY {names}) AS records, "
+            f"SUM(size_part) OVER (PARTITION BY {names}) AS group_size, "
             f"SUM(members) OVER (PARTITION BY {names}) AS group_members, "
             f"SUM(value_part) OVER (PARTITION BY s) AS value_members FROM {parts} CROSS JOIN {total}",
         ),

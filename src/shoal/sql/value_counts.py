@@ -17,42 +17,33 @@ def count_values(cells: str, counts: str, group: Sequence[str], of: str | None, 
     """
     names, keys = join_names(group), [*group, *([] if of is None else [of])]
     parts, first = f"{counts}_parts", f"{counts}_people"
-    tables: Tables = []
-    if people:
-        by_value = [*([] if of is None else [of]), "person"]
-        order = join_names(keys)
-        tables.append(
-            (
-                first,
-                f"SELECT {order}, person, SUM(records) AS records, "
-                f"ROW_NUMBER() OVER (PARTITION BY {names}, person ORDER BY {order}) AS place_in_group, "
-                f"ROW_NUMBER() OVER (PARTITION BY {join_names(by_value)} ORDER BY {order}) AS place_of_value, "
-                f"ROW_NUMBER() OVER (PARTITION BY person ORDER BY {order}) AS place_in_table "
-                f"FROM {cells} GROUP BY {order}, person",
-            )
-        )
+    tables: Tables = [(first, _number_cells(cells, group, of))] if people else []
     conditions = ("person IS NOT NULL", "place_in_group = 1", "place_of_value = 1", "place_in_table = 1")
     members, size, of_value, of_table = (_count(condition) if people else "SUM(records)" for condition in conditions)
-    columns = join_names([*group, *([] if of is None else [f"{of} AS s"])])
-    tables.append(
-        (
-            parts,
-            f"SELECT {columns}, SUM(records) AS value_records, {members} AS members, {size} AS size_part, "
-            f"{of_value} AS value_part, {of_table} AS table_part FROM {first if people else cells} "
-            f"GROUP BY {join_names(keys)}",
-        )
+    source = first if people else cells
+    if of is None:
+        text = f"SELECT {names}, SUM(records) AS records, {size} AS group_size FROM {source} GROUP BY {names}"
+        return [*tables, (counts, text)]
+    text = (
+        f"SELECT {names}, {of} AS s, SUM(records) AS value_records, {members} AS members, {size} AS size_part, "
+        f"{of_value} AS value_part, {of_table} AS table_part FROM {source} GROUP BY {join_names(keys)}"
     )
-    return tables + (_add_sums(parts, counts, names) if of is not None else _rename_sizes(parts, counts, names))
+    return [*tables, (parts, text), *_add_sums(parts, counts, names)]
+
+
+def _number_cells(cells: str, group: Sequence[str], of: str | None) -> str:
+    """The cells of every person, numbered in each group and, with a sensitive column, for each value and in the table."""
+    keys = join_names([*group, *([] if of is None else [of])])
+    partitions = {"place_in_group": join_names([*group, "person"])}
+    if of is not None:
+        partitions |= {"place_of_value": f"{of}, person", "place_in_table": "person"}
+    places = [f"ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {keys}) AS {name}" for name, by in partitions.items()]
+    return f"SELECT {keys}, person, SUM(records) AS records, {', '.join(places)} FROM {cells} GROUP BY {keys}, person"
 
 
 def _count(condition: str) -> str:
     """The number of people whose cells meet a condition; every record without a person counts."""
     return f"SUM(CASE WHEN person IS NULL THEN records WHEN {condition} THEN 1 ELSE 0 END)"
-
-
-def _rename_sizes(parts: str, counts: str, names: str) -> Tables:
-    """The sizes of groups alone."""
-    return [(counts, f"SELECT {names}, value_records AS records, size_part AS group_size FROM {parts}")]
 
 
 def _add_sums(parts: str, counts: str, names: str) -> Tables:

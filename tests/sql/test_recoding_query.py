@@ -59,7 +59,7 @@ def count_rows(table: pa.Table) -> Counter[tuple[str, ...]]:
     columns = [table.column(name).to_pylist() for name in names]
 
     def text(value: Any) -> str:
-        return "" if value is None else str(float(value)) if isinstance(value, (int, float)) else str(value)
+        return "" if value is None else str(float(value) + 0.0) if isinstance(value, (int, float)) else str(value)
 
     return Counter((*names, *map(text, row)) for row in zip(*columns, strict=True))
 

@@ -11,7 +11,7 @@ from shoal.recoding.nearest_box import PublishedSets
 from shoal.recoding.split_tree import Boxes
 from shoal.sql.dialects import translate_expression
 from shoal.sql.field_values import Keys, write_case, write_position
-from shoal.sql.published_columns import Published, write_constant
+from shoal.sql.published_columns import Published, cast_column, write_constant
 
 MOST_LEVELS = 300  # of nested expressions that databases read
 TREE = "shoal_tree_of_splits"  # stands for the tree, which is too deep for a parser in Python
@@ -33,7 +33,9 @@ def publish_boxes(recoding: Boxes, values: str, prefix: str, dialect: str) -> Pu
     ]
     inside = [f"p{j + 1} >= {boxes}.lo{j + 1} AND p{j + 1} <= {boxes}.hi{j + 1}" for j in range(len(fields))]
     inside += [_is_in_set(recoding.fields[of_field.field], of_field) for of_field in recoding.sets]
-    columns = [(column.name, f"{boxes}.c{i}") for i, (_, column) in enumerate(recoding.columns, start=1)]
+    columns = [
+        (column.name, cast_column(f"{boxes}.c{i}", column)) for i, (_, column) in enumerate(recoding.columns, start=1)
+    ]
     source = f"{placed} JOIN {boxes} ON {placed}.g = {boxes}.box"
     return Published(tables, columns, source, " AND ".join(inside), {TREE: _write_tree(recoding, dialect)})
 

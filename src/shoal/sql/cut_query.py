@@ -11,7 +11,7 @@ from shoal.arrays import FloatArray
 from shoal.recoding.cut import Cut, FieldCut
 from shoal.recoding.field import Field
 from shoal.sql.field_values import Keys, write_case
-from shoal.sql.published_columns import Published, write_constant
+from shoal.sql.published_columns import Published, cast_column, write_constant
 
 
 def publish_cut(recoding: Cut, values: str, prefix: str) -> Published:
@@ -67,5 +67,6 @@ def _write_labels(recoding: Cut) -> list[tuple[str, str]]:
         whens = " ".join(
             f"WHEN i{j} = {i} THEN {write_constant(label)}" for i, label in enumerate(labels) if label is not None
         )
-        found.append((column.name, f"CASE {whens} ELSE NULL END" if whens else "CAST(NULL AS TEXT)"))
+        text = f"CASE {whens} ELSE NULL END" if whens else "CAST(NULL AS TEXT)"
+        found.append((column.name, cast_column(text, column)))
     return found

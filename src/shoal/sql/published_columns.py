@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from shoal.engines import GroupColumn
 from shoal.engines.sql import quote_text
-from shoal.sql.columns import write_float
+from shoal.sql.columns import as_float, write_float
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,11 @@ class Published:
     source: str
     condition: str
     replaced: dict[str, str] = field(default_factory=dict)
+
+
+def cast_column(text: str, column: GroupColumn) -> str:
+    """The expression of a published column with its type: some databases read a literal number as a decimal."""
+    return text if column.values.dtype == object else as_float(text)
 
 
 def write_constant(value: Any) -> str:

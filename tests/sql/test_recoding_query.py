@@ -80,7 +80,11 @@ def test_publishes_what_the_recoding_publishes(run: Run, case: Case, method: str
     except shoal.RequirementNotMet:
         return
     if isinstance(release.recoding, (Cut, Boxes)):
-        assert count_rows(run(table, release.recoding)) == count_rows(release.recoding.apply(table))
+        found = count_rows(run(table, release.recoding))
+        try:
+            assert found == count_rows(release.recoding.apply(table))
+        except shoal.DataError:  # a record is outside of every box: the query leaves it out
+            assert found <= count_rows(release.recoding.apply(table, nearest=True))
 
 
 @databases

@@ -10,7 +10,7 @@ ifneq ($(wildcard ../shared/data),)
 export SHOAL_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test lint bench papers docs clean
+.PHONY: setup demo test lint bench papers docs dbt clean
 
 setup: $(STAMP)
 
@@ -42,5 +42,14 @@ papers: $(STAMP)
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 
+# dbt has an environment of its own: its dependencies exclude those of Shoal. Later versions of dbt-core download their parser.
+.dbt-venv/.ready:
+	test -x .dbt-venv/bin/python || $(PYTHON) -m venv .dbt-venv
+	.dbt-venv/bin/python -m pip install --quiet --disable-pip-version-check 'dbt-core>=1.9,<1.11' dbt-duckdb dbt-postgres
+	touch .dbt-venv/.ready
+
+dbt: $(STAMP) .dbt-venv/.ready
+	$(BIN)/python -m pytest tests/sql/test_dbt_package.py $(ARGS)
+
 clean:
-	rm -rf .venv .bench-venv .bench-data build dist site shoal-demo shoal-demo.owner
+	rm -rf .venv .dbt-venv .bench-venv .bench-data build dist site shoal-demo shoal-demo.owner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from shoal import datasets, measures, tables
+from shoal import datasets, measures, sql, tables
 from shoal.api import anonymize, check, measure
 from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet, ShoalError
 from shoal.formats.conventions import Conventions
@@ -60,6 +60,7 @@ __all__ = [
     "measure",
     "measures",
     "models",
+    "sql",
     "tables",
 ]
 

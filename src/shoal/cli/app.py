@@ -18,7 +18,7 @@ import typer
 
 import shoal
 from shoal import threads
-from shoal.cli import commands, model_commands, taxonomy_commands
+from shoal.cli import commands, model_commands, sql_commands, taxonomy_commands
 from shoal.cli.command_help import CommandGroup, PlainCommand
 from shoal.cli.console import open_console, print_error
 from shoal.errors import RequirementNotMet, ShoalError
@@ -102,6 +102,8 @@ for command in (
 app.command("audit-model", cls=PlainCommand)(model_commands.audit_model)
 app.command("compile", cls=PlainCommand)(commands.compile_kernels)
 app.add_typer(taxonomy_commands.app, name="taxonomy")
+app.add_typer(sql_commands.recoding_app, name="recoding")
+app.add_typer(sql_commands.dbt_app, name="dbt")
 
 
 def main() -> None:

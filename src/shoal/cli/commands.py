@@ -44,6 +44,7 @@ from shoal.cli.options import (
     refuse_overwriting,
     write_file,
 )
+from shoal.cli.sql_commands import DialectOption, print_check_query
 from shoal.engines import open_data, parse_resources
 from shoal.errors import list_choices
 from shoal.pipeline.method import list_constructor_parameters
@@ -219,8 +220,10 @@ def anonymize(
 
 
 def check(
-    table: Annotated[Path, typer.Argument(help="CSV or Parquet file, or folder of such files, from any tool.")],
     policy: PolicyFile,
+    table: Annotated[
+        Path | None, typer.Argument(help="CSV or Parquet file, or folder of such files, from any tool.")
+    ] = None,
     json_: JsonOption = None,
     records: Annotated[
         bool,
@@ -238,14 +241,35 @@ def check(
     encoding: EncodingOption = None,
     dates: DatesOption = None,
     sheet: SheetOption = None,
+    print_sql: Annotated[
+        bool,
+        typer.Option(
+            "--print-sql",
+            help="Print the SQL query that counts the violations in a table of a database, and exit. With TABLE, its columns "
+            "decide whether a quasi-identifier is one column or two (age_lo, age_hi).",
+        ),
+    ] = False,
+    dialect: DialectOption = None,
+    table_name: Annotated[
+        str | None,
+        typer.Option("--table", help="With --print-sql: name of the table in the database, such as ward.release."),
+    ] = None,
 ) -> None:
     """Test the published values of TABLE against the policy.
 
     Exit status 1 if a requirement does not hold, identifiers are present, or people cannot be counted.
     """
-    refuse_overwriting(json_, table, policy)
     named = name_conventions(delimiter, decimal, encoding, dates, sheet)
     loaded = override_read(Policy.load(policy), named)
+    if print_sql:
+        print_check_query(loaded, dialect=dialect, name=table_name, table=table, records=records)
+        return
+    if table is None or dialect is not None or table_name is not None:
+        fault = (
+            "the table is missing. Name its file" if table is None else "--dialect and --table need --print-sql. Add it"
+        )
+        raise shoal.PolicyError(f"{fault}, or print the query for a database with --print-sql.")
+    refuse_overwriting(json_, table, policy)
     certificate = shoal.check(
         table, loaded, records=records, sensitive=sensitive, engine=engine, memory=memory, temp=temp
     )

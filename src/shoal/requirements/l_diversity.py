@@ -13,6 +13,7 @@ from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.errors import PolicyError, list_choices
 from shoal.kernels import rules
 from shoal.kernels.rules import SLACK
+from shoal.requirements.group_rules import GroupRule, LargestRatio, LeastDistinct, LeastEntropy
 from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import (
     BaseRequirement,
@@ -106,6 +107,12 @@ class LDiversity(BaseRequirement):
             return (Term(rules.RECURSIVE, first, last, float(self.c or 0), float(self.l)),)
         rule = rules.DISTINCT if self.kind == "distinct" else rules.ENTROPY
         return (Term(rule, first, last, float(self.l)),)
+
+    def group_rules(self) -> tuple[GroupRule, ...]:
+        """The rule of this kind."""
+        if self.kind == "recursive":
+            return (LargestRatio(float(self.c or 0), int(self.l)),)
+        return (LeastDistinct(int(self.l)) if self.kind == "distinct" else LeastEntropy(float(self.l)),)
 
     def test(self, groups: Groups) -> Verdict:
         """The number of distinct values, the exponential of their entropy, or the recursive ratio of every group."""

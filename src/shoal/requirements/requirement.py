@@ -16,6 +16,7 @@ from shoal.errors import PolicyError, RequirementNotMet, escape_invisible, list_
 from shoal.formats.numbers import format_count, parse_percentage
 from shoal.kernels import rules
 from shoal.kernels.interface import RuleArrays
+from shoal.requirements.group_rules import GroupRule, LeastSize
 from shoal.requirements.groups import Groups
 from shoal.taxonomy import Taxonomy
 
@@ -332,6 +333,10 @@ class BaseRequirement:
         """A clause that states the value of the worst group."""
         return f"worst group reaches {self.format_value(value)}"
 
+    def group_rules(self) -> tuple[GroupRule, ...] | None:
+        """The requirement as rules on the counts of a group, for databases; None if it cannot be expressed by such rules."""
+        return None
+
     def notes(self, labels: Sequence[str | None]) -> tuple[str, ...]:
         """Notes for the certificate: assumptions about ``labels``, the values of the sensitive attribute."""
         return ()
@@ -361,6 +366,10 @@ class SizeRequirement(BaseRequirement, ABC):
     def limits(self, distribution: TableDistribution) -> tuple[Term, ...]:
         """At least ``least`` records."""
         return (Term(rules.SIZE, a=float(self.least)),)
+
+    def group_rules(self) -> tuple[GroupRule, ...]:
+        """At least ``least`` records."""
+        return (LeastSize(self.least),)
 
     def test(self, groups: Groups) -> Verdict:
         """The number of records of every group."""

@@ -18,6 +18,7 @@ from shoal.arrays import BoolArray, FloatArray
 from shoal.errors import PolicyError, list_choices
 from shoal.kernels import rules
 from shoal.kernels.rules import SLACK
+from shoal.requirements.group_rules import GroupRule, LargestGain, LargestLogRatio, LargestRate, LeastSize
 from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import (
     BaseRequirement,
@@ -113,6 +114,12 @@ class _LargestShare(_ShareBounds):
         protected = _mark_protected(self.values, labels, self.normal)
         return np.zeros(len(table_share)), np.where(protected, self.largest_share, 1.0)
 
+    def group_rules(self) -> tuple[GroupRule, ...]:
+        """The ceiling for protected values."""
+        if self.values is None or self.normal is None:
+            return (LargestRate(self.largest_share, None if self.values is None else tuple(self.values)),)
+        return (LargestRate(self.largest_share, tuple(map(self.normal, self.values))),)
+
     def value(self, share: FloatArray, table_share: FloatArray, labels: Sequence[str | None]) -> FloatArray:
         """The largest share of a protected value."""
         largest: FloatArray = share[:, _mark_protected(self.values, labels, self.normal)].max(axis=1, initial=0.0)
@@ -199,6 +206,10 @@ class AlphaKAnonymity(_LargestShare):
         """At least k records, and the bounds of every value."""
         return (Term(rules.SIZE, a=float(self.k)), *super().limits(distribution))
 
+    def group_rules(self) -> tuple[GroupRule, ...]:
+        """At least k records, and the ceiling for protected values."""
+        return (LeastSize(self.k), *super().group_rules())
+
     def test(self, groups: Groups) -> Verdict:
         """The largest share of every group; groups of fewer than k records fail as well."""
         verdict = super().test(groups)
@@ -248,6 +259,10 @@ class BetaLikeness(_ShareBounds):
             gain = np.minimum(gain, -np.log(np.maximum(table_share, 1e-300)))
         return np.zeros(len(table_share)), (1 + gain) * table_share
 
+    def group_rules(self) -> tuple[GroupRule, ...]:
+        """The largest gain."""
+        return (LargestGain(self.beta, self.kind == "enhanced"),)
+
     def value(self, share: FloatArray, table_share: FloatArray, labels: Sequence[str | None]) -> FloatArray:
         """The largest relative gain of a value."""
         present = table_share > 0
@@ -290,6 +305,10 @@ class DeltaDisclosure(_ShareBounds):
         edge = np.minimum(4 * SLACK, table_share * min(self.delta, 1.0) / 4)
         floor = np.where(table_share > 0, table_share * math.exp(-self.delta) + edge, 0.0)
         return floor, table_share * math.exp(self.delta) - edge
+
+    def group_rules(self) -> tuple[GroupRule, ...]:
+        """The largest log ratio."""
+        return (LargestLogRatio(self.delta),)
 
     def value(self, share: FloatArray, table_share: FloatArray, labels: Sequence[str | None]) -> FloatArray:
         """The largest absolute log ratio; infinite if a value is absent."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +15,7 @@ from shoal.formats.dates import parse_date
 from shoal.formats.numbers import format_number, parse_number
 from shoal.kernels import rules
 from shoal.kernels.rules import SLACK
+from shoal.requirements.group_rules import EqualDistance, GroupRule, OrderedDistance, TreeDistance
 from shoal.requirements.groups import Groups
 from shoal.requirements.requirement import (
     BaseRequirement,
@@ -140,6 +141,14 @@ class TCloseness(BaseRequirement):
             Term(rules.DISTANCE, first, last, self.t, set_weight=weight, left=left, right=right, value_order=order),
         )
 
+    def group_rules(self) -> tuple[GroupRule, ...]:
+        """The distance, with the order or the edges of the tree as texts."""
+        if self.distance == "equal":
+            return (EqualDistance(self.t),)
+        if self.distance == "ordered":
+            return (OrderedDistance(self.t, None if self.order is None else self._texts_in_order()),)
+        return (TreeDistance(self.t, tuple(self._walk_edges())),)
+
     def test(self, groups: Groups) -> Verdict:
         """The distance of every group."""
         table_share = compute_distribution(groups).share(self.of)
@@ -161,7 +170,7 @@ class TCloseness(BaseRequirement):
         """The codes of the values from the lowest to the highest; missing values are the highest."""
         if self.order is None:
             return np.arange(count, dtype=np.int32)
-        texts = self.order if self.normal is None else tuple(self.normal(text) or text for text in self.order)
+        texts = self._texts_in_order()
         place: dict[str | None, int] = {}
         for number, text in enumerate(texts):
             place.setdefault(text, number)
@@ -172,6 +181,10 @@ class TCloseness(BaseRequirement):
             )
         places = [len(texts) if label is None else place[label] for label in labels]
         return np.argsort(places, kind="stable").astype(np.int32)
+
+    def _texts_in_order(self) -> tuple[str, ...]:
+        """The values of ``order``, normalized if the values of the table are."""
+        return tuple(text if self.normal is None else self.normal(text) or text for text in self.order or ())
 
     def notes(self, labels: Sequence[str | None]) -> tuple[str, ...]:
         """The order that the ordered distance assumes for texts, and the place of missing values."""
@@ -226,6 +239,16 @@ class TCloseness(BaseRequirement):
         weight = (tree.height[tree.parent[nodes]] - tree.height[nodes]) / (2 * tree.height[0])
         occurs = right >= left
         return order, left[occurs].astype(np.int32), right[occurs].astype(np.int32), weight[occurs]
+
+    def _walk_edges(self) -> Iterator[tuple[str | None, int, float]]:
+        """For every leaf, a missing value included, the nodes above it up to the root, each with the length of its edge."""
+        tree = self.taxonomy.with_missing()
+        for text, code in {**self._map_leaves(self.taxonomy), None: tree.size - 1}.items():
+            node = int(tree.leaf[code])
+            while node > 0:
+                above = int(tree.parent[node])
+                yield text, node, float(tree.height[above] - tree.height[node]) / (2 * float(tree.height[0]))
+                node = above
 
     def _compute_tree_distance(self, gap: FloatArray, labels: Sequence[str | None]) -> FloatArray:
         """The earth mover's distance, bottom-up: mass that moves between the children of a node costs the node's height."""

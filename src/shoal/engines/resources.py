@@ -18,7 +18,11 @@ from shoal.registry import Registry
 ENGINES: Registry[type[Engine]] = Registry(
     "shoal.engines",
     "engine",
-    {"memory": "shoal.engines.memory:MemoryEngine", "duckdb": "shoal.engines.duckdb:DuckEngine"},
+    {
+        "memory": "shoal.engines.memory:MemoryEngine",
+        "duckdb": "shoal.engines.duckdb:DuckEngine",
+        "spark": "shoal.engines.spark:SparkEngine",
+    },
     base=Engine,
 )
 DATABASES = (".duckdb", ".ddb", ".db")  # suffixes of DuckDB database files
@@ -72,7 +76,7 @@ def parse_resources(
 
     Parameters
     ----------
-    engine : ``memory``, ``duckdb`` or an engine of another package (default: chosen by the kind and size of the data)
+    engine : ``memory``, ``duckdb``, ``spark`` or one of another package (default: chosen by the kind and size of the data)
     memory : the memory limit, as ``"4GB"``, ``"500MiB"`` or a number of bytes; only for engines that take limits
     combinations : the largest number of distinct combinations in memory; a table with more is searched in partitions
     temp : a folder for temporary files (default: the system's temporary folder)

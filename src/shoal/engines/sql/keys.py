@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,7 +101,14 @@ class CellTable:
         return " AND ".join([*limits, *([] if high is None else [f"{self.first} <= {high}"])]) or "true"
 
 
-def select_keys(keys: Keys, source: str, code_tables: Mapping[str, str], carried: Sequence[str] = ()) -> str:
+def select_keys(
+    keys: Keys,
+    source: str,
+    code_tables: Mapping[str, str],
+    carried: Sequence[str] = (),
+    *,
+    quote: Callable[[str], str] = quote_name,
+) -> str:
     """Return the query for the key of every record, which is NULL for a value without a code.
 
     Parameters
@@ -111,12 +118,13 @@ def select_keys(keys: Keys, source: str, code_tables: Mapping[str, str], carried
     code_tables : for every packed column, a table of its values as ``raw`` and their codes as ``code``; without a table, the
         records hold the codes
     carried : expressions on ``s`` for further columns, which are named ``c0``, ``c1``…
+    quote : returns the SQL identifier of a packed column in ``source``
     """
     joined = [column for column in keys.columns if column in code_tables]
-    codes = {column: f"s.{quote_name(column)}" for column in keys.columns}
+    codes = {column: f"s.{quote(column)}" for column in keys.columns}
     codes |= {column: f"t{number}.code" for number, column in enumerate(joined)}
     columns = [*keys.pack(codes), *(f"{expression} AS c{number}" for number, expression in enumerate(carried))]
-    joins = join_values("LEFT JOIN", "t", [(quote_name(column), code_tables[column]) for column in joined])
+    joins = join_values("LEFT JOIN", "t", [(quote(column), code_tables[column]) for column in joined])
     return f"SELECT {', '.join(columns)} FROM {source} s {joins}"
 
 

@@ -132,7 +132,7 @@ class SqlEngine(Engine):
         raw = self.table.find(column)
         self.table.refuse_unsupported(column)
         example = f"min({raw})" if column_values.is_text(self.table.types[column]) else "'0'"
-        query = f"SELECT count(DISTINCT {raw}) AS v, count({raw}) AS n, {example} AS e FROM {self.table.sql}"
+        query = f"SELECT count(DISTINCT {raw}) AS v, count({raw}) AS n, {example} AS e FROM {self.table.sql} s"
         values, records, text = self.session.fetch_row(query)
         return ColumnSummary(values, records, str(text or ""))
 
@@ -140,7 +140,7 @@ class SqlEngine(Engine):
         """Return the number of raw values of a column that occur once, counted in the database."""
         raw = self.table.find(column)
         self.table.refuse_unsupported(column)
-        once = f"SELECT {raw} FROM {self.table.sql} WHERE {raw} IS NOT NULL GROUP BY {raw} HAVING count(*) = 1"
+        once = f"SELECT {raw} FROM {self.table.sql} s WHERE {raw} IS NOT NULL GROUP BY {raw} HAVING count(*) = 1"
         return int(self.session.fetch_row(f"SELECT count(*) AS n FROM ({once}) o")[0])
 
     def distinct(self, column: str, reading: Reading) -> Distinct:
@@ -162,7 +162,7 @@ class SqlEngine(Engine):
         sets = ", ".join(f"({name})" for name in names.values())
         raw = ", ".join(names.values())
         found = self.session.fetch_arrow(
-            f"SELECT {raw}, {flags}, count(*) AS records FROM {self.table.sql} GROUP BY GROUPING SETS ({sets})"
+            f"SELECT {raw}, {flags}, count(*) AS records FROM {self.table.sql} s GROUP BY GROUPING SETS ({sets})"
         )
         for i, (column, name) in enumerate(names.items()):
             rows = np.flatnonzero(found[f"f{i}"].to_numpy() == 0)
@@ -290,7 +290,7 @@ class SqlEngine(Engine):
         tables = ((column, self.codings[column].table) for column in keys.columns)
         code_tables = {column: table for column, table in tables if table is not None}
         carried = [self._normalize_column(column) for column in carry]
-        return select_keys(keys, self.table.sql, code_tables, carried, quote=self.table.find)
+        return select_keys(keys, self.table.sql, code_tables, carried, quote=self.table.find, same=self.session.same)
 
     def _normalize_column(self, column: str) -> str:
         """Return the SQL expression for a column of ``s`` as it is released: NaN and empty texts are missing values."""

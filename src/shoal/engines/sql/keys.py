@@ -23,6 +23,11 @@ def quote_name(value: str) -> str:
     return '"' + value.replace('"', '""') + '"'
 
 
+def is_same(one: str, other: str) -> str:
+    """Return the SQL condition that two values are equal, or both NULL."""
+    return f"{one} IS NOT DISTINCT FROM {other}"
+
+
 @dataclass(frozen=True)
 class Keys:
     """Codes of columns packed into 64-bit words: ``k0`` holds as many of the first columns as fit, and so on.
@@ -108,6 +113,7 @@ def select_keys(
     carried: Sequence[str] = (),
     *,
     quote: Callable[[str], str] = quote_name,
+    same: Callable[[str, str], str] = is_same,
 ) -> str:
     """Return the query for the key of every record, which is NULL for a value without a code.
 
@@ -119,22 +125,25 @@ def select_keys(
         records hold the codes
     carried : expressions on ``s`` for further columns, which are named ``c0``, ``c1``…
     quote : returns the SQL identifier of a packed column in ``source``
+    same : returns the SQL condition that two values are equal, or both NULL
     """
     joined = [column for column in keys.columns if column in code_tables]
     codes = {column: f"s.{quote(column)}" for column in keys.columns}
     codes |= {column: f"t{number}.code" for number, column in enumerate(joined)}
     columns = [*keys.pack(codes), *(f"{expression} AS c{number}" for number, expression in enumerate(carried))]
-    joins = join_values("LEFT JOIN", "t", [(quote(column), code_tables[column]) for column in joined])
+    joins = join_values("LEFT JOIN", "t", [(quote(column), code_tables[column]) for column in joined], same)
     return f"SELECT {', '.join(columns)} FROM {source} s {joins}"
 
 
-def join_values(join: str, alias: str, tables: Sequence[tuple[str, str]]) -> str:
+def join_values(
+    join: str, alias: str, tables: Sequence[tuple[str, str]], same: Callable[[str, str], str] = is_same
+) -> str:
     """Return joins of the records ``s`` with tables of values, given as pairs of a column and the table of its values.
 
     Each table has the values as ``raw`` and is called ``alias`` with its number. NULL is a value like any other.
     """
     return " ".join(
-        f"{join} {table} {alias}{number} ON s.{column} IS NOT DISTINCT FROM {alias}{number}.raw"
+        f"{join} {table} {alias}{number} ON {same(f's.{column}', f'{alias}{number}.raw')}"
         for number, (column, table) in enumerate(tables)
     )
 

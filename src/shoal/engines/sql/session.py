@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from shoal.engines.resources import Resources
+from shoal.engines.sql.keys import is_same
 
 
 class SqlSession(ABC):
@@ -47,6 +48,10 @@ class SqlSession(ABC):
     @abstractmethod
     def drop(self, *names: str) -> None:
         """Drop tables of this session that are no longer needed."""
+
+    def same(self, one: str, other: str) -> str:
+        """Return the SQL condition that two values are equal, or both NULL. A database may need another one to hash a join."""
+        return is_same(one, other)
 
     def is_nan(self, expression: str) -> str:
         """Return the SQL condition that a floating-point number is NaN."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -36,7 +36,7 @@ class SqlTable:
     format: Format = "parquet"
 
     @classmethod
-    def of(cls, sql: str, types: Mapping[str, pa.DataType], rows: int, format: Format = "parquet") -> SqlTable:
+    def of(cls, sql: str, types: Mapping[str, pa.DataType], rows: int, format: Format = "parquet") -> Self:
         """A table whose columns are numbered in their order."""
         columns = dict(zip(types, number_columns(len(types)), strict=True))
         return cls(sql, columns, types, rows, format)
@@ -52,7 +52,7 @@ class SqlTable:
             raise PolicyError(explain_unknown_column(column, self.names))
         return self.columns[column]
 
-    def hide(self, columns: Sequence[str]) -> SqlTable:
+    def hide(self, columns: Sequence[str]) -> Self:
         """The same table without some columns."""
         kept = {name: number for name, number in self.columns.items() if name not in columns}
         return replace(self, columns=kept, types={name: self.types[name] for name in kept})

@@ -17,6 +17,7 @@ import shoal
 from shoal.engines import ENGINES, Dictionary, GroupColumn, HiddenColumn, Plan, Reading, open_data
 from shoal.engines.resources import Resources
 from tests.support.cases import Case, averaged, cases, suited
+from tests.support.engines import place
 from tests.support.outcomes import Outcome, counted
 from tests.support.ways import list_engines, list_ways
 
@@ -40,7 +41,7 @@ def few(test: Any) -> Any:
 def anonymized(data: Any, policy: shoal.Policy, method: str, parameters: dict[str, Any], engine: str) -> Any:
     """A release, or the text of the error where nothing meets the requirement."""
     try:
-        return shoal.anonymize(arrow_of(data), policy, method=method, engine=engine, **parameters)
+        return shoal.anonymize(place(arrow_of(data), engine), policy, method=method, engine=engine, **parameters)
     except shoal.RequirementNotMet as error:
         return str(error)
 
@@ -50,6 +51,8 @@ def arrow_of(frame: Any) -> pa.Table:
         return pa.Table.from_pylist(frame)
     if isinstance(frame, duckdb.DuckDBPyRelation):
         return frame.to_arrow_table()
+    if type(frame).__module__.startswith("ibis."):
+        return frame.to_pyarrow()
     return frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame, preserve_index=False)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from shoal.engines import ENGINES, Conventions
+from shoal.engines.database_urls import is_database_url
 from shoal.errors import EngineError, PolicyError
 from shoal.policy import Policy
 from shoal.recoding.group_labels import ENDS
@@ -21,6 +22,26 @@ TableFile = Annotated[
     typer.Argument(
         help="CSV, Parquet, Excel, SPSS, Stata or SAS file, folder of CSV or Parquet files, or .duckdb file with one table."
     ),
+]
+
+
+def parse_source(text: str) -> Path | str:
+    """The path of a file, or the connection string of a database; a path would lose one of its slashes."""
+    return text if is_database_url(text) else Path(text)
+
+
+TableSource = Annotated[  # a `Path`, or a `str` for a database
+    Any,
+    typer.Argument(
+        parser=parse_source,
+        help="CSV, Parquet, Excel, SPSS, Stata or SAS file, folder of CSV or Parquet files, or .duckdb file with one table. "
+        "Or a PostgreSQL database without a password, such as postgresql://USER@HOST/DATABASE; --table names its table, and "
+        "PGPASSWORD, ~/.pgpass or a service file has the password.",
+    ),
+]
+TableOption = Annotated[
+    str | None,
+    typer.Option("--table", metavar="NAME", help="Table of the database: TABLE or SCHEMA.TABLE."),
 ]
 DelimiterOption = Annotated[
     str | None,
@@ -50,8 +71,8 @@ EngineOption = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help="Engine: memory, duckdb or an engine of another package (default: memory for single files that fit into memory, "
-        "otherwise duckdb).",
+        help="Engine: memory, duckdb, ibis (databases) or an engine of another package (default: memory for single files that "
+        "fit into memory, otherwise duckdb; ibis for databases).",
         autocompletion=ENGINES.names,
     ),
 ]
@@ -108,9 +129,9 @@ TempOption = Annotated[
 ]
 
 
-def refuse_overwriting(file: Path | None, *inputs: Path) -> None:
-    """Raise `PolicyError` if the file of --json is one of the inputs."""
-    if file is not None and file.resolve() in [path.resolve() for path in inputs]:
+def refuse_overwriting(file: Path | None, *inputs: Path | str) -> None:
+    """Raise `PolicyError` if the file of --json is one of the inputs; texts are databases."""
+    if file is not None and file.resolve() in [path.resolve() for path in inputs if isinstance(path, Path)]:
         raise PolicyError(f"--json would overwrite the input {str(file)!r}. Choose another file.")
 
 

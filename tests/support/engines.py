@@ -16,9 +16,10 @@ def place(frame: Any, engine: str) -> Any:
         return frame
     server = postgres.require_server()
     table = frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame, preserve_index=False)
-    return _connect().table(server.upload(table))
+    return connect_ibis().table(server.upload(table))
 
 
 @functools.cache
-def _connect() -> Any:
+def connect_ibis() -> Any:
+    """The Ibis connection of this process, which stays open until it ends."""
     return postgres.start().ibis()

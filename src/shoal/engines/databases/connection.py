@@ -17,6 +17,7 @@ LOST = (
     "the connection to the database was lost. Nothing was released, and no table was changed. Check the server, and run "
     "again."
 )
+OWN = {"application_name": "shoal", "client_encoding": "UTF8"}
 SETTINGS = {
     "TimeZone": "UTC",
     "DateStyle": "ISO, YMD",
@@ -53,13 +54,13 @@ def import_psycopg() -> Any:
 def connect(url: str) -> Any:
     """Open a connection by a connection string without a password."""
     refuse_password(url)
-    return _open(lambda psycopg: psycopg.connect(url, autocommit=True, application_name="shoal"))
+    return _open(lambda psycopg: psycopg.connect(url, autocommit=True, **OWN))
 
 
 def connect_again(connection: Any) -> Any:
     """Open another connection to the same database with the same role, because a run needs transactions of its own."""
     info = connection.info
-    known = {**info.get_parameters(), "application_name": "shoal"}
+    known = {**info.get_parameters(), **OWN}
     if info.password:
         known["password"] = info.password
     return _open(lambda psycopg: psycopg.connect(autocommit=True, **known))

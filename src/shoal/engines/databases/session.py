@@ -9,10 +9,12 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
+import tempfile
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +25,7 @@ from shoal.engines.resources import Resources
 from shoal.engines.sql import quote_name
 from shoal.engines.sql.session import SqlSession
 from shoal.errors import EngineError
+from shoal.work_folder import WorkFolder
 
 BATCH = 1 << 16  # records that are fetched at a time
 FEW_ROWS = 1000  # the planner needs no statistics of a table with fewer rows
@@ -41,6 +44,7 @@ class Session(SqlSession):
         self._prefix = f"shoal_{secrets.token_hex(4)}"
         self._numbers = itertools.count()
         self._lock = threading.RLock()
+        self._folders: list[WorkFolder] = []
         self._refuse_missing_rights()
         self.begin()
 
@@ -60,6 +64,20 @@ class Session(SqlSession):
     @property
     def _is_idle(self) -> bool:
         return bool(self.connection.info.transaction_status.name == "IDLE")
+
+    def new_folder(self) -> Path:
+        """Return a new folder for the recodings of partitions; it is removed with the session, or when the program ends."""
+        parent = (self.resources.temp or Path(tempfile.gettempdir())).absolute()
+        try:
+            self._folders.append(WorkFolder(parent))
+        except OSError as error:
+            raise EngineError(
+                f"cannot write temporary files to {str(parent)!r}: {error.strerror or error}. Set temp (--temp) to a folder in "
+                "which you can write."
+            ) from None
+        folder = self._folders[-1].path / "parts"
+        folder.mkdir()
+        return folder
 
     def begin(self, *, snapshot: bool = True) -> None:
         """Begin a transaction, if none is open; with ``snapshot`` it sees one state of the database."""

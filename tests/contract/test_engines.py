@@ -1,4 +1,4 @@
-"""Every counting method x both engines: the same rows, the same certificate, the same measures."""
+"""Every counting method x every engine: the same rows, the same certificate, the same measures."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ import shoal
 from shoal.engines import ENGINES, Dictionary, GroupColumn, HiddenColumn, Plan, Reading, open_data
 from shoal.engines.resources import Resources
 from tests.support.cases import Case, averaged, cases, suited
-from tests.support.engines import place
+from tests.support.engines import each_engine, place
 from tests.support.outcomes import Outcome, counted
-from tests.support.ways import list_engines, list_ways
+from tests.support.ways import list_ways
 
 duckdb = pytest.importorskip("duckdb")
 
 WAYS = list_ways()
-OTHERS = [name for name in list_engines() if name != "memory"]
 STYLES = ("lo-hi", "midpoint", "set", "mean")
 
 ways = pytest.mark.parametrize(("method", "parameters"), WAYS, ids=str)
@@ -77,7 +76,7 @@ def assert_same(memory: Any, duck: Any) -> Outcome:
     return None
 
 
-@pytest.mark.parametrize("engine", OTHERS)
+@each_engine(but=("memory",))
 @ways
 @few
 @given(case=cases())

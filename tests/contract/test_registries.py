@@ -16,6 +16,7 @@ from shoal.pipeline.method import GroupingMethod
 from shoal.requirements import REQUIREMENTS
 from shoal.tables import METHODS
 from tests.support.cases import holds
+from tests.support.engines import each_engine, list_running_engines, place
 from tests.support.ways import (
     evidence,
     list_bucketing,
@@ -63,10 +64,11 @@ def test_every_method_meets_every_requirement(method: str, requirement: Any) -> 
     frame, policy = table(), policy_of(shoal.KAnonymity(3), requirement)
     styles, chosen = list_styles(method), list_requirements("illness").index(requirement)
     runs = [("memory", style) for style in styles]
-    runs += [(engine, styles[chosen % len(styles)]) for engine in list_engines() if engine != "memory"]
+    runs += [(engine, styles[chosen % len(styles)]) for engine in list_running_engines() if engine != "memory"]
     seen: dict[str, shoal.Release] = {}
     for engine, style in runs:
-        release = shoal.anonymize(frame, policy, method=method, write=style, engine=engine, seed=2**70)
+        given = place(frame, engine)
+        release = shoal.anonymize(given, policy, method=method, write=style, engine=engine, seed=2**70)
         assert release.certificate.holds and release.certificate.evidence == evidence(method)
         assert release.certificate.suppressed <= 0.3 * ROWS
         if engine == "memory" and style == "label" and evidence(method) == "table":
@@ -75,12 +77,13 @@ def test_every_method_meets_every_requirement(method: str, requirement: Any) -> 
         assert release.certificate == first.certificate and dict(release.measures) == dict(first.measures)
 
 
-@pytest.mark.parametrize("engine", list_engines())
+@each_engine()
 @pytest.mark.parametrize("method", list_randomizing())
 def test_every_randomizing_method_is_the_same_in_every_engine(method: str, engine: str, tmp_path: Path) -> None:
     asked = list_requirements("illness", tested_on=("operator",))
     first, release = (
-        shoal.anonymize(table(), policy_of(*asked), method=method, engine=e, seed=2**70) for e in ("memory", engine)
+        shoal.anonymize(place(table(), e), policy_of(*asked), method=method, engine=e, seed=2**70)
+        for e in ("memory", engine)
     )
     assert release.certificate == first.certificate and release.certificate.evidence == "operator"
     assert release.certificate.records == ROWS and len(release.certificate.findings) == len(asked)
@@ -88,7 +91,7 @@ def test_every_randomizing_method_is_the_same_in_every_engine(method: str, engin
     assert json.loads((tmp_path / "release" / "certificate.json").read_text())["holds"]
 
 
-@pytest.mark.parametrize("engine", list_engines())
+@each_engine()
 @pytest.mark.parametrize("method", list_bucketing())
 def test_every_bucketing_method_meets_every_requirement_on_values(method: str, engine: str, tmp_path: Path) -> None:
     for requirement in list_requirements("illness"):
@@ -98,7 +101,7 @@ def test_every_bucketing_method_meets_every_requirement_on_values(method: str, e
                 shoal.anonymize(table(), asked, method=method)
             continue
         first, release = (
-            shoal.anonymize(table(), asked, method=method, engine=e, seed=2**70) for e in ("memory", engine)
+            shoal.anonymize(place(table(), e), asked, method=method, engine=e, seed=2**70) for e in ("memory", engine)
         )
         assert release.certificate == first.certificate and dict(release.measures) == dict(first.measures)
         assert release.certificate.evidence == "buckets" and release.certificate.records == ROWS

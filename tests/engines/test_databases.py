@@ -24,6 +24,8 @@ from tests.support import postgres
 from tests.support.engines import connect_ibis
 from tests.support.postgres import Server
 
+pytestmark = pytest.mark.engines
+
 POLICY = shoal.Policy(quasi={"age": "numeric"}, sensitive=["ill"], require=[shoal.KAnonymity(2)])
 PEOPLE = pa.table({"age": [20, 21, 22, 23, 40, 41, 42, 43], "ill": [*"abcdabcd"]})
 SEED = 2**80 + 12345

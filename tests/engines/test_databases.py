@@ -18,6 +18,7 @@ import pytest
 import shoal
 from shoal.engines import open_data, parse_resources
 from shoal.engines.databases.output import PURPOSE
+from shoal.engines.databases.range_types import choose_type, parse_label
 from shoal.engines.databases.sources import parse_table_name
 from shoal.engines.keyed_hash import KeyedHash
 from tests.support import postgres
@@ -509,6 +510,56 @@ def test_a_table_that_differs_from_what_was_audited_is_not_released(
         assert tables(server) == ["people"] and not list(tmp_path.iterdir())
     finally:
         server.run("DROP EVENT TRIGGER spoil")
+
+
+def test_ranges_have_range_types(server: Server, tmp_path: Path) -> None:
+    days = [datetime.date(2020, 1, 1) + datetime.timedelta(97 * i) for i in range(12)]
+    frame = pa.table({"age": range(12), "cost": [i / 4 for i in range(12)], "day": days, "zip": ["01234"] * 12})
+    server.upload(frame, "ranged")
+    quasi = {
+        "age": "numeric",
+        "cost": {"kind": "numeric", "round": "none"},
+        "day": {"kind": "date", "round": "none"},
+        "zip": {"mask": "right"},
+    }
+    policy = shoal.Policy(quasi=quasi, require=[shoal.KAnonymity(4)])
+    release = anonymize(server, policy, "ranged")
+    for number, table in enumerate((release, anonymize(server, policy, "ranged", method="kmember"))):
+        folder = table.save(tmp_path / str(number), table=f"release_{number}", range_types=True)
+        statement = json.loads((folder / "certificate.json").read_text())
+        again = shoal.check(server.url(), policy, table=f"release_{number}")
+        assert again.holds and again.fingerprint == statement["fingerprint"] and again.groups == statement["groups"]
+    types = server.rows(
+        "SELECT attname, atttypid::regtype::text FROM pg_attribute WHERE attrelid = 'release_0'::regclass AND attnum > 0"
+    )
+    assert dict(types) == {"age": "int4range", "cost": "numrange", "day": "daterange", "zip": "text"}
+    contained = "SELECT count(*) FROM release_0 r WHERE age @> {0} AND day @> DATE '{1}'"
+    assert all(server.rows(contained.format(age, day))[0][0] >= 4 for age, day in enumerate(days))
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        (["[20, 36]", "40", "*"], "int4range"),
+        (["[20, 36]", "[20, 37)"], "numrange"),
+        (["[0, 2147483647]"], "int8range"),
+        (["[0.5, 3]", "(-inf, 0.5)"], "numrange"),
+        (["[2020-01-01, 2020-02-01)", "2020-05-05"], "daterange"),
+        (["[2020-01-01, 2020-01-31]", "[2020-01-01, 2020-02-01)"], None),
+        (["2020-02-30"], None),
+        (["[3, 3)"], None),
+        (["*"], None),
+        (["01234", "4790*"], None),
+        (["{1, 2}"], None),
+    ],
+    ids=str,
+)
+def test_the_choice_of_range_types(labels: list[str], kind: str | None, server: Server) -> None:
+    bounds = [parse_label(label) for label in labels]
+    assert choose_type(bounds) == kind
+    if kind:
+        found = server.rows(f"SELECT count(DISTINCT r::{kind}) FROM unnest(ARRAY{[b.text for b in bounds]}) r")
+        assert found == [(len(labels),)]
 
 
 def test_encodings(server: Server) -> None:

@@ -245,7 +245,7 @@ def _open_for_table(
 ) -> Engine:
     """Open the table, and refuse an output table that cannot be written before anything is read."""
     limits = {name: parameters.pop(name) for name in ("engine", "memory", "combinations", "temp", "table")}
-    target = TargetTable(options.table or "", KeyedHash.of(0), overwrite=force, ranges=options.range_types)
+    target = TargetTable(options.table or "", KeyedHash.of(0), overwrite=force)
     resources = replace(parse_resources(**limits), target=target)
     return open_data(table, resources if policy is None else policy.with_conventions(resources))
 

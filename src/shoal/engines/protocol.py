@@ -274,14 +274,14 @@ class Plan:
 class TargetTable:
     """A table that is created in a database.
 
-    ``hash`` decides the order of the rows. ``overwrite``: replace a table of this name that Shoal wrote. ``ranges``: columns
-    whose values are ranges get a range type of the database.
+    ``hash`` decides the order of the rows. ``overwrite``: replace a table of this name that Shoal wrote. ``ranges`` are
+    columns of numbers and dates that get a range type of the database, if their labels are ranges.
     """
 
     name: str
     hash: KeyedHash
     overwrite: bool = False
-    ranges: bool = False
+    ranges: tuple[str, ...] = ()
 
 
 def explain_no_database(target: TargetTable, engine: str) -> PolicyError:

@@ -87,7 +87,8 @@ def _find_target(release: Release, options: SaveOptions, *, overwrite: bool) -> 
             "(--out-table) to write its files."
         )
     order = KeyedHash.of(release.seed)
-    target = TargetTable(options.table, order, overwrite=overwrite, ranges=options.range_types)
+    columns = tuple(name for name, quasi in release.policy.quasi.items() if quasi.kind != "categorical")
+    target = TargetTable(options.table, order, overwrite=overwrite, ranges=columns if options.range_types else ())
     release.artifact.engine.refuse_unwritable(target)
     return target
 

@@ -1,7 +1,7 @@
 """The columns of a query in PostgreSQL: their types in Arrow, and how their values are read and released.
 
 Types without an equivalent in Arrow that have one text per value (uuid, enum, inet…) are read and released as texts. Types
-whose values cannot be grouped (json, arrays, ranges…) raise an error where the policy uses the column.
+whose values cannot be grouped (json, arrays…) raise an error where the policy uses the column.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ ARROW_TYPES = {  # by the number of the type in every PostgreSQL
 NUMERIC = 1700
 TEXTS = (25, 1042, 1043, 19, 705)  # text, char(n), varchar(n), name, and literals without a type
 AS_TEXT = ("uuid", "inet", "cidr", "macaddr", "macaddr8", "interval", "timetz", "bit", "varbit", "citext", "money")
+RANGES = ("int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange")
 SQL_TYPES = {
     pa.bool_(): "boolean",
     pa.binary(): "bytea",
@@ -88,7 +89,7 @@ def _describe(column: Any, kind: str, family: str) -> DatabaseColumn:
         return DatabaseColumn(column.name, ARROW_TYPES[number], kind)
     if number == NUMERIC:
         return DatabaseColumn(column.name, _decimal_type(column.precision, column.scale), kind)
-    if family == "e" or kind in AS_TEXT:
+    if family == "e" or kind in (*AS_TEXT, *RANGES):
         return DatabaseColumn(column.name, pa.string(), kind, is_text=True)
     return DatabaseColumn(column.name, None, kind)
 

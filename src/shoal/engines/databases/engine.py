@@ -187,6 +187,8 @@ class DatabaseEngine(SqlEngine):
         pending = PendingTable.write(self.session, self.table, target)
         try:
             pending.engine = replace(self, table=pending.open(), _cache={})
+            if pending.ranges:
+                pending.fingerprint = replace(self, table=pending.open_plainly(), _cache={}).fingerprint()
         except BaseException:
             pending.abort()
             raise

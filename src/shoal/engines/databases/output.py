@@ -6,13 +6,14 @@ Other sessions see the table only after the transaction. If the connection is lo
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from shoal.engines.databases.range_types import RangeColumn, convert_labels
 from shoal.engines.databases.session import Session
 from shoal.engines.databases.sources import LONGEST_NAME, DatabaseTable, TableName, open_query, parse_table_name
 from shoal.engines.protocol import Engine, TargetTable, WrittenTable
@@ -99,8 +100,16 @@ def _refuse_long(name: str, what: str) -> None:
 class PendingTable(WrittenTable):
     """A table in an open transaction, under a temporary name."""
 
-    def __init__(self, session: Session, target: Target, temporary: TableName, table: SqlTable) -> None:
+    def __init__(
+        self,
+        session: Session,
+        target: Target,
+        temporary: TableName,
+        table: SqlTable,
+        ranges: Mapping[str, RangeColumn],
+    ) -> None:
         self.session, self.target, self.temporary, self.table = session, target, temporary, table
+        self.ranges = ranges
         self.name = target.name.sql
         self.engine: Engine
 
@@ -113,12 +122,11 @@ class PendingTable(WrittenTable):
         found = find_target(session, target)
         temporary = TableName(found.name.schema, f"shoal_{secrets.token_hex(8)}", quoted=True)
         key = session.create_table("order", pa.table({"key": pa.array([target.hash.derive_key(PURPOSE)], pa.binary())}))
-        pending = cls(session, found, temporary, table)
+        pending = cls(session, found, temporary, table, convert_labels(session, table, target.ranges))
         try:
             session.begin(snapshot=False)
-            columns = ", ".join(_select_column(table, name) for name in table.names)
-            order = hash_of_row(list(table.columns.values()), f"(SELECT key FROM {key})")
-            session.run(f"CREATE TABLE {temporary.sql} AS SELECT {columns} FROM {table.sql} s ORDER BY {order}")
+            order = hash_of_row([f"s.{number}" for number in table.columns.values()], f"(SELECT key FROM {key})")
+            session.run(f"CREATE TABLE {temporary.sql} AS {pending._select()} ORDER BY {order}")
             session.drop(key)
             session.run(f"COMMENT ON TABLE {temporary.sql} IS {quote_text(MARK)}")
         except BaseException:
@@ -126,11 +134,37 @@ class PendingTable(WrittenTable):
             raise
         return pending
 
+    def _select(self) -> str:
+        """Return the query for the released rows as they are written."""
+        columns, joins = [], []
+        for number, name in enumerate(self.table.names):
+            raw = f"s.{self.table.find(name)}"
+            if name in self.ranges:
+                ranges = self.ranges[name]
+                joins.append(f"LEFT JOIN {ranges.table} m{number} ON {raw} = m{number}.label")
+                raw = f"m{number}.range::{ranges.kind}"
+            elif pa.types.is_string(self.table.types[name]):
+                raw = f'{raw} COLLATE "default"'
+            columns.append(f"{raw} AS {quote_name(name)}")
+        return f"SELECT {', '.join(columns)} FROM {self.table.sql} s {' '.join(joins)}"
+
     def open(self) -> DatabaseTable:
-        """Open the written table, with the types of the released columns."""
+        """Open the written table with the labels and types of the released rows."""
+        columns, joins = [], []
+        for number, name in enumerate(self.table.names):
+            raw = f"w.{quote_name(name)}"
+            if name in self.ranges:
+                ranges = self.ranges[name]
+                joins.append(f"LEFT JOIN {ranges.table} m{number} ON {raw} = m{number}.range::{ranges.kind}")
+                raw = f"m{number}.label"
+            columns.append(f"{raw} AS {quote_name(name)}")
+        query = f"SELECT {', '.join(columns)} FROM {self.temporary.sql} w {' '.join(joins)}"
+        return replace(open_query(self.session, query), types=dict(self.table.types))
+
+    def open_plainly(self) -> DatabaseTable:
+        """Open the written table as recipients do."""
         columns = ", ".join(map(quote_name, self.table.names))
-        opened = open_query(self.session, f"SELECT {columns} FROM {self.temporary.sql}")
-        return replace(opened, types=dict(self.table.types))
+        return open_query(self.session, f"SELECT {columns} FROM {self.temporary.sql}")
 
     def commit(self) -> None:
         """Rename the table in place of an earlier one, and end the transaction."""
@@ -143,9 +177,3 @@ class PendingTable(WrittenTable):
         """Undo the transaction, if it is still open."""
         with suppress(EngineError):
             self.session.rollback()
-
-
-def _select_column(table: SqlTable, name: str) -> str:
-    kind = table.types[name]
-    collation = ' COLLATE "default"' if pa.types.is_string(kind) or pa.types.is_large_string(kind) else ""
-    return f"s.{table.find(name)}{collation} AS {quote_name(name)}"

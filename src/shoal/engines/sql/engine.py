@@ -280,7 +280,10 @@ class SqlEngine(Engine):
             rows = self.session.fetch_arrow(tally_query(keys, listed, column, region))
             return CodeTally(*(rows[name].to_numpy() for name in CodeTally._fields))
 
-        return CountedCells(keys, cells, split_cells(tally, keys.sizes[:quasi], most, least))
+        split = split_cells(tally, keys.sizes[:quasi], most, least)
+        if split.partitions > 1:  # their recodings are written to a folder
+            split = replace(split, folder=self.session.new_folder(), owner=self.session)
+        return CountedCells(keys, cells, split)
 
     def _keys(self, columns: Sequence[str]) -> Keys:
         return Keys.of(columns, [self.codings[c].size for c in columns], divide=self.session.divide)
@@ -322,16 +325,18 @@ class SqlEngine(Engine):
         return replace(released, hidden={name: self.dictionaries[name] for name in query.coded})
 
     def _select_records(self, keys: Keys, coded: Sequence[str]) -> KeyedRecords:
-        """Return the records with their keys, the carried columns, and the codes of some columns of the keys."""
+        """Return the records with their keys, the carried columns, and the values and codes of some columns of the keys.
+
+        The codes are released; the keyed order is that of the values, as in every engine.
+        """
         assert self.carry is not None  # noqa: S101
-        records = KeyedRecords(keys, self.carry, f"({self._encode_query(keys, self.carry)})")
+        query = f"({self._encode_query(keys, (*self.carry, *coded))})"
+        records = KeyedRecords(keys, self.carry, query, tuple(coded))
         if not coded:
             return records
-        codes = [f"CAST({keys.code(keys.columns.index(column))} AS INTEGER)" for column in coded]
-        extended = KeyedRecords(keys, (*self.carry, *coded), "")
-        names = extended.names[len(self.carry) :]
-        more = "".join(f", {code} AS {name}" for code, name in zip(codes, names, strict=True))
-        return replace(extended, sql=f"(SELECT e.*{more} FROM {records.sql} e)")
+        codes = ((keys.code(keys.columns.index(column)), records.find_released(column)) for column in coded)
+        more = "".join(f", CAST({code} AS INTEGER) AS {name}" for code, name in codes)
+        return replace(records, sql=f"(SELECT e.*{more} FROM {query} e)")
 
     def without(self, columns: Sequence[str]) -> Self:
         """Return the same rows without some columns."""

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import shoal
@@ -18,7 +18,8 @@ from shoal.engines import ENGINES, Dictionary, GroupColumn, HiddenColumn, Plan, 
 from shoal.engines.resources import Resources
 from tests.support.cases import Case, averaged, cases, suited
 from tests.support.outcomes import Outcome, counted
-from tests.support.ways import list_engines, list_ways
+from tests.support.spark import require_spark
+from tests.support.ways import list_engines, list_server_engines, list_ways
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -50,6 +51,8 @@ def arrow_of(frame: Any) -> pa.Table:
         return pa.Table.from_pylist(frame)
     if isinstance(frame, duckdb.DuckDBPyRelation):
         return frame.to_arrow_table()
+    if hasattr(frame, "toArrow"):  # a DataFrame of Spark
+        return frame.toArrow()
     return frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame, preserve_index=False)
 
 
@@ -83,6 +86,28 @@ def test_every_engine_gives_the_same_release(
     case: Case, method: str, parameters: dict[str, Any], engine: str
 ) -> Outcome:
     """The unique column ``note`` is kept, so equal multisets of rows are equal row for row."""
+    case = suited(case, method, parameters)
+    return assert_same(*(anonymized(case.frame, case.policy, method, parameters, e) for e in ("memory", engine)))
+
+
+@pytest.fixture
+def server(engine: str) -> None:
+    """Start the server of an engine, or skip the test."""
+    if engine == "spark":
+        require_spark()
+
+
+@pytest.mark.engines
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize("engine", list_server_engines())
+@ways
+@settings(max_examples=3, suppress_health_check=list(HealthCheck))
+@given(case=cases())
+@counted
+def test_every_engine_with_a_server_gives_the_same_release(
+    case: Case, method: str, parameters: dict[str, Any], engine: str
+) -> Outcome:
+    """Few examples: a release takes seconds even of a small table."""
     case = suited(case, method, parameters)
     return assert_same(*(anonymized(case.frame, case.policy, method, parameters, e) for e in ("memory", engine)))
 

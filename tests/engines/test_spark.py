@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import json
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
+from shoal.cli.app import run_program
+from shoal.spark import build_program
 from tests.support.spark import require_spark
 
 pytestmark = pytest.mark.engines
@@ -181,7 +187,139 @@ def test_instants_are_published_in_utc(spark: Any) -> None:
     kinds = {"instant": pa.timestamp("us", "UTC"), "local": pa.timestamp("us")}
     given = pa.table({"age": [1, 1, 2, 2], **{name: pa.array([moment] * 4, kind) for name, kind in kinds.items()}})
     frame = spark.createDataFrame(given).selectExpr("age", "instant", "TIMESTAMP_NTZ '2024-05-01 23:30:00' AS local")
-    asked = shoal.Policy(quasi={"age": "numeric"}, keep=["instant", "local"], require=[shoal.KAnonymity(2)])
+    quasi = {"age": "numeric", "instant": {"date": ["day", "month"]}}
+    asked = shoal.Policy(quasi=quasi, keep=["local"], require=[shoal.KAnonymity(2)])
     release = shoal.anonymize(frame, asked, seed=SEED)
     assert release.certificate.fingerprint == shoal.anonymize(given, asked, seed=SEED).certificate.fingerprint
     assert any("published in UTC" in note and "Asia/Tokyo" in note for note in release.notes)
+
+
+CLUSTER = """
+import json, os, signal, sys, threading
+from pathlib import Path
+from tests.engines.test_spark import policy, table
+from tests.support.spark import start
+import shoal
+
+spark = start("local-cluster[2,1,1024]")
+context, killed = spark.sparkContext, []
+
+
+def executors():
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = place.read_bytes().split(b"\\0")
+        except OSError:  # the process ended meanwhile
+            continue
+        if context.applicationId.encode() in words and any(w.endswith(b"CoarseGrainedExecutorBackend") for w in words):
+            yield int(place.parent.name)
+
+
+def kill_one(searching, ended):
+    searching.wait()
+    while not ended.wait(0.02):  # until a stage of the search has a running task
+        stages = map(context.statusTracker().getStageInfo, context.statusTracker().getActiveStageIds())
+        if any(stage and stage.numActiveTasks for stage in stages):
+            killed.append(min(executors()))
+            os.kill(killed[0], signal.SIGKILL)
+            return
+
+
+searching, ended = threading.Event(), threading.Event()
+threading.Thread(target=kill_one, args=(searching, ended), daemon=True).start()
+release = shoal.anonymize(
+    spark.createDataFrame(table()).repartition(6), policy(), method="kmember", combinations=60, seed=7,
+    progress=lambda stage, done, total: searching.set() if stage == "parts" else None,
+)
+ended.set()
+found = {"killed": len(killed), "fingerprint": release.certificate.fingerprint, "parts": release.certificate.parts}
+print(json.dumps(found), flush=True)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="finds the processes of the workers in /proc")
+def test_a_killed_worker_changes_nothing(spark: Any) -> None:
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", CLUSTER],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    alone = shoal.anonymize(
+        table(), policy(), method="kmember", engine="duckdb", combinations=60, seed=SEED
+    ).certificate
+    assert found == {"killed": 1, "fingerprint": alone.fingerprint, "parts": alone.parts}
+
+
+# Jobs
+
+
+def run_job(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the job as `spark-submit` does, in a process of its own."""
+    paths = os.pathsep.join(sys.path)
+    given = {
+        "PYTHONPATH": paths,
+        "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false --master local[1] pyspark-shell",
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "shoal.spark", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **given, **environment},
+    )
+
+
+def test_a_job_releases_files_and_logs_its_stages(spark: Any, tmp_path: Path) -> None:
+    pq.write_table(table(), tmp_path / "table.parquet")
+    (tmp_path / "policy.yaml").write_text(policy().to_yaml(), encoding="utf-8")
+    out = tmp_path / "out"
+    given = ["--policy", str(tmp_path / "policy.yaml"), "--out", str(out), "--seed", str(SEED)]
+    done = run_job(str(tmp_path / "table.parquet"), *given, "--log", "json", "--quiet")
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith('{"time"')]
+    assert {line["stage"] for line in lines if line["event"] == "stage ended"} >= {"reading", "writing", "checking"}
+    assert lines[-1]["event"] == "released" and lines[-1]["rows"] == ROWS and lines[-1]["holds"]
+    assert all(line["memory_mb"] > 0 and line["seconds"] >= 0 for line in lines)
+    certificate = json.loads((out / "certificate.json").read_text(encoding="utf-8"))
+    assert certificate["fingerprint"] == shoal.anonymize(table(), policy(), seed=SEED).certificate.fingerprint
+
+
+@pytest.fixture
+def stored(spark: Any) -> Any:
+    """A table of Spark's catalog."""
+    plain = table().rename_columns(["age", "sex", *table().column_names[2:]])
+    spark.createDataFrame(plain).write.saveAsTable("raw_people")
+    yield plain
+    for name in ("raw_people", "released_people"):
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def run_here(*arguments: str) -> int | str | None:
+    """Run the job in this process, and return its exit status."""
+    with pytest.raises(SystemExit) as ended:
+        run_program(lambda: build_program()(args=list(arguments)))
+    return ended.value.code
+
+
+def test_a_job_reads_a_table_and_saves_a_table(spark: Any, stored: pa.Table, tmp_path: Path, capsys: Any) -> None:
+    asked = policy(quasi={"age": "numeric", "sex": "categorical"}, identifiers=["who", "born"])
+    (tmp_path / "policy.yaml").write_text(asked.to_yaml(), encoding="utf-8")
+    given = ["--policy", str(tmp_path / "policy.yaml"), "--seed", str(SEED), "--quiet", "--out"]
+    saved = ["--save-table", "released_people"]
+    assert run_here("raw_people", *given, str(tmp_path / "out"), *saved) == 0
+    memory = shoal.anonymize(stored, asked, seed=SEED)
+    assert rows_of(spark.table("released_people")) == rows_of(memory.frame)
+    assert [t.name for t in spark.catalog.listTables() if t.name.startswith("released")] == ["released_people"]
+    assert run_here("raw_people", *given, str(tmp_path / "again"), *saved) == 2
+    assert "the table 'released_people' already exists" in capsys.readouterr().err
+    assert run_here("no_such_table", *given, str(tmp_path / "again")) == 2
+    assert "no table 'no_such_table'" in capsys.readouterr().err
+    strict = policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(ROWS + 1)])
+    (tmp_path / "policy.yaml").write_text(strict.to_yaml(), encoding="utf-8")
+    assert run_here("raw_people", *given, str(tmp_path / "again")) == 1
+    assert not (tmp_path / "again").exists()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import shutil
 import sys
+import tempfile
 import warnings
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,7 +53,9 @@ def start(master: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         builder = SparkSession.builder.master(master).appName("tests")
-        for key, value in SETTINGS.items():
+        folder = Path(tempfile.mkdtemp(prefix="shoal-spark-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        for key, value in {**SETTINGS, "spark.sql.warehouse.dir": str(folder)}.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")

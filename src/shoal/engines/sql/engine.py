@@ -129,19 +129,26 @@ class SqlEngine(Engine):
 
     def summarize(self, column: str) -> ColumnSummary:
         """Return a summary of the raw values of a column, counted in the database."""
-        raw = self.table.find(column)
-        self.table.refuse_unsupported(column)
-        example = f"min({raw})" if column_values.is_text(self.table.types[column]) else "'0'"
-        query = f"SELECT count(DISTINCT {raw}) AS v, count({raw}) AS n, {example} AS e FROM {self.table.sql}"
-        values, records, text = self.session.fetch_row(query)
-        return ColumnSummary(values, records, str(text or ""))
+        return self._summarize_values(column)[0]
 
     def count_once(self, column: str) -> int:
         """Return the number of raw values of a column that occur once, counted in the database."""
-        raw = self.table.find(column)
-        self.table.refuse_unsupported(column)
-        once = f"SELECT {raw} FROM {self.table.sql} WHERE {raw} IS NOT NULL GROUP BY {raw} HAVING count(*) = 1"
-        return int(self.session.fetch_row(f"SELECT count(*) AS n FROM ({once}) o")[0])
+        return self._summarize_values(column)[1]
+
+    def _summarize_values(self, column: str) -> tuple[ColumnSummary, int]:
+        """Count the raw values of a column, and those that occur once, in one query."""
+        if ("summary", column) not in self._cache:
+            raw = self.table.find(column)
+            self.table.refuse_unsupported(column)
+            example = f"min({raw})" if column_values.is_text(self.table.types[column]) else "'0'"
+            counted = f"SELECT {raw}, count(*) AS n FROM {self.table.sql} s WHERE {raw} IS NOT NULL GROUP BY {raw}"
+            values, records, once, text = self.session.fetch_row(
+                "SELECT count(*) AS v, CAST(coalesce(sum(n), 0) AS BIGINT) AS n, count(CASE WHEN n = 1 THEN 1 END) AS o, "
+                f"{example} AS e FROM ({counted}) c"
+            )
+            self._cache["summary", column] = ColumnSummary(values, records, str(text or "")), int(once)
+        cached: tuple[ColumnSummary, int] = self._cache["summary", column]
+        return cached
 
     def distinct(self, column: str, reading: Reading) -> Distinct:
         """Return the distinct values of one column."""

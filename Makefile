@@ -10,7 +10,7 @@ ifneq ($(wildcard ../shared/data),)
 export SHOAL_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test lint bench papers docs clean
+.PHONY: setup demo test test-engines lint bench papers docs clean
 
 setup: $(STAMP)
 
@@ -26,6 +26,13 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+# Engines that need system packages: Spark needs Java. The packages are installed where this user may do so.
+test-engines: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark]'
+	command -v java >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	  && apt-get install --yes --quiet --no-install-recommends openjdk-17-jre-headless; } || true
+	SHOAL_TEST_ENGINES=1 $(BIN)/python -m pytest -m engines $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

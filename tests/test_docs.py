@@ -28,6 +28,7 @@ import pytest
 import shoal
 from shoal import cli
 from shoal.measures import MEASURES
+from tests.support.spark import find_obstacle, require_spark
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -123,11 +124,19 @@ def desk(page: Path, folder: Path) -> Iterator[Reader]:
 
 def having(*languages: str) -> list[Any]:
     found = [p for p in PAGES if any(b.language in languages for b in blocks(p))]
-    return [pytest.param(p, id=p.relative_to(ROOT).as_posix()) for p in found]
+    return [pytest.param(p, id=p.relative_to(ROOT).as_posix(), marks=_marks(p)) for p in found]
+
+
+def _marks(page: Path) -> list[pytest.MarkDecorator]:
+    """Pages that start Spark run with the tests of engines that need Java or a server."""
+    starts_spark = any(b.language == "python" and "import SparkSession" in b.body for b in blocks(page))
+    return [pytest.mark.engines] if starts_spark else []
 
 
 @pytest.mark.parametrize("page", having("python", "console"))
 def test_pages_run(page: Path, tmp_path: Path) -> None:
+    if _marks(page):
+        require_spark()
     with desk(page, tmp_path) as reader:
         for block in blocks(page):
             said = reader.follow(block)
@@ -222,5 +231,7 @@ def refresh(reader: Reader) -> None:
 
 if __name__ == "__main__":
     for each in PAGES:
+        if _marks(each) and find_obstacle():
+            continue
         with tempfile.TemporaryDirectory() as folder, desk(each, Path(folder)) as somebody:
             refresh(somebody)

@@ -10,20 +10,21 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import shoal
 from shoal.engines import ENGINES, Dictionary, GroupColumn, HiddenColumn, Plan, Reading, open_data
 from shoal.engines.resources import Resources
 from tests.support.cases import Case, averaged, cases, suited
-from tests.support.engines import each_engine, place
+from tests.support.engines import each_server_engine, place
 from tests.support.outcomes import Outcome, counted
-from tests.support.ways import list_ways
+from tests.support.ways import list_engines, list_ways
 
 duckdb = pytest.importorskip("duckdb")
 
 WAYS = list_ways()
+OTHERS = [name for name in list_engines() if name != "memory"]
 STYLES = ("lo-hi", "midpoint", "set", "mean")
 
 ways = pytest.mark.parametrize(("method", "parameters"), WAYS, ids=str)
@@ -52,6 +53,8 @@ def arrow_of(frame: Any) -> pa.Table:
         return frame.to_arrow_table()
     if type(frame).__module__.startswith("ibis."):
         return frame.to_pyarrow()
+    if hasattr(frame, "toArrow"):  # a DataFrame of Spark
+        return frame.toArrow()
     return frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame, preserve_index=False)
 
 
@@ -76,7 +79,7 @@ def assert_same(memory: Any, duck: Any) -> Outcome:
     return None
 
 
-@each_engine(but=("memory",))
+@pytest.mark.parametrize("engine", OTHERS)
 @ways
 @few
 @given(case=cases())
@@ -85,6 +88,20 @@ def test_every_engine_gives_the_same_release(
     case: Case, method: str, parameters: dict[str, Any], engine: str
 ) -> Outcome:
     """The unique column ``note`` is kept, so equal multisets of rows are equal row for row."""
+    case = suited(case, method, parameters)
+    return assert_same(*(anonymized(case.frame, case.policy, method, parameters, e) for e in ("memory", engine)))
+
+
+@pytest.mark.engines
+@each_server_engine
+@ways
+@settings(max_examples=3, suppress_health_check=list(HealthCheck))
+@given(case=cases())
+@counted
+def test_every_engine_with_a_server_gives_the_same_release(
+    case: Case, method: str, parameters: dict[str, Any], engine: str
+) -> Outcome:
+    """Few examples: a release takes seconds even of a small table."""
     case = suited(case, method, parameters)
     return assert_same(*(anonymized(case.frame, case.policy, method, parameters, e) for e in ("memory", engine)))
 

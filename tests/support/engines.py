@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from typing import Any
 
 import pandas as pd
@@ -11,38 +10,25 @@ import pyarrow as pa
 import pytest
 
 from tests.support import postgres
-from tests.support.ways import list_engines
+from tests.support.spark import require_spark
+from tests.support.ways import list_engines, list_server_engines
 
-SERVERS = ("spark", "ibis")  # engines that need Java or a database server; see `make test-engines`
+SLOW = ("spark",)  # seconds even for a small table: only the tests of `each_server_engine` run with it
 
-
-def each_engine(*, but: tuple[str, ...] = ()) -> pytest.MarkDecorator:
-    """Run a test with every registered engine."""
-    names = [name for name in list_engines() if name not in but]
-    marked = [pytest.param(name, marks=pytest.mark.engines) if name in SERVERS else name for name in names]
-    return pytest.mark.parametrize("engine", marked)
+each_server_engine = pytest.mark.parametrize("engine", list_server_engines())
 
 
-def list_running_engines() -> list[str]:
-    """The engines that a test with all engines uses, the engine in memory first."""
-    present = [] if not os.environ.get("SHOAL_TEST_ENGINES") else [n for n in SERVERS if explain_absence(n) is None]
-    return [name for name in list_engines() if name not in SERVERS or name in present]
-
-
-def explain_absence(engine: str) -> str | None:
-    """Why an engine cannot run here; None where it can."""
-    if engine == "spark":
-        from tests.support.spark import find_obstacle
-
-        return find_obstacle()
-    return postgres.explain_absence() if engine == "ibis" else None
+def each_engine() -> pytest.MarkDecorator:
+    """Run a test with every registered engine that is not slow."""
+    servers = [name for name in list_server_engines() if name not in SLOW]
+    return pytest.mark.parametrize(
+        "engine", [*list_engines(), *(pytest.param(name, marks=pytest.mark.engines) for name in servers)]
+    )
 
 
 def place(frame: Any, engine: str) -> Any:
     """Return a frame as data for an engine; skip the test where the engine cannot run."""
     if engine == "spark":
-        from tests.support.spark import require_spark
-
         require_spark()
     if engine != "ibis":
         return frame

@@ -32,6 +32,7 @@ from shoal.cli.options import (
     EngineOption,
     FormulasOption,
     JsonOption,
+    LogOption,
     MemoryOption,
     PolicyFile,
     SecretOption,
@@ -41,6 +42,7 @@ from shoal.cli.options import (
     TableSource,
     TempOption,
     name_conventions,
+    open_log,
     override_read,
     parse_source,
     refuse_overwriting,
@@ -193,8 +195,9 @@ def anonymize(
             help="Print the steps of the method (tds, bottom-up). The text contains raw values: do not publish it.",
         ),
     ] = False,
+    log: LogOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
-) -> None:
+) -> shoal.Release:
     """Anonymize TABLE, check the release against the policy, and write it if every requirement holds."""
     _refuse_folder(out_folder)
     if format is not None and format not in FORMATS:
@@ -205,7 +208,8 @@ def anonymize(
             "the policy is missing. Give a policy file with --policy, or the recoding.json of an earlier release with "
             "--recoding."
         )
-    with show_progress(quiet=quiet) as report:
+    lines = open_log(log)
+    with show_progress(quiet=quiet, log=lines) as report:
         styles = {name: value for name, value in (("write", write), ("ends", ends)) if value is not None}
         parameters = _parse_parameters(set_ or []) | styles
         parameters |= {"seed": seed, "secret": secret, "recoding": recoding, "nearest": nearest}
@@ -213,7 +217,7 @@ def anonymize(
             "engine": engine,
             "memory": memory,
             "combinations": combinations,
-            "temp": temp or _existing_parent(out_folder),
+            "temp": temp or (_existing_parent(out_folder) if isinstance(table, Path) else None),
             "table": table_name,
         }
         if explain and parameters.get("improve") is True:
@@ -230,6 +234,9 @@ def anonymize(
         release = shoal.anonymize(table, loaded, method=method, progress=report, **parameters)
         steps = release.explain() if explain else ""  # raises for a method without steps, before anything is written
         release.save(out_folder, overwrite=force, **asdict(options))
+    if lines is not None:
+        certificate = release.certificate
+        lines.write("released", rows=certificate.records, suppressed=certificate.suppressed, holds=certificate.holds)
     if not quiet:
         print_release(replace(release, certificate=replace(release.certificate, **_read_statement(out_folder))))
     if explain:
@@ -238,6 +245,7 @@ def anonymize(
         print_folders(out_folder, release)
         if out_table is not None:
             print_line(f"Public table in the database: {escape_invisible(out_table)}")
+    return release
 
 
 def _open_for_table(

@@ -9,12 +9,22 @@ import typer
 
 from shoal.engines import ENGINES, Conventions
 from shoal.engines.database_urls import is_database_url
-from shoal.errors import EngineError, PolicyError
+from shoal.errors import EngineError, PolicyError, list_choices
 from shoal.policy import Policy
+from shoal.progress import LOGS, JsonLog
 from shoal.recoding.group_labels import ENDS
 
 JsonOption = Annotated[
     Path | None, typer.Option("--json", help="Write the certificate as JSON to this file (-: standard output).")
+]
+LogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        envvar="SHOAL_LOG",
+        help="Log the stages of the run on standard error: json (one JSON object per line).",
+        autocompletion=lambda: list(LOGS),
+    ),
 ]
 PolicyFile = Annotated[Path, typer.Option("--policy", "-p", help="Policy file (YAML).")]
 TableFile = Annotated[
@@ -71,8 +81,8 @@ EngineOption = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help="Engine: memory, duckdb, ibis (databases) or an engine of another package (default: memory for single files that "
-        "fit into memory, otherwise duckdb; ibis for databases).",
+        help="Engine: memory, duckdb, spark, ibis (databases) or an engine of another package (default: memory for single "
+        "files that fit into memory, otherwise duckdb; ibis for databases).",
         autocompletion=ENGINES.names,
     ),
 ]
@@ -90,6 +100,13 @@ EndsOption = Annotated[
         autocompletion=lambda: list(ENDS),
     ),
 ]
+
+
+def open_log(log: str | None) -> JsonLog | None:
+    """The log of a run by the option --log; None without a log."""
+    if log is not None and log not in LOGS:
+        raise PolicyError(f"unknown log {log!r}; {list_choices(log, LOGS)}.")
+    return None if log is None else JsonLog()
 
 
 def parse_seed(text: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
@@ -395,6 +395,19 @@ class Engine(ABC):
     @abstractmethod
     def count(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, partition: int | None = None) -> Counts:
         """Count the cells of encoded columns, over all records or over one partition."""
+
+    def map_partitions(
+        self, search: Callable[[int, Counts], Any], quasi: Sequence[str], sensitive: Sequence[str], partitions: int
+    ) -> Iterator[tuple[Counts, Any]]:
+        """Count and search all partitions; yield the counts and the result of each, in the order of the partitions.
+
+        ``search`` gets the number and the counts of a partition. Default: one partition after another, in this process. An
+        engine may call ``search`` in other processes, on several partitions at a time: ``search``, its results and its errors
+        can be pickled. An error of a partition is raised when its result would be yielded.
+        """
+        for number in range(partitions):
+            counts = self.count(quasi, sensitive, partition=number)
+            yield counts, search(number, counts)
 
     @abstractmethod
     def apply(self, plans: Iterable[Plan]) -> Engine:

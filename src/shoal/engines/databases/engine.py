@@ -33,7 +33,7 @@ from shoal.engines.databases.session import Session
 from shoal.engines.databases.sources import DatabaseTable, find_table, open_query, select_table
 from shoal.engines.protocol import Detected, Dictionary, Engine, Format, TargetTable, WrittenTable
 from shoal.engines.resources import Resources
-from shoal.engines.sql.engine import CountedCells, SqlEngine
+from shoal.engines.sql.engine import SqlEngine
 from shoal.engines.sql.release_query import DividedRecords, ReleaseQuery
 from shoal.errors import DataError
 from shoal.formats.conventions import Conventions
@@ -97,14 +97,6 @@ class DatabaseEngine(SqlEngine):
         self.table.refuse_miscounted(self.session.count_rows(staged))
         self.session.commit()
         return replace(self, table=replace(self.table, sql=staged), _cache={})
-
-    def _query_cells(self, columns: Sequence[str], quasi: int, least: int) -> CountedCells:
-        """Count the cells; the recodings of partitions get a folder."""
-        cells = super()._query_cells(columns, quasi, least)
-        if cells.partitioning.partitions == 1:
-            return cells
-        folder = self.session.new_folder()
-        return replace(cells, partitioning=replace(cells.partitioning, folder=folder, owner=self.session))
 
     def _store_release(self, query: str, release: ReleaseQuery) -> Self:
         """Store the released rows in a temporary table."""

@@ -7,7 +7,7 @@ the written files and `frame` have the same rows, whatever happens to the source
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,13 +16,22 @@ import pyarrow as pa
 
 from shoal.engines import table_files
 from shoal.engines.csv_files import CsvWriter
-from shoal.engines.protocol import Format, TextFormat, detect_format, digest_file
+from shoal.engines.protocol import Counts, Format, TextFormat, detect_format, digest_file
 from shoal.engines.resources import Resources
 from shoal.engines.spark.output import FILE_ROWS, StoredRows, copy_files, partition_rows, store_rows, write_file
 from shoal.engines.spark.session import Session, explain_error, find_session
 from shoal.engines.spark.sources import Source, is_dataframe, open_arrow, open_parquet, open_source
-from shoal.engines.spark.worker import DigestRows, HashEqualRecords, HashRecords, WorkerColumns, read_digests
+from shoal.engines.spark.worker import (
+    DigestRows,
+    HashEqualRecords,
+    HashRecords,
+    SearchPartition,
+    WorkerColumns,
+    read_digests,
+    read_result,
+)
 from shoal.engines.sql.engine import SqlEngine
+from shoal.engines.sql.partition_tree import partition_expression
 from shoal.engines.sql.release_query import DividedRecords, ReleaseQuery
 from shoal.engines.sql.table import SqlTable, number_columns
 from shoal.formats.conventions import Conventions
@@ -68,6 +77,30 @@ class SparkEngine(SqlEngine):
             is_folder=source.is_folder,
             partition_columns=source.partition_columns,
         )
+
+    def map_partitions(
+        self, search: Callable[[int, Counts], Any], quasi: Sequence[str], sensitive: Sequence[str], partitions: int
+    ) -> Iterator[tuple[Counts, Any]]:
+        """Count and search all partitions; the workers search several partitions at a time.
+
+        The results are stored in the scratch folder. The driver reads the cells and the result of one partition at a time.
+        """
+        cells = self._count_cells(quasi, sensitive)
+        if cells.partitioning.partitions == 1:
+            yield from super().map_partitions(search, quasi, sensitive, partitions)
+            return
+        worker = SearchPartition(cells.keys, len(quasi), search)
+        number = partition_expression(cells.keys, cells.partitioning)
+        with explain_error():
+            numbered = self.session.query(f"SELECT *, CAST({number} AS INT) AS p FROM {cells.sql}")
+            by_partition = numbered.repartition(partitions, "p").groupBy("p")
+            results = by_partition.applyInArrow(lambda table: worker(table), "p INT, result BINARY")
+            view = self.session.store_frame("results", results)
+        for partition in range(partitions):
+            counts = self.count(quasi, sensitive, partition=partition)
+            result = self.session.fetch_arrow(f"SELECT result FROM {view} WHERE p = {partition}")
+            yield counts, read_result(result)
+        self.session.drop(view)
 
     def _number_records(self, divided: DividedRecords) -> str:
         """Number the records of divided cells; the workers compute the keyed hashes."""

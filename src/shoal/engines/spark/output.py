@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,16 @@ NO_MARK = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Released rows in files of the scratch folder; ``types`` are the names and Arrow types of the columns in the files."""
+    """Released rows in files of the scratch folder.
+
+    ``types`` are the names and Arrow types of the columns; ``schema`` is the same for Spark, since names of folders such as
+    ``year=2024`` have no type of their own.
+    """
 
     session: Session
     path: str
     types: Mapping[str, pa.DataType]
+    schema: Any
 
     @property
     def files(self) -> list[Path]:
@@ -37,7 +42,7 @@ class StoredRows:
         """Return a DataFrame of the rows, in Shoal's session or in the user's session."""
         spark = self.session.spark if own else self.session.user
         with explain_error():
-            return spark.read.parquet(self.path)
+            return spark.read.schema(self.schema).parquet(self.path).select(*map(_quote, self.types))
 
     def batches(self, columns: Sequence[str]) -> Iterator[dict[str, pa.Array]]:
         """Yield the rows in their order, some at a time, with the types of the columns."""
@@ -65,7 +70,7 @@ def store_rows(
         ordered = frame.repartition(files, f.pmod(hashed, f.lit(files))).sortWithinPartitions(hashed, *shown)
         named = ordered.select(*(f.col(number).alias(name) for name, number in numbers.items()))
         named.write.options(**NO_MARK).parquet(path)
-    return StoredRows(session, path, types)
+    return StoredRows(session, path, types, named.schema)
 
 
 def partition_rows(stored: StoredRows, columns: Sequence[str]) -> StoredRows:
@@ -79,7 +84,7 @@ def partition_rows(stored: StoredRows, columns: Sequence[str]) -> StoredRows:
         divided = stored.read().repartition(max(len(stored.files), 1), *by)
         ordered = divided.sortWithinPartitions(*by, f.xxhash64(*shown), *shown)
         ordered.write.options(**NO_MARK).partitionBy(*columns).parquet(path)
-    return StoredRows(stored.session, path, stored.types)
+    return replace(stored, path=path)
 
 
 def _quote(name: str) -> str:

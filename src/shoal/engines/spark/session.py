@@ -70,6 +70,10 @@ class Session(SqlSession):
         """Return an unused path in the scratch folder."""
         return f"{self.scratch.path}/{prefix}_{next(self._numbers)}"
 
+    def new_folder(self) -> Path:
+        """Return a new folder of this machine for the recodings of partitions."""
+        return self.scratch.new_folder(f"recodings_{next(self._numbers)}")
+
     def query(self, sql: str) -> Any:
         """Return the DataFrame of a query, in Shoal's session."""
         with explain_error():
@@ -95,8 +99,12 @@ class Session(SqlSession):
 
     def store_query(self, prefix: str, sql: str) -> str:
         """Write the result of a query to the scratch folder, and return the name of a view of it."""
+        return self.store_frame(prefix, self.query(sql))
+
+    def store_frame(self, prefix: str, frame: Any) -> str:
+        """Write a DataFrame to the scratch folder, and return the name of a view of it."""
         with explain_error():
-            return self.name_view(prefix, self._store(self.spark.sql(sql), prefix))
+            return self.name_view(prefix, self._store(frame, prefix))
 
     def _store(self, frame: Any, prefix: str) -> Any:
         path = self.new_path(prefix)
@@ -174,6 +182,12 @@ class Scratch:
             return cls(work.path.as_uri(), work)
         path = f"{str(checkpoints).rstrip('/')}/shoal-{secrets.token_hex(8)}"
         return cls(path, work, RemoteFiles(spark, path))
+
+    def new_folder(self, name: str) -> Path:
+        """Return a new folder of this machine, which is removed with this folder."""
+        folder = self._work.path / name
+        folder.mkdir(mode=0o700)
+        return folder
 
     def fetch(self, path: str) -> Path:
         """Return the local path of a folder in this folder; the files of another file system are copied first."""

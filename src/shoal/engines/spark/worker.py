@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,9 @@ from shoal.arrays import UInt64Array
 from shoal.engines import fingerprint
 from shoal.engines.fingerprint import PartialDigest
 from shoal.engines.keyed_hash import KeyedHash
+from shoal.engines.protocol import Counts
+from shoal.engines.sql.keys import Keys, build_counts
+from shoal.errors import ShoalError
 
 Batches = Iterable[pa.RecordBatch]
 SIGN = np.uint64(
@@ -78,6 +83,38 @@ class DigestRows:
             total += PartialDigest.of(fingerprint.hash_rows(self.columns.read(batch), batch.num_rows))
         words = np.array([total.words], np.uint64).view(np.int64)
         yield pa.record_batch({"n": np.array([total.rows]), **{f"d{i}": words[:, i] for i in range(3)}})
+
+
+@dataclass(frozen=True)
+class SearchPartition:
+    """Searches the counted cells of a partition, and returns its number and its pickled result or error.
+
+    The cells have their keys as ``k0``, ``k1``…, their numbers of records as ``n``, and the number of the partition as ``p``.
+    """
+
+    keys: Keys
+    quasi: int
+    search: Callable[[int, Counts], Any]
+
+    def __call__(self, cells: pa.Table) -> pa.Table:
+        """Search a partition; `build_counts` sorts its cells, so their order has no influence."""
+        number = cells["p"][0].as_py()
+        words = [cells[word].to_numpy() for word in self.keys.names]
+        _, counts = build_counts(self.keys, words, cells["n"].to_numpy(), self.quasi)
+        try:
+            result = self.search(number, counts)
+        except ShoalError as error:
+            result = error
+        return pa.table({"p": pa.array([number], pa.int32()), "result": pa.array([pickle.dumps(result)], pa.binary())})
+
+
+def read_result(table: pa.Table) -> Any:
+    """Return the result of a partition, or raise its error."""
+    (content,) = table["result"].to_pylist()
+    result = pickle.loads(content)  # noqa: S301  from the workers of this run
+    if isinstance(result, ShoalError):
+        raise result
+    return result
 
 
 def read_digests(table: pa.Table) -> PartialDigest:

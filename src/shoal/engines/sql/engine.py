@@ -129,19 +129,26 @@ class SqlEngine(Engine):
 
     def summarize(self, column: str) -> ColumnSummary:
         """Return a summary of the raw values of a column, counted in the database."""
-        raw = self.table.find(column)
-        self.table.refuse_unsupported(column)
-        example = f"min({raw})" if column_values.is_text(self.table.types[column]) else "'0'"
-        query = f"SELECT count(DISTINCT {raw}) AS v, count({raw}) AS n, {example} AS e FROM {self.table.sql} s"
-        values, records, text = self.session.fetch_row(query)
-        return ColumnSummary(values, records, str(text or ""))
+        return self._summarize_values(column)[0]
 
     def count_once(self, column: str) -> int:
         """Return the number of raw values of a column that occur once, counted in the database."""
-        raw = self.table.find(column)
-        self.table.refuse_unsupported(column)
-        once = f"SELECT {raw} FROM {self.table.sql} s WHERE {raw} IS NOT NULL GROUP BY {raw} HAVING count(*) = 1"
-        return int(self.session.fetch_row(f"SELECT count(*) AS n FROM ({once}) o")[0])
+        return self._summarize_values(column)[1]
+
+    def _summarize_values(self, column: str) -> tuple[ColumnSummary, int]:
+        """Count the raw values of a column, and those that occur once, in one query."""
+        if ("summary", column) not in self._cache:
+            raw = self.table.find(column)
+            self.table.refuse_unsupported(column)
+            example = f"min({raw})" if column_values.is_text(self.table.types[column]) else "'0'"
+            counted = f"SELECT {raw}, count(*) AS n FROM {self.table.sql} s WHERE {raw} IS NOT NULL GROUP BY {raw}"
+            values, records, once, text = self.session.fetch_row(
+                "SELECT count(*) AS v, CAST(coalesce(sum(n), 0) AS BIGINT) AS n, count(CASE WHEN n = 1 THEN 1 END) AS o, "
+                f"{example} AS e FROM ({counted}) c"
+            )
+            self._cache["summary", column] = ColumnSummary(values, records, str(text or "")), int(once)
+        cached: tuple[ColumnSummary, int] = self._cache["summary", column]
+        return cached
 
     def distinct(self, column: str, reading: Reading) -> Distinct:
         """Return the distinct values of one column."""
@@ -280,7 +287,10 @@ class SqlEngine(Engine):
             rows = self.session.fetch_arrow(tally_query(keys, listed, column, region))
             return CodeTally(*(rows[name].to_numpy() for name in CodeTally._fields))
 
-        return CountedCells(keys, cells, split_cells(tally, keys.sizes[:quasi], most, least))
+        split = split_cells(tally, keys.sizes[:quasi], most, least)
+        if split.partitions > 1:  # their recodings are written to a folder
+            split = replace(split, folder=self.session.new_folder(), owner=self.session)
+        return CountedCells(keys, cells, split)
 
     def _keys(self, columns: Sequence[str]) -> Keys:
         return Keys.of(columns, [self.codings[c].size for c in columns], divide=self.session.divide)
@@ -322,16 +332,18 @@ class SqlEngine(Engine):
         return replace(released, hidden={name: self.dictionaries[name] for name in query.coded})
 
     def _select_records(self, keys: Keys, coded: Sequence[str]) -> KeyedRecords:
-        """Return the records with their keys, the carried columns, and the codes of some columns of the keys."""
+        """Return the records with their keys, the carried columns, and the values and codes of some columns of the keys.
+
+        The codes are released; the keyed order is that of the values, as in every engine.
+        """
         assert self.carry is not None  # noqa: S101
-        records = KeyedRecords(keys, self.carry, f"({self._encode_query(keys, self.carry)})")
+        query = f"({self._encode_query(keys, (*self.carry, *coded))})"
+        records = KeyedRecords(keys, self.carry, query, tuple(coded))
         if not coded:
             return records
-        codes = [f"CAST({keys.code(keys.columns.index(column))} AS INTEGER)" for column in coded]
-        extended = KeyedRecords(keys, (*self.carry, *coded), "")
-        names = extended.names[len(self.carry) :]
-        more = "".join(f", {code} AS {name}" for code, name in zip(codes, names, strict=True))
-        return replace(extended, sql=f"(SELECT e.*{more} FROM {records.sql} e)")
+        codes = ((keys.code(keys.columns.index(column)), records.find_released(column)) for column in coded)
+        more = "".join(f", CAST({code} AS INTEGER) AS {name}" for code, name in codes)
+        return replace(records, sql=f"(SELECT e.*{more} FROM {query} e)")
 
     def without(self, columns: Sequence[str]) -> Self:
         """Return the same rows without some columns."""

@@ -23,21 +23,33 @@ ReleasedColumn = UnchangedColumn | GroupColumn
 class KeyedRecords:
     """The records with their keys as ``k0``, ``k1``… and the carried columns as ``c0``, ``c1``…
 
-    ``sql`` is the SQL expression for the records; ``carried`` are the user's names of the carried columns.
+    ``sql`` is the SQL expression for the records; ``carried`` are the user's names of the carried columns. After them come the
+    values, then the codes, of the columns ``coded``.
     """
 
     keys: Keys
     carried: tuple[str, ...]
     sql: str
+    coded: tuple[str, ...] = ()
+
+    def find_released(self, column: str) -> str:
+        """The SQL name of a column as it is released: with codes, if it is coded."""
+        if column in self.coded:
+            return f"c{len(self.carried) + len(self.coded) + self.coded.index(column)}"
+        return self.name(column)
 
     def name(self, column: str) -> str:
-        """The SQL name of a carried column."""
-        return f"c{self.carried.index(column)}"
+        """The SQL name of the values of a column."""
+        return f"c{(*self.carried, *self.coded).index(column)}"
+
+    @property
+    def _count(self) -> int:
+        return len(self.carried) + 2 * len(self.coded)
 
     @property
     def names(self) -> list[str]:
         """The SQL names of the carried columns."""
-        return [f"c{number}" for number in range(len(self.carried))]
+        return [f"c{number}" for number in range(self._count)]
 
 
 @dataclass(frozen=True)
@@ -114,7 +126,7 @@ class ReleaseQuery:
         columns, groups = [], 0
         for place, column in enumerate(self.columns):
             is_kept = isinstance(column, UnchangedColumn)
-            columns.append(f"{f'p.{records.name(column.name)}' if is_kept else f'l.w{groups}'} AS r{place}")
+            columns.append(f"{f'p.{records.find_released(column.name)}' if is_kept else f'l.w{groups}'} AS r{place}")
             groups += not is_kept
         labels = f" JOIN (SELECT * FROM {self._union('labels')}) l ON p.g = l.g" if groups else ""
         return f"SELECT {', '.join(columns)} FROM ({grouped}) p{labels}"

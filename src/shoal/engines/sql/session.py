@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,10 @@ class SqlSession(ABC):
     @abstractmethod
     def new_name(self, prefix: str) -> str:
         """Return a name that no table of the database has."""
+
+    @abstractmethod
+    def new_folder(self) -> Path:
+        """Return a new folder of this machine for the recodings of partitions; it is removed with the session."""
 
     @abstractmethod
     def fetch_arrow(self, sql: str) -> pa.Table:

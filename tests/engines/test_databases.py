@@ -293,15 +293,15 @@ def test_a_service_file_has_the_password(server: Server, tmp_path: Path, monkeyp
         assert server.password not in path.read_text(encoding="utf-8")
 
 
-def test_neither_the_secret_nor_its_keys_are_sent_in_a_statement(server: Server, tmp_path: Path) -> None:
+def test_neither_values_nor_the_secret_nor_its_keys_are_sent_in_a_statement(server: Server, tmp_path: Path) -> None:
     before = len(server.log())
     policy = shoal.Policy(quasi={"age": "numeric"}, keep=["ill"], require=[shoal.KAnonymity(2)])
-    server.upload(pa.table({"age": [1] * 30, "ill": [*"abc"] * 10}), "equal")
+    server.upload(pa.table({"age": [1234567] * 30, "ill": ["canary", "parrot", "finch"] * 10}), "equal")
     release = anonymize(server, policy, "equal", method="kmember")
     release.save(tmp_path / "release", table="equal_release")
     log = server.log()[before:].lower()
     keyed = KeyedHash.of(SEED)
-    hidden = [str(SEED), f"{SEED:x}", *map(str, keyed.key), keyed.derive_key(PURPOSE).hex()]
+    hidden = ["canary", "1234567", str(SEED), f"{SEED:x}", *map(str, keyed.key), keyed.derive_key(PURPOSE).hex()]
     assert "group by" in log and not [text for text in hidden if text in log]
 
 
@@ -348,8 +348,11 @@ def test_rights_on_columns_and_rows(role: str, server: Server) -> None:
     with pytest.raises(shoal.EngineError, match="row-level security"):
         shoal.anonymize(role, POLICY, table="people")
     server.run("CREATE TABLE hidden AS TABLE people")
-    with pytest.raises(shoal.EngineError, match="permission denied for table hidden"):
+    with pytest.raises(shoal.EngineError, match=r'GRANT SELECT ON "public"\."hidden" TO "reader"'):
         shoal.anonymize(role, POLICY, table="hidden")
+    server.run("CREATE SCHEMA clinic", "CREATE TABLE clinic.people AS TABLE people")
+    with pytest.raises(shoal.EngineError, match=r'GRANT USAGE ON SCHEMA "clinic" TO "reader"'):
+        shoal.anonymize(role, POLICY, table="clinic.people")
 
 
 # Lost connections and changed tables

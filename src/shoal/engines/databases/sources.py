@@ -12,7 +12,7 @@ from shoal.engines.databases.columns import DatabaseColumn
 from shoal.engines.databases.session import Session
 from shoal.engines.sql import quote_name
 from shoal.engines.sql.table import SqlTable, number_columns
-from shoal.errors import DataError, PolicyError, list_choices
+from shoal.errors import DataError, EngineError, PolicyError, list_choices
 
 LONGEST_NAME = 63  # bytes; PostgreSQL cuts longer names off
 TABLES = "'r', 'v', 'm', 'p', 'f'"  # tables, views, materialized views, partitioned and foreign tables
@@ -128,14 +128,28 @@ def _list_tables(session: Session, schema: str | None) -> list[str]:
 
 
 def select_table(session: Session, name: TableName) -> str:
-    """Return the query for the columns of a table that the role may read."""
+    """Return the query for the columns of a table that the role may read; an error names the missing right."""
+    ((role, allowed),) = session.fetch_rows(
+        "SELECT current_user::text, has_schema_privilege(%s::text, 'USAGE')", [name.schema]
+    )
+    if not allowed:
+        raise _explain_right(f"use the schema {name.schema!r}", "USAGE ON SCHEMA", quote_name(name.schema or ""), role)
     rows = session.fetch_rows(
         "SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT "
         "a.attisdropped AND has_column_privilege(a.attrelid, a.attnum, 'SELECT') ORDER BY a.attnum",
         [name.sql],
     )
-    columns = ", ".join(quote_name(column) for (column,) in rows) or "*"
+    if not rows:
+        raise _explain_right(f"read the table {name.table!r}", "SELECT ON", name.sql, role)
+    columns = ", ".join(quote_name(column) for (column,) in rows)
     return f"SELECT {columns} FROM {name.sql}"
+
+
+def _explain_right(act: str, right: str, thing: str, role: str) -> EngineError:
+    return EngineError(
+        f"the role {role!r} may not {act}. Nothing was read. Ask the administrator for: GRANT {right} {thing} TO "
+        f"{quote_name(role)};"
+    )
 
 
 def open_query(session: Session, query: str) -> DatabaseTable:

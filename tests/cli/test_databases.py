@@ -73,6 +73,17 @@ def test_a_table_is_released_to_a_file(run: Run, here: Path, server: Server) -> 
     assert measured.code == 0
 
 
+def test_new_records_are_released_by_an_earlier_recoding(run: Run, here: Path, server: Server) -> None:
+    asked = ("-p", "policy.yaml", "--table")
+    assert run("anonymize", server.url(), *asked, "people", "-o", "one", "--out-table", "release_1").code == 0
+    server.upload(pa.table({"age": [20, 20, 43], "ill": ["new", "new", "new"]}), "later")
+    given = ("--recoding", "one.owner/recoding.json", "--nearest", "-o", "two", "--out-table", "release_2")
+    ran = run("anonymize", server.url(), *asked, "later", *given)
+    assert ran.code == 0, ran.err
+    assert server.rows("SELECT count(*) FROM release_2 WHERE ill = 'new'") == [(3,)]
+    assert json.loads((here / "two" / "certificate.json").read_text())["evidence"] == "union"
+
+
 def test_a_password_on_the_command_line_is_refused(run: Run, here: Path) -> None:
     for url in ("postgresql://ann:hunter2@127.0.0.1/x", "postgres://127.0.0.1/x?user=ann&password=hunter2"):
         for ran in (

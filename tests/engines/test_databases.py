@@ -339,6 +339,14 @@ def test_a_role_without_rights_gets_an_error_before_anything_is_read(role: str, 
         release.save(tmp_path / "other", table="people", overwrite=True)
 
 
+def test_a_read_only_database(role: str, server: Server) -> None:
+    server.run(
+        "GRANT TEMPORARY ON DATABASE postgres TO reader", "ALTER ROLE reader SET default_transaction_read_only = on"
+    )
+    with pytest.raises(shoal.EngineError, match=r"is read-only for the role 'reader'.* Nothing was read"):
+        shoal.anonymize(role, POLICY, table="people")
+
+
 def test_rights_on_columns_and_rows(role: str, server: Server) -> None:
     """A role sees the columns that it may read; policies on rows raise an error instead of hiding records."""
     server.run("GRANT TEMPORARY ON DATABASE postgres TO reader", "ALTER TABLE people ADD name text")
@@ -636,6 +644,13 @@ def test_ibis_tables_in_other_databases(server: Server, tmp_path: Path) -> None:
     assert release.certificate == shoal.anonymize(frame, POLICY, seed=SEED).certificate
     with pytest.raises(shoal.PolicyError, match="are for PostgreSQL; this Ibis table is in 'duckdb'"):
         shoal.anonymize(connection.table("t"), POLICY, table="t")
+
+
+def test_an_ibis_table_without_a_database(server: Server) -> None:
+    import ibis
+
+    with pytest.raises(shoal.DataError, match="belongs to no database"):
+        shoal.anonymize(ibis.table({"age": "int64", "ill": "string"}), POLICY)
 
 
 def test_a_statement_that_fails_quotes_no_data(server: Server) -> None:

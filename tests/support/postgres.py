@@ -126,10 +126,10 @@ def explain_absence() -> str | None:
     for module in ("psycopg", "ibis"):
         if find_spec(module) is None:
             return f"{module} is not installed: pip install 'shoal[ibis]'"
-    if _find_programs() is None:
+    if os.name != "posix" or _find_programs() is None:
         return "PostgreSQL is not installed (Debian: apt-get install postgresql), see `make test-engines`"
-    if os.name == "posix" and os.geteuid() == 0 and _find_user() is None:
-        return f"PostgreSQL does not run as root, and there is no user {' or '.join(USERS)}"
+    if os.geteuid() == 0 and (_find_user() is None or shutil.which("setpriv") is None):
+        return f"PostgreSQL does not run as root, and there is no user {' or '.join(USERS)}, or no program setpriv"
     return None
 
 
@@ -173,7 +173,8 @@ def start() -> Server:
     with (data / "postgresql.conf").open("a", encoding="utf-8") as file:
         file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
     with (folder / "log").open("wb") as log:  # a killed test process takes the server with it
-        command = ["setpriv", "--pdeathsig=QUIT", *prefix[1:], str(programs / "postgres"), "-D", str(data)]
+        dies_with_us = ["setpriv", "--pdeathsig=QUIT", *prefix[1:]] if shutil.which("setpriv") else []
+        command = [*dies_with_us, str(programs / "postgres"), "-D", str(data)]
         process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     atexit.register(_stop, process, folder)
     ready = [str(programs / "pg_isready"), "--quiet", "--host=127.0.0.1", f"--port={port}"]

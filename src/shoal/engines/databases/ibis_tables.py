@@ -10,7 +10,7 @@ from shoal.engines.protocol import Engine
 from shoal.engines.resources import Resources
 from shoal.engines.sql import quote_name
 from shoal.engines.sql.table import SqlTable
-from shoal.errors import EngineError, PolicyError
+from shoal.errors import DataError, EngineError, PolicyError
 
 MODULE = "ibis.expr.types.relations"
 
@@ -22,13 +22,24 @@ def is_ibis_table(data: Any) -> bool:
 
 def find_connection(table: Any) -> Any:
     """Return the connection of an Ibis table in PostgreSQL; None for a table in another database."""
-    backend = table.get_backend()
+    backend = _find_backend(table)
     return backend.con if backend.name == "postgres" else None
+
+
+def _find_backend(table: Any) -> Any:
+    errors = _import_ibis().common.exceptions
+    try:
+        return table.get_backend()
+    except errors.IbisError:
+        raise DataError(
+            "the Ibis table belongs to no database, or to several. Pass a table of one connection, such as "
+            "ibis.postgres.connect(…).table(name)."
+        ) from None
 
 
 def open_elsewhere(table: Any, resources: Resources) -> Engine:
     """Open an Ibis table that is not in PostgreSQL: DuckDB reads its own tables, and copies of other tables."""
-    backend = table.get_backend()
+    backend = _find_backend(table)
     if resources.table is not None or resources.target is not None:
         raise PolicyError(
             f"'table' and 'out-table' are for PostgreSQL; this Ibis table is in {backend.name!r}. Remove them, and write the "

@@ -50,10 +50,15 @@ class Session(SqlSession):
 
     def _refuse_missing_rights(self) -> None:
         """Raise an error before anything is read, if the role may not create temporary tables."""
-        query = (
-            "SELECT current_user::text, current_database()::text, has_database_privilege(current_database(), 'TEMP')"
+        ((role, database, allowed, read_only),) = self.fetch_rows(
+            "SELECT current_user::text, current_database()::text, has_database_privilege(current_database(), 'TEMP'), "
+            "pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'"
         )
-        ((role, database, allowed),) = self.fetch_rows(query)
+        if read_only:
+            raise EngineError(
+                f"the database {database!r} is read-only for the role {role!r}, as on a replica. Shoal needs temporary tables. "
+                "Nothing was read. Connect to the primary server, or set default_transaction_read_only to off for this role."
+            )
         if not allowed:
             raise EngineError(
                 f"the role {role!r} may not create temporary tables in the database {database!r}, which Shoal needs to count "

@@ -8,6 +8,7 @@ import json
 import math
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -594,6 +595,15 @@ def test_encodings(server: Server) -> None:
 # Large tables and Ibis
 
 
+@contextmanager
+def closing(connection: Any) -> Iterator[Any]:
+    """An Ibis connection that is closed at the end."""
+    try:
+        yield connection
+    finally:
+        connection.disconnect()
+
+
 def test_a_table_with_too_many_combinations_is_searched_in_partitions(server: Server) -> None:
     frame = pa.table({"age": [i % 97 for i in range(400)], "ill": [*"abcd"] * 100})
     server.upload(frame, "many")
@@ -644,6 +654,20 @@ def test_ibis_tables_in_other_databases(server: Server, tmp_path: Path) -> None:
     assert release.certificate == shoal.anonymize(frame, POLICY, seed=SEED).certificate
     with pytest.raises(shoal.PolicyError, match="are for PostgreSQL; this Ibis table is in 'duckdb'"):
         shoal.anonymize(connection.table("t"), POLICY, table="t")
+
+
+def test_the_search_path_and_the_role_of_an_ibis_connection_are_kept(role: str, server: Server) -> None:
+    """Otherwise another table of the same name, or a table that the role may not read, would be released."""
+    server.run("CREATE SCHEMA clinic", "CREATE TABLE clinic.people AS SELECT * FROM people WHERE age > 30")
+    server.run("GRANT TEMPORARY ON DATABASE postgres TO reader", "CREATE TABLE hidden AS TABLE people")
+    with closing(server.ibis()) as connection:
+        connection.con.execute("SET search_path = clinic")
+        assert shoal.anonymize(connection.table("people"), POLICY).certificate.records == 4
+        connection.con.execute("SET search_path = public")
+        hidden = connection.table("hidden")
+        connection.con.execute("SET ROLE reader")
+        with pytest.raises(shoal.EngineError, match="permission denied for table hidden"):
+            shoal.anonymize(hidden, POLICY)
 
 
 def test_an_ibis_table_without_a_database(server: Server) -> None:

@@ -58,12 +58,24 @@ def connect(url: str) -> Any:
 
 
 def connect_again(connection: Any) -> Any:
-    """Open another connection to the same database with the same role, because a run needs transactions of its own."""
+    """Open another connection to the same database, because a run needs transactions of its own.
+
+    The role and the search path of the given connection, which its session may have changed, are kept.
+    """
     info = connection.info
     known = {**info.get_parameters(), **OWN}
     if info.password:
         known["password"] = info.password
-    return _open(lambda psycopg: psycopg.connect(autocommit=True, **known))
+    with explain_error():
+        path, role = connection.execute("SELECT current_setting('search_path'), current_setting('role')").fetchone()
+    again = _open(lambda psycopg: psycopg.connect(autocommit=True, **known))
+    try:
+        with explain_error():
+            again.execute("SELECT set_config('search_path', %s, false), set_config('role', %s, false)", [path, role])
+    except BaseException:
+        again.close()
+        raise
+    return again
 
 
 def _open(connect: Any) -> Any:

@@ -18,6 +18,7 @@ import pytest
 
 import shoal
 from shoal.cli.app import run_program
+from shoal.engines.spark.sources import to_arrow_type
 from shoal.spark import build_program
 from tests.support.spark import require_spark
 
@@ -192,6 +193,32 @@ def test_instants_are_published_in_utc(spark: Any) -> None:
     release = shoal.anonymize(frame, asked, seed=SEED)
     assert release.certificate.fingerprint == shoal.anonymize(given, asked, seed=SEED).certificate.fingerprint
     assert any("published in UTC" in note and "Asia/Tokyo" in note for note in release.notes)
+
+
+KINDS = {
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "decimal(10,2)": pa.decimal128(10, 2),
+    "string": pa.string(),
+    "string collate UNICODE_CI": pa.string(),
+    "varchar(3)": pa.string(),
+    "interval day to second": pa.string(),
+    "time(6)": pa.string(),
+    "bigint": pa.int64(),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_types_of_spark_as_arrow_types(kind: str) -> None:
+    assert to_arrow_type(kind) == KINDS[kind]
+
+
+def test_nested_types_are_refused_only_where_they_are_used(spark: Any) -> None:
+    frame = spark.sql("SELECT id % 2 AS age, array(id) AS tags, 'Ä' COLLATE UNICODE_CI AS text FROM range(4)")
+    asked = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(2)])
+    assert shoal.anonymize(frame, asked, seed=SEED).certificate.holds
+    with pytest.raises(shoal.DataError, match=r"column 'tags' holds list.* values, which cannot be grouped"):
+        shoal.anonymize(frame, shoal.Policy(quasi={"age": "numeric"}, keep=["tags"], require=[shoal.KAnonymity(2)]))
 
 
 CLUSTER = """

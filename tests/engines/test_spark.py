@@ -195,6 +195,43 @@ def test_instants_are_published_in_utc(spark: Any) -> None:
     assert any("published in UTC" in note and "Asia/Tokyo" in note for note in release.notes)
 
 
+def test_frames_and_files_are_released_as_one_file(spark: Any, tmp_path: Path) -> None:
+    moments = pa.array(
+        [datetime.datetime(2024, 3, 30, 23, i % 60) for i in range(ROWS)], pa.timestamp("us", "Europe/Berlin")
+    )
+    given = table().append_column("seen", moments)
+    asked = policy(keep=[*KEPT, "seen"], allow_unique=["seen"])
+    memory = shoal.anonymize(given, asked, seed=SEED)
+    found = shoal.anonymize(given, asked, engine="spark", seed=SEED)
+    assert found.certificate == memory.certificate
+    found.save(tmp_path / "out", format="parquet")
+    assert pq.read_schema(tmp_path / "out" / "table.parquet").field("seen").type == moments.type
+    assert shoal.check(tmp_path / "out", asked).fingerprint == memory.certificate.fingerprint
+
+
+def test_later_rows_are_recoded(spark: Any) -> None:
+    first, later = table().slice(0, 180), table().slice(180)
+    asked = policy(quasi={name: QUASI[name] for name in list(QUASI)[:2]}, identifiers=["who", "born"])
+    recoded = [
+        shoal.anonymize(given[0], asked, method="tds", seed=SEED).recoding.apply(given[1])
+        for given in ((first, later), (spark.createDataFrame(first), spark.createDataFrame(later)))
+    ]
+    assert rows_of(recoded[1]) == rows_of(recoded[0])
+
+
+def test_a_machine_without_java_gets_a_clear_error(tmp_path: Path) -> None:
+    program = "import shoal; shoal.engines.open_data({'a': [1]}, shoal.engines.Resources(engine='spark'))"
+    calm = {k: v for k, v in os.environ.items() if k != "JAVA_HOME"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**calm, "PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert "Spark cannot start Java. Install Java 17 or later" in done.stderr
+
+
 KINDS = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
@@ -346,7 +383,7 @@ def test_a_job_reads_a_table_and_saves_a_table(spark: Any, stored: pa.Table, tmp
     assert "the table 'released_people' already exists" in capsys.readouterr().err
     assert run_here("no_such_table", *given, str(tmp_path / "again")) == 2
     assert "no table 'no_such_table'" in capsys.readouterr().err
-    strict = policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(ROWS + 1)])
+    strict = policy(quasi={"age": "numeric"}, require=[shoal.LDiversity(4, of="ill")])
     (tmp_path / "policy.yaml").write_text(strict.to_yaml(), encoding="utf-8")
     assert run_here("raw_people", *given, str(tmp_path / "again")) == 1
     assert not (tmp_path / "again").exists()

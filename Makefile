@@ -32,9 +32,9 @@ test: $(STAMP)
 test-engines: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark,ibis]'
 	command -v java >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
-	  && apt-get install --yes --quiet --no-install-recommends openjdk-17-jre-headless; } || true
+	  && apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends openjdk-17-jre-headless; } || true
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
-	  && apt-get install --yes --quiet --no-install-recommends postgresql; } || true
+	  && apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends postgresql; } || true
 	SHOAL_TEST_ENGINES=1 $(BIN)/python -m pytest -m engines $(ARGS)
 
 lint: $(STAMP)

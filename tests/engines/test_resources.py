@@ -260,3 +260,12 @@ def test_without_duckdb_its_error_says_how_to_install_it(tmp_path: Path) -> None
     for line in lines[:7]:
         assert line.endswith("pip install duckdb"), line
     assert lines[7:] == ["frame True", "file True"]
+
+
+def test_spark_without_its_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(
+        shoal.EngineError, match=r"pyspark is not installed\. Install it with: pip install 'shoal\[spark\]'"
+    ):
+        chosen(pa.table({"a": [1]}), engine="spark")

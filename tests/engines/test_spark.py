@@ -18,6 +18,7 @@ import pytest
 
 import shoal
 from shoal.cli.app import run_program
+from shoal.engines.spark.sources import to_arrow_type
 from shoal.spark import build_program
 from tests.support.spark import require_spark
 
@@ -194,6 +195,69 @@ def test_instants_are_published_in_utc(spark: Any) -> None:
     assert any("published in UTC" in note and "Asia/Tokyo" in note for note in release.notes)
 
 
+def test_frames_and_files_are_released_as_one_file(spark: Any, tmp_path: Path) -> None:
+    moments = pa.array(
+        [datetime.datetime(2024, 3, 30, 23, i % 60) for i in range(ROWS)], pa.timestamp("us", "Europe/Berlin")
+    )
+    given = table().append_column("seen", moments)
+    asked = policy(keep=[*KEPT, "seen"], allow_unique=["seen"])
+    memory = shoal.anonymize(given, asked, seed=SEED)
+    found = shoal.anonymize(given, asked, engine="spark", seed=SEED)
+    assert found.certificate == memory.certificate
+    found.save(tmp_path / "out", format="parquet")
+    assert pq.read_schema(tmp_path / "out" / "table.parquet").field("seen").type == moments.type
+    assert shoal.check(tmp_path / "out", asked).fingerprint == memory.certificate.fingerprint
+
+
+def test_later_rows_are_recoded(spark: Any) -> None:
+    first, later = table().slice(0, 180), table().slice(180)
+    asked = policy(quasi={name: QUASI[name] for name in list(QUASI)[:2]}, identifiers=["who", "born"])
+    recoded = [
+        shoal.anonymize(given[0], asked, method="tds", seed=SEED).recoding.apply(given[1])
+        for given in ((first, later), (spark.createDataFrame(first), spark.createDataFrame(later)))
+    ]
+    assert rows_of(recoded[1]) == rows_of(recoded[0])
+
+
+def test_a_machine_without_java_gets_a_clear_error(tmp_path: Path) -> None:
+    program = "import shoal; shoal.engines.open_data({'a': [1]}, shoal.engines.Resources(engine='spark'))"
+    calm = {k: v for k, v in os.environ.items() if k != "JAVA_HOME"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**calm, "PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert "Spark cannot start Java. Install Java 17 or later" in done.stderr
+
+
+KINDS = {
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "decimal(10,2)": pa.decimal128(10, 2),
+    "string": pa.string(),
+    "string collate UNICODE_CI": pa.string(),
+    "varchar(3)": pa.string(),
+    "interval day to second": pa.string(),
+    "time(6)": pa.string(),
+    "bigint": pa.int64(),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_types_of_spark_as_arrow_types(kind: str) -> None:
+    assert to_arrow_type(kind) == KINDS[kind]
+
+
+def test_nested_types_are_refused_only_where_they_are_used(spark: Any) -> None:
+    frame = spark.sql("SELECT id % 2 AS age, array(id) AS tags, 'Ä' COLLATE UNICODE_CI AS text FROM range(4)")
+    asked = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(2)])
+    assert shoal.anonymize(frame, asked, seed=SEED).certificate.holds
+    with pytest.raises(shoal.DataError, match=r"column 'tags' holds list.* values, which cannot be grouped"):
+        shoal.anonymize(frame, shoal.Policy(quasi={"age": "numeric"}, keep=["tags"], require=[shoal.KAnonymity(2)]))
+
+
 CLUSTER = """
 import json, os, signal, sys, threading
 from pathlib import Path
@@ -319,7 +383,7 @@ def test_a_job_reads_a_table_and_saves_a_table(spark: Any, stored: pa.Table, tmp
     assert "the table 'released_people' already exists" in capsys.readouterr().err
     assert run_here("no_such_table", *given, str(tmp_path / "again")) == 2
     assert "no table 'no_such_table'" in capsys.readouterr().err
-    strict = policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(ROWS + 1)])
+    strict = policy(quasi={"age": "numeric"}, require=[shoal.LDiversity(4, of="ill")])
     (tmp_path / "policy.yaml").write_text(strict.to_yaml(), encoding="utf-8")
     assert run_here("raw_people", *given, str(tmp_path / "again")) == 1
     assert not (tmp_path / "again").exists()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from shoal.engines.resources import Resources
 from shoal.engines.sql.session import SqlSession
@@ -40,6 +41,7 @@ SETTINGS = {  # of the session in which Shoal's queries run
     "spark.sql.caseSensitive": "false",
 }
 BROADCAST = 1_000_000  # rows; larger tables of codes or cells are joined by a shuffle
+UPLOAD_ROWS = 1_000_000  # rows that a worker reads at a time
 KEPT_BY_DRIVER = 100_000  # rows; larger tables are written to the scratch folder
 HELP = "Set SHOAL_DEBUG=1 to see Spark's message, which may quote data, and report the error."
 
@@ -88,14 +90,21 @@ class Session(SqlSession):
     def create_table(self, prefix: str, table: pa.Table) -> str:
         """Create a view from an Arrow table; a large one is written to the scratch folder."""
         with explain_error():
-            frame = self.spark.createDataFrame(table)
-            if len(table) > KEPT_BY_DRIVER:
-                frame = self._store(frame, prefix)
+            frame = self._upload(table, prefix) if len(table) > KEPT_BY_DRIVER else self.spark.createDataFrame(table)
             if len(table) <= BROADCAST:
                 from pyspark.sql.functions import broadcast
 
                 frame = broadcast(frame)
             return self.name_view(prefix, frame)
+
+    def _upload(self, table: pa.Table, prefix: str) -> Any:
+        """Write an Arrow table to the scratch folder; on this machine without Java, which would copy it several times."""
+        if self.scratch.folder is None:
+            return self._store(self.spark.createDataFrame(table), prefix)
+        path = self.new_path(prefix)
+        pq.write_table(table, self.scratch.folder / path.rpartition("/")[2], row_group_size=UPLOAD_ROWS)
+        schema = self.spark.createDataFrame(table.slice(0, 0)).schema
+        return self.spark.read.schema(schema).parquet(path)
 
     def store_query(self, prefix: str, sql: str) -> str:
         """Write the result of a query to the scratch folder, and return the name of a view of it."""

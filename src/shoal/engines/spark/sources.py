@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,7 +90,12 @@ def _number(data: Any, kinds: Sequence[str]) -> Any:
 
 
 def _is_text(kind: str) -> bool:
-    return kind != "string" and kind.startswith(TEXTS)
+    return kind != "string" and _base(kind) in TEXTS
+
+
+def _base(kind: str) -> str:
+    """The name of a type without its parameters: ``char`` for ``char(3)``, ``string`` for ``string collate UNICODE``."""
+    return re.split(r"[(< ]", kind, maxsplit=1)[0]
 
 
 def to_arrow_type(kind: str) -> pa.DataType:
@@ -97,9 +103,9 @@ def to_arrow_type(kind: str) -> pa.DataType:
     if kind.startswith("decimal("):
         precision, scale = map(int, kind[len("decimal(") : -1].split(","))
         return pa.decimal128(precision, scale)
-    if kind.startswith(TEXTS):
+    if _base(kind) in TEXTS:
         return pa.string()
-    return ARROW_TYPES.get(kind) or NESTED.get(kind.partition("<")[0]) or pa.struct([])
+    return ARROW_TYPES.get(kind) or NESTED.get(_base(kind)) or pa.struct([])
 
 
 def refuse_ambiguous_names(names: Sequence[str]) -> None:

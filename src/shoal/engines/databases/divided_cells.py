@@ -14,7 +14,6 @@ from shoal.arrays import Int64Array, UInt64Array
 from shoal.engines import fingerprint
 from shoal.engines.databases.session import Session
 from shoal.engines.keyed_hash import KeyedHash
-from shoal.engines.sql import join_values
 from shoal.engines.sql.release_query import DividedRecords
 from shoal.engines.sql.table import SqlTable
 
@@ -25,10 +24,14 @@ def number_records(session: Session, source: SqlTable, divided: DividedRecords) 
     """Return the SQL expression for the records of divided cells with their numbers as ``o``; see `SqlEngine`."""
     keys, records = divided.records.keys, divided.records
     stored = session.store_query("divided", f"SELECT * FROM {divided.sql} d")
-    tables = [(records.name(c), _hash_values(session, source, stored, c, divided)) for c in divided.order.columns]
-    total = " + ".join(f"h{number}.h" for number in range(len(tables))) or "0::numeric"
-    joins = join_values("JOIN", "h", tables, session.same)
-    content = session.store_query("content", f"SELECT s.*, mod({total}, {WORD}) AS h_ FROM {stored} s {joins}")
+    hashes, joins = ["0::numeric"], []
+    for place, column in enumerate(divided.order.columns):
+        table = _hash_values(session, source, stored, column, divided)
+        condition, found = session.look_up(f"s.{records.name(column)}", table, f"h{place}", "h")
+        hashes.append(found)
+        joins.append(f"LEFT JOIN {table} h{place} ON {condition}")
+    total = f"mod({' + '.join(hashes)}, {WORD})"
+    content = session.store_query("content", f"SELECT s.*, {total} AS h_ FROM {stored} s {' '.join(joins)}")
     counted = session.fetch_arrow(
         f"SELECT {keys.name_list}, h_, c.h, count(*) AS n FROM {content} JOIN {divided.hashes} c USING ({keys.name_list}) "
         f"GROUP BY {keys.name_list}, h_, c.h"

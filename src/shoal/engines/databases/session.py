@@ -23,6 +23,7 @@ from shoal.engines.databases.columns import DatabaseColumn, build_array, describ
 from shoal.engines.databases.connection import explain_error
 from shoal.engines.resources import Resources
 from shoal.engines.sql import quote_name
+from shoal.engines.sql.keys import Lookup
 from shoal.engines.sql.session import SqlSession
 from shoal.errors import EngineError
 from shoal.work_folder import WorkFolder
@@ -175,9 +176,10 @@ class Session(SqlSession):
                 self.connection.execute(f"ANALYZE {name}")
         return name
 
-    def same(self, one: str, other: str) -> str:
-        """Return the SQL condition that two values are equal or both NULL. PostgreSQL joins arrays by hashing."""
-        return f"ARRAY[{one}] = ARRAY[{other}]"
+    def look_up(self, value: str, table: str, alias: str, column: str) -> Lookup:
+        """Look up a value by equality, which PostgreSQL hashes; the result for NULL is read once from the table."""
+        null = f"(SELECT n.{column} FROM {table} n WHERE n.raw IS NULL)"
+        return Lookup(f"{value} = {alias}.raw", f"CASE WHEN {value} IS NULL THEN {null} ELSE {alias}.{column} END")
 
     def drop(self, *names: str) -> None:
         """Drop temporary tables."""

@@ -300,7 +300,9 @@ class SqlEngine(Engine):
         tables = ((column, self.codings[column].table) for column in keys.columns)
         code_tables = {column: table for column, table in tables if table is not None}
         carried = [self._normalize_column(column) for column in carry]
-        return select_keys(keys, self.table.sql, code_tables, carried, quote=self.table.find, same=self.session.same)
+        return select_keys(
+            keys, self.table.sql, code_tables, carried, quote=self.table.find, look_up=self.session.look_up
+        )
 
     def _normalize_column(self, column: str) -> str:
         """Return the SQL expression for a column of ``s`` as it is released: NaN and empty texts are missing values."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,9 +24,16 @@ def quote_name(value: str) -> str:
     return '"' + value.replace('"', '""') + '"'
 
 
-def is_same(one: str, other: str) -> str:
-    """Return the SQL condition that two values are equal, or both NULL."""
-    return f"{one} IS NOT DISTINCT FROM {other}"
+class Lookup(NamedTuple):
+    """A join with a table of values: its condition, and the SQL expression for the result."""
+
+    condition: str
+    result: str
+
+
+def look_up(value: str, table: str, alias: str, column: str) -> Lookup:
+    """Look up a value among the values ``raw`` of a table, for the result in another column. NULL is a value like any other."""
+    return Lookup(f"{value} IS NOT DISTINCT FROM {alias}.raw", f"{alias}.{column}")
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,7 @@ def select_keys(
     carried: Sequence[str] = (),
     *,
     quote: Callable[[str], str] = quote_name,
-    same: Callable[[str, str], str] = is_same,
+    look_up: Callable[[str, str, str, str], Lookup] = look_up,
 ) -> str:
     """Return the query for the key of every record, which is NULL for a value without a code.
 
@@ -125,25 +133,25 @@ def select_keys(
         records hold the codes
     carried : expressions on ``s`` for further columns, which are named ``c0``, ``c1``…
     quote : returns the SQL identifier of a packed column in ``source``
-    same : returns the SQL condition that two values are equal, or both NULL
+    look_up : returns the join with a table of codes; see `look_up`
     """
     joined = [column for column in keys.columns if column in code_tables]
-    codes = {column: f"s.{quote(column)}" for column in keys.columns}
-    codes |= {column: f"t{number}.code" for number, column in enumerate(joined)}
+    codes, joins = {column: f"s.{quote(column)}" for column in keys.columns}, []
+    for number, column in enumerate(joined):
+        table, alias = code_tables[column], f"t{number}"
+        condition, codes[column] = look_up(codes[column], table, alias, "code")
+        joins.append(f"LEFT JOIN {table} {alias} ON {condition}")
     columns = [*keys.pack(codes), *(f"{expression} AS c{number}" for number, expression in enumerate(carried))]
-    joins = join_values("LEFT JOIN", "t", [(quote(column), code_tables[column]) for column in joined], same)
-    return f"SELECT {', '.join(columns)} FROM {source} s {joins}"
+    return f"SELECT {', '.join(columns)} FROM {source} s {' '.join(joins)}"
 
 
-def join_values(
-    join: str, alias: str, tables: Sequence[tuple[str, str]], same: Callable[[str, str], str] = is_same
-) -> str:
+def join_values(join: str, alias: str, tables: Sequence[tuple[str, str]]) -> str:
     """Return joins of the records ``s`` with tables of values, given as pairs of a column and the table of its values.
 
     Each table has the values as ``raw`` and is called ``alias`` with its number. NULL is a value like any other.
     """
     return " ".join(
-        f"{join} {table} {alias}{number} ON {same(f's.{column}', f'{alias}{number}.raw')}"
+        f"{join} {table} {alias}{number} ON s.{column} IS NOT DISTINCT FROM {alias}{number}.raw"
         for number, (column, table) in enumerate(tables)
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from shoal.engines.resources import Resources
-from shoal.engines.sql.keys import is_same
+from shoal.engines.sql.keys import Lookup, look_up
 
 
 class SqlSession(ABC):
@@ -54,9 +54,9 @@ class SqlSession(ABC):
     def drop(self, *names: str) -> None:
         """Drop tables of this session that are no longer needed."""
 
-    def same(self, one: str, other: str) -> str:
-        """Return the SQL condition that two values are equal, or both NULL. A database may need another one to hash a join."""
-        return is_same(one, other)
+    def look_up(self, value: str, table: str, alias: str, column: str) -> Lookup:
+        """Look up a value in a table of values; see `keys.look_up`. A database may need another join to hash the values."""
+        return look_up(value, table, alias, column)
 
     def is_nan(self, expression: str) -> str:
         """Return the SQL condition that a floating-point number is NaN."""

@@ -10,7 +10,7 @@ ifneq ($(wildcard ../shared/data),)
 export SHOAL_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test lint bench papers docs dbt clean
+.PHONY: setup demo test test-engines lint bench papers docs dbt clean
 
 setup: $(STAMP)
 
@@ -26,6 +26,16 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+# Engines that need system packages: Spark needs Java, and databases are tested with PostgreSQL, which the tests start on their own.
+# The packages are installed where this user may do so.
+test-engines: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark,ibis]'
+	command -v java >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	  && apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends openjdk-17-jre-headless; } || true
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	  && apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends postgresql; } || true
+	SHOAL_TEST_ENGINES=1 $(BIN)/python -m pytest -m engines $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -7,7 +7,9 @@ hundred million rows and needs about 10 GB of disk. `make bench ARGS=real` relea
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -331,6 +333,19 @@ def scale_lines(sizes: tuple[int, ...]) -> Iterator[Line]:
                 yield Line(f"{method}: growth from 1M to {rows // 1_000_000}M, over linear", growth, "x", 1.0)
 
 
+def spark_lines(rows: int) -> Iterator[Line]:
+    """Measure a release of hospital files on Spark with two threads, against Spark alone: the faster of two runs."""
+    if importlib.util.find_spec("pyspark") is None or shutil.which("java") is None:
+        return
+    folder, size = str(Path(tempfile.gettempdir()) / "shoal-bench-scale"), f"hospital {rows // 1_000_000}M"
+    alone = child(folder, str(rows), module="spark", method="spark", runs=2)
+    note = f"groups in {alone['group']:.1f} s, copies in {alone['copy']:.1f} s"
+    yield Line(f"{size}: Spark reads, groups, copies", alone["wall"], "s", note=note)
+    found = child(folder, str(rows), module="spark", method="tds", runs=2)
+    note = f"{found['wall']:.1f} s; {found['groups']:,} groups; NCP {found['ncp']:.3f}"
+    yield Line(f"{size}, k=10, tds on Spark: time", found["wall"] / alone["wall"], "x Spark", 3.0, note=note)
+
+
 def format_line(line: Line, unit: float) -> str:
     """Return one line of the table as text."""
     seconds = f"{line.figure * unit:9.3f} s" if line.unit == "yd" else " " * 11
@@ -371,6 +386,7 @@ def main() -> None:
             groups.append(hospital_lines(unit, 10_000_000))
         sizes = (1_000_000,) if quick else (1_000_000, 10_000_000)
         groups.append(scale_lines((*sizes, 100_000_000) if "huge" in sys.argv[1:] else sizes))
+        groups.append(spark_lines(sizes[-1]))
         for group in groups:
             for line in group:
                 lost += "LOST" in line.verdict()

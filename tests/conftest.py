@@ -25,6 +25,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 SECRET = 0x5EC2E7_0F_7E575_0123456789ABCDEF
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of engines that need Java or a database server run once: in `make test-engines`, which sets SHOAL_TEST_ENGINES."""
+    if os.environ.get("SHOAL_TEST_ENGINES"):
+        return
+    reason = "needs Java or a database server, and runs under `make test-engines` (SHOAL_TEST_ENGINES=1)"
+    for item in items:
+        if item.get_closest_marker("engines"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def secret() -> Iterator[None]:
     """Releases without a seed are the same on every run; what comes from the operating system is tested in other processes."""

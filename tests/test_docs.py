@@ -23,16 +23,20 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pyarrow as pa
 import pytest
 
 import shoal
 from shoal import cli
 from shoal.measures import MEASURES
+from tests.support import postgres
+from tests.support.spark import find_obstacle, require_spark
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w+)(?P<rest>[^\n]*)\n(?P<body>.*?)^(?P=indent)```", re.M | re.S)
 SHELL = ("ls", "cat", "head")  # these are run as they stand; make, pip and the like are not
+DATABASES = "databases.md"  # this page needs a database server
 WITHOUT_OUTPUT = ("README.md",)  # their commands run, but the page does not show what they say
 
 
@@ -118,16 +122,47 @@ def desk(page: Path, folder: Path) -> Iterator[Reader]:
             own = shoal.datasets.hospital(300, seed=1, kind="pandas")
             own = own.assign(age=2024 - own["birth"].dt.year)
             own[["name", "age", "zip", "sex", "diagnosis"]].to_csv("patients.csv", index=False)
+        if page.name == DATABASES:
+            _prepare_clinic()
         yield Reader(page)
 
 
 def having(*languages: str) -> list[Any]:
     found = [p for p in PAGES if any(b.language in languages for b in blocks(p))]
-    return [pytest.param(p, id=p.relative_to(ROOT).as_posix()) for p in found]
+    return [pytest.param(p, id=p.relative_to(ROOT).as_posix(), marks=_marks(p)) for p in found]
+
+
+def _marks(page: Path) -> list[pytest.MarkDecorator]:
+    """Pages that start Spark or need a database run with the tests of engines that need Java or a server."""
+    return [pytest.mark.engines] if _starts_spark(page) or page.name == DATABASES else []
+
+
+def _starts_spark(page: Path) -> bool:
+    return any(b.language == "python" and "import SparkSession" in b.body for b in blocks(page))
+
+
+def _explain_absence(page: Path) -> str | None:
+    """Why a page cannot run here; None where it can."""
+    obstacle = find_obstacle() if _starts_spark(page) else None
+    return postgres.explain_absence() if page.name == DATABASES else obstacle
+
+
+def _prepare_clinic() -> None:
+    """Create the database of the page on databases, and set the environment of its reader."""
+    server = postgres.start()
+    server.run("DROP DATABASE IF EXISTS clinic WITH (FORCE)", "CREATE DATABASE clinic")
+    own = shoal.datasets.hospital(300, seed=1, kind="pandas")
+    own = own.assign(age=2024 - own["birth"].dt.year)[["name", "age", "zip", "sex", "diagnosis"]]
+    server.upload(pa.Table.from_pandas(own, preserve_index=False), "patients", database="clinic")
+    os.environ |= {"PGPORT": str(server.port), **server.environment}
 
 
 @pytest.mark.parametrize("page", having("python", "console"))
 def test_pages_run(page: Path, tmp_path: Path) -> None:
+    if absence := _explain_absence(page):
+        pytest.skip(absence)
+    if _starts_spark(page):
+        require_spark()
     with desk(page, tmp_path) as reader:
         for block in blocks(page):
             said = reader.follow(block)
@@ -222,5 +257,7 @@ def refresh(reader: Reader) -> None:
 
 if __name__ == "__main__":
     for each in PAGES:
+        if _explain_absence(each):
+            continue
         with tempfile.TemporaryDirectory() as folder, desk(each, Path(folder)) as somebody:
             refresh(somebody)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ def anonymize(
     memory: str | int | None = None,
     combinations: int | None = None,
     temp: str | Path | None = None,
+    table: str | None = None,
     **parameters: Any,
 ) -> Release:
     """Anonymize a table so that the release meets the policy.
@@ -42,7 +44,9 @@ def anonymize(
     Parameters
     ----------
     data : a pandas, polars or pyarrow frame; the path of a CSV, Parquet, Excel, SPSS, Stata or SAS file, or of a folder of CSV
-        or Parquet files; a DuckDB connection, table or relation. ``read`` of the policy says how a file is written
+        or Parquet files; a DuckDB connection, table or relation; an Ibis table, or the connection string of a PostgreSQL
+        database without a password, such as ``"postgresql://steward@host/clinic"``. ``read`` of the policy says how a file
+        is written
     policy : the roles of the columns and the requirements: a `Policy`, the path of a policy file, or a mapping. Default with
         ``recoding``: the policy file in the folder of the recoding
     method : short name of the method (default: ``mondrian``); `shoal methods` lists all methods with their parameters
@@ -65,6 +69,7 @@ def anonymize(
         divided into partitions that are searched one after another (duckdb). Default: derived from ``memory``
     temp : folder for temporary files, which contain raw data while the function runs (default: the folder of the operating
         system)
+    table : name of the table in the database of a connection string, such as ``"patients"`` or ``"clinic.patients"``
     parameters : parameters of the method, such as ``cut="median"``
 
     Returns
@@ -84,7 +89,7 @@ def anonymize(
     >>> release.certificate.holds, release.measures["smallest"] >= 5
     (True, True)
     """
-    resources = parse_resources(engine, memory, combinations, temp)
+    resources = parse_resources(engine, memory, combinations, temp, table)
     if recoding is not None:
         _refuse_beside_recoding({"method": method, "seed": seed, "secret": secret, **parameters})
         given = None if policy is None else parse_policy(policy)
@@ -105,8 +110,8 @@ def anonymize(
             )
         seed = load_seed(secret)
     chosen = make_method(METHODS.find(method or "mondrian"), parse_policy(policy), parameters)
-    table = open_data(data, chosen.policy.with_conventions(resources))
-    return chosen.release(table, seed=seed, progress=progress)
+    opened = open_data(data, chosen.policy.with_conventions(resources))
+    return chosen.release(opened, seed=seed, progress=progress)
 
 
 def _refuse_beside_recoding(arguments: Mapping[str, Any]) -> None:
@@ -128,6 +133,7 @@ def check(
     engine: str | None = None,
     memory: str | int | None = None,
     temp: str | Path | None = None,
+    table: str | None = None,
 ) -> Certificate:
     """Test the published values of any table against a policy. The table may come from any tool.
 
@@ -139,7 +145,7 @@ def check(
         certificate does not hold, because people cannot be counted
     sensitive : the second table of a release in buckets (method anatomy), with the counts of the sensitive values by bucket.
         The requirements are then tested on the buckets
-    engine, memory, temp : as for `anonymize`
+    engine, memory, temp, table : as for `anonymize`
 
     Returns
     -------
@@ -161,10 +167,10 @@ def check(
     """
     parsed = parse_policy(policy)
     resources = parsed.with_conventions(parse_resources(engine, memory, temp=temp))
-    table = open_data(data, resources)
+    opened = open_data(data, replace(resources, table=table))
     if sensitive is not None:
-        return audit_buckets(table, open_data(sensitive, resources), parsed)
-    return audit_table(table, parsed, records=records)
+        return audit_buckets(opened, open_data(sensitive, resources), parsed)
+    return audit_table(opened, parsed, records=records)
 
 
 def measure(

@@ -16,7 +16,7 @@ import shutil
 import stat
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -56,19 +56,24 @@ class WorkFolder:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
 
-    def exchange(self, places: Mapping[str, str]) -> None:
+    def exchange(self, places: Mapping[str, str], commit: Callable[[], None] | None = None) -> None:
         """Move folders, by name, to these names beside the work folder; folders with those names move into the work folder.
 
         The last folder is the public folder. Its old version is moved away first and its new version is moved last, so that
-        readers never see it beside a folder of another release.
+        readers never see it beside a folder of another release. ``commit`` is called before this last move, to publish what
+        belongs to the folders and is elsewhere; if it fails, the exchange is incomplete.
         """
         (self.path / JOURNAL).write_text(json.dumps(places), encoding="utf-8")
         moves = _moves(self.path, places)
         for _, place, old in reversed(moves):
             if os.path.lexists(place):
                 place.replace(old)
-        for new, place, _ in moves:
+        *others, last = moves
+        for new, place, _ in others:
             new.replace(place)
+        if commit is not None:
+            commit()
+        last[0].replace(last[1])
 
 
 def sweep(parent: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_unit_that_is_not_in_the_file_needs_records(run: Run, release: shoal.R
         (("check", "-p", "policy.yaml", "--print-sql", "--dialect", "oracle"), "unknown SQL dialect 'oracle'"),
         (
             ("check", "patients.csv", "-p", "policy.yaml", "--dialect", "duckdb"),
-            "--dialect and --table need --print-sql",
+            "--dialect needs --print-sql",
         ),
         (("recoding", "sql", "release.owner/recoding.json"), "the SQL dialect is missing"),
         (("recoding", "sql", "policy.yaml", "--dialect", "duckdb"), "policy.yaml"),

@@ -1,4 +1,4 @@
-"""Every counting method x both engines: the same rows, the same certificate, the same measures."""
+"""Every counting method x every engine: the same rows, the same certificate, the same measures."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import shoal
 from shoal.engines import ENGINES, Dictionary, GroupColumn, HiddenColumn, Plan, Reading, open_data
 from shoal.engines.resources import Resources
 from tests.support.cases import Case, averaged, cases, suited
+from tests.support.engines import each_server_engine, place
 from tests.support.outcomes import Outcome, counted
 from tests.support.ways import list_engines, list_ways
 
@@ -40,7 +41,7 @@ def few(test: Any) -> Any:
 def anonymized(data: Any, policy: shoal.Policy, method: str, parameters: dict[str, Any], engine: str) -> Any:
     """A release, or the text of the error where nothing meets the requirement."""
     try:
-        return shoal.anonymize(arrow_of(data), policy, method=method, engine=engine, **parameters)
+        return shoal.anonymize(place(arrow_of(data), engine), policy, method=method, engine=engine, **parameters)
     except shoal.RequirementNotMet as error:
         return str(error)
 
@@ -50,6 +51,10 @@ def arrow_of(frame: Any) -> pa.Table:
         return pa.Table.from_pylist(frame)
     if isinstance(frame, duckdb.DuckDBPyRelation):
         return frame.to_arrow_table()
+    if type(frame).__module__.startswith("ibis."):
+        return frame.to_pyarrow()
+    if hasattr(frame, "toArrow"):  # a DataFrame of Spark
+        return frame.toArrow()
     return frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame, preserve_index=False)
 
 
@@ -83,6 +88,20 @@ def test_every_engine_gives_the_same_release(
     case: Case, method: str, parameters: dict[str, Any], engine: str
 ) -> Outcome:
     """The unique column ``note`` is kept, so equal multisets of rows are equal row for row."""
+    case = suited(case, method, parameters)
+    return assert_same(*(anonymized(case.frame, case.policy, method, parameters, e) for e in ("memory", engine)))
+
+
+@pytest.mark.engines
+@each_server_engine
+@ways
+@settings(max_examples=3, suppress_health_check=list(HealthCheck))
+@given(case=cases())
+@counted
+def test_every_engine_with_a_server_gives_the_same_release(
+    case: Case, method: str, parameters: dict[str, Any], engine: str
+) -> Outcome:
+    """Few examples: a release takes seconds even of a small table."""
     case = suited(case, method, parameters)
     return assert_same(*(anonymized(case.frame, case.policy, method, parameters, e) for e in ("memory", engine)))
 

@@ -17,6 +17,7 @@ import shoal
 from shoal.errors import PolicyError
 from tests.reference.requirements import passes
 from tests.support.cases import Case, as_rows, cases, covers, released, stayed, suited
+from tests.support.engines import each_engine, place, to_pandas
 from tests.support.outcomes import Outcome, counted
 from tests.support.ways import each_of, evidence, list_engines, list_requirements, list_styles, list_ways
 
@@ -135,17 +136,17 @@ def test_release_holds_for_people_and_covers(case: Case, method: str, parameters
     return None
 
 
-@pytest.mark.parametrize("engine", list_engines())
+@each_engine()
 @pytest.mark.parametrize("requirement", list_requirements("illness"), ids=str)
 def test_every_requirement_and_engine(requirement: Any, engine: str) -> None:
     frame, policy = visits(60), policy_of([shoal.KAnonymity(3), requirement], suppress=0.2)
     for method in ("mondrian", "kmember", "tds"):
         try:
-            release = shoal.anonymize(frame, policy, method=method, engine=engine)
+            release = shoal.anonymize(place(frame, engine), policy, method=method, engine=engine)
         except shoal.RequirementNotMet:
             assert method == "tds"  # the others merge groups; one group of everybody meets every example
             continue
-        table = pd.DataFrame(release.frame.to_df() if engine == "duckdb" else release.frame)
+        table = to_pandas(release.frame)
         kept = frame.set_index("note").loc[table["note"]].reset_index()
         assert holds_for_people(table, policy, who(kept), list(QUASI)), method
 
@@ -168,16 +169,26 @@ def test_every_way_of_writing(method: str, write: str, tmp_path: Path) -> None:
 
 @ways
 def test_engines_agree(method: str, parameters: dict[str, Any]) -> None:
+    assert len(fingerprints_of(method, parameters, list_engines())) == 1
+
+
+@pytest.mark.engines
+@ways
+def test_a_database_agrees(method: str, parameters: dict[str, Any]) -> None:
+    assert len(fingerprints_of(method, parameters, ["memory", "ibis"])) == 1
+
+
+def fingerprints_of(method: str, parameters: dict[str, Any], engines: Sequence[str]) -> set[str]:
+    """The fingerprints of the releases of some engines."""
     frame = visits(50, seed=3)
     frame.loc[::9, "person"] = None
     policy = policy_of([shoal.KAnonymity(3), shoal.LDiversity(2, of="illness")], target="illness", suppress=0.1)
     if parameters.get("split") == "valid":
         policy = policy.model_copy(update={"suppress": 0.0})
-    fingerprints = {
-        shoal.anonymize(frame, policy, method=method, engine=engine, **parameters).certificate.fingerprint
-        for engine in list_engines()
+    return {
+        shoal.anonymize(place(frame, e), policy, method=method, engine=e, **parameters).certificate.fingerprint
+        for e in engines
     }
-    assert len(fingerprints) == 1
 
 
 @ways
@@ -193,7 +204,7 @@ def test_one_record_per_person_gives_the_verdict_of_records(method: str, paramet
                     shoal.anonymize(frame, policy, method=method, **parameters)
 
 
-@pytest.mark.parametrize("engine", list_engines())
+@each_engine()
 @pytest.mark.parametrize("pseudonym", [False, True])
 @each_of(MONTHS)
 def test_months_count_people_over_all_releases(
@@ -204,13 +215,14 @@ def test_months_count_people_over_all_releases(
     policy = policy_of([shoal.KAnonymity(4), shoal.LDiversity(2, of="illness")], unit=unit)
     later = policy.model_copy(update={"suppress": 0.9})
     parts = [frame.iloc[rows] for rows in np.array_split(np.arange(len(frame)), 3)]
-    first = shoal.anonymize(parts[0], policy, method=method, engine=engine, **parameters)
-    first.save(tmp_path / "1")
+    first = shoal.anonymize(place(parts[0], engine), policy, method=method, engine=engine, **parameters)
+    first.save(tmp_path / "1", format="csv")
     for month in (2, 3):
         recoding = tmp_path / f"{month - 1}.owner"
-        release = shoal.anonymize(parts[month - 1], later, recoding=recoding, nearest=True, engine=engine)
+        given = place(parts[month - 1], engine)
+        release = shoal.anonymize(given, later, recoding=recoding, nearest=True, engine=engine)
         assert release.certificate.evidence == "union"
-        release.save(tmp_path / str(month))
+        release.save(tmp_path / str(month), format="csv")
     tables = [pd.read_csv(tmp_path / str(month) / "table.csv", dtype=str) for month in (1, 2, 3)]
     union = pd.concat(tables, ignore_index=True)
     people = frame.set_index("note").loc[union["note"], "person"].tolist()
@@ -230,15 +242,15 @@ def histories(table: pd.DataFrame, people: Sequence[object], columns: Sequence[s
     return Counter(tuple(sorted(of)) for _, of in labels.groupby(list(people)))
 
 
-@pytest.mark.parametrize("engine", list_engines())
+@each_engine()
 @pytest.mark.parametrize("method", ["tds", "bottom-up", "optimal"])
 @pytest.mark.parametrize("suppress", [0.0, 0.15])
 def test_histories_are_searched_by_global_recoding(method: str, engine: str, suppress: float) -> None:
     frame = visits(300, most=2)
     unit = {"column": "person", "pseudonym": True}
     policy = policy_of([shoal.KAnonymity(4)], unit=unit, suppress=suppress)
-    release = shoal.anonymize(frame, policy, method=method, engine=engine)
-    table = pd.DataFrame(release.frame.to_df() if engine == "duckdb" else release.frame)
+    release = shoal.anonymize(place(frame, engine), policy, method=method, engine=engine)
+    table = to_pandas(release.frame)
     found = histories(table, table["person"].tolist(), list(QUASI))
     assert min(found.values()) == release.certificate.smallest_history >= 4
     assert len(found) > 3  # more than the numbers of records
@@ -305,14 +317,14 @@ def test_check_needs_the_unit() -> None:
     assert not set(shown.frame["person"]) & set(frame["person"])
 
 
-@pytest.mark.parametrize("engine", list_engines())
+@each_engine()
 @pytest.mark.parametrize("role", ["identifiers", "none", "key"])
 def test_repeated_people_without_a_unit_are_noted(role: str, engine: str) -> None:
     frame = visits(60)
     given = {"identifiers": ["person"]} if role == "identifiers" else {"key": "person"} if role == "key" else {}
     policy = policy_of([shoal.KAnonymity(5)], unit=None, **given)
-    release = shoal.anonymize(frame, policy, engine=engine)
-    table = pd.DataFrame(release.frame.to_df() if engine == "duckdb" else release.frame)
+    release = shoal.anonymize(place(frame, engine), policy, engine=engine)
+    table = to_pandas(release.frame)
     people = frame.set_index("note").loc[table["note"], "person"].tolist()
     fewest = table.assign(person=people).groupby(list(QUASI))["person"].nunique().min()
     note = next(note for note in release.notes if "seems to name people" in note)
@@ -407,16 +419,16 @@ def test_the_unit_of_later_months_is_the_same(change: str, tmp_path: Path) -> No
         shoal.anonymize(frame.rename(columns={"person": "who"}), other, recoding=tmp_path / "1.owner", nearest=True)
 
 
-@pytest.mark.parametrize("engine", list_engines())
+@each_engine()
 def test_records_without_a_person_have_pseudonyms_of_their_own(engine: str, tmp_path: Path) -> None:
     unit = {"column": "who", "pseudonym": True, "knows": "record"}
     policy = shoal.Policy(quasi={"age": "numeric"}, sensitive=["ill"], unit=unit, require=[shoal.KAnonymity(2)])
     for number, who in enumerate((["A", "B", None, None], [None, None, "C"], [None, None])):
         frame = pd.DataFrame({"who": who, "age": 20, "ill": "flu"})
         given = {"recoding": tmp_path / f"{number - 1}.owner"} if number else {}
-        release = shoal.anonymize(frame, policy, engine=engine, **given)
+        release = shoal.anonymize(place(frame, engine), policy, engine=engine, **given)
         assert any("no value of the unit" in note for note in release.certificate.notes) or number
-        release.save(tmp_path / str(number))
+        release.save(tmp_path / str(number), format="csv")
     tables = pd.concat([pd.read_csv(tmp_path / str(n) / "table.csv") for n in range(3)])
     assert tables["who"].nunique() == 9
     assert release.certificate.smallest_people == 9
@@ -440,15 +452,15 @@ def test_check_refuses_names_instead_of_pseudonyms() -> None:
     assert "person" not in release.dropped
 
 
-@pytest.mark.parametrize("engine", list_engines())
+@each_engine()
 def test_columns_with_the_names_of_published_ends(engine: str) -> None:
     frame = pd.DataFrame({"age_lo": [f"N{i % 15}" for i in range(60)], "age": [i % 20 for i in range(60)]})
     given: dict[str, Any] = {"quasi": {"age": "numeric"}, "require": [shoal.KAnonymity(2)]}
-    release = shoal.anonymize(frame, shoal.Policy(**given), write="lo-hi", engine=engine)
+    release = shoal.anonymize(place(frame, engine), shoal.Policy(**given), write="lo-hi", engine=engine)
     assert list(release.engine.schema().names) == ["age_lo", "age_hi"]
-    assert "N" not in str(release.frame)
+    assert "N" not in str(to_pandas(release.frame))
     with pytest.raises(PolicyError, match="would have the name of another column"):
-        shoal.anonymize(frame, shoal.Policy(**given, unit="age_lo"), write="lo-hi", engine=engine)
+        shoal.anonymize(place(frame, engine), shoal.Policy(**given, unit="age_lo"), write="lo-hi", engine=engine)
 
 
 def test_exclusive_boxes_are_refused() -> None:

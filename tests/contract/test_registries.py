@@ -16,6 +16,7 @@ from shoal.pipeline.method import GroupingMethod
 from shoal.requirements import REQUIREMENTS
 from shoal.tables import METHODS
 from tests.support.cases import holds
+from tests.support.engines import each_engine, place
 from tests.support.ways import (
     evidence,
     list_bucketing,
@@ -66,7 +67,8 @@ def test_every_method_meets_every_requirement(method: str, requirement: Any) -> 
     runs += [(engine, styles[chosen % len(styles)]) for engine in list_engines() if engine != "memory"]
     seen: dict[str, shoal.Release] = {}
     for engine, style in runs:
-        release = shoal.anonymize(frame, policy, method=method, write=style, engine=engine, seed=2**70)
+        given = place(frame, engine)
+        release = shoal.anonymize(given, policy, method=method, write=style, engine=engine, seed=2**70)
         assert release.certificate.holds and release.certificate.evidence == evidence(method)
         assert release.certificate.suppressed <= 0.3 * ROWS
         if engine == "memory" and style == "label" and evidence(method) == "table":
@@ -75,12 +77,28 @@ def test_every_method_meets_every_requirement(method: str, requirement: Any) -> 
         assert release.certificate == first.certificate and dict(release.measures) == dict(first.measures)
 
 
-@pytest.mark.parametrize("engine", list_engines())
+@pytest.mark.engines
+@pytest.mark.parametrize("method", list_methods(GroupingMethod))
+def test_every_method_meets_requirements_in_a_database(method: str) -> None:
+    """Every method with two of the requirements and ways of writing, other ones for every method."""
+    frame, styles, requirements = table(), list_styles(method), list_requirements("illness")
+    first = list_methods(GroupingMethod).index(method)
+    for number in (first, first + len(requirements) // 2):
+        policy = policy_of(shoal.KAnonymity(3), requirements[number % len(requirements)])
+        given: dict[str, Any] = {"method": method, "write": styles[number % len(styles)], "seed": 2**70}
+        memory, database = (
+            shoal.anonymize(place(frame, engine), policy, engine=engine, **given) for engine in ("memory", "ibis")
+        )
+        assert database.certificate == memory.certificate and dict(database.measures) == dict(memory.measures)
+
+
+@each_engine()
 @pytest.mark.parametrize("method", list_randomizing())
 def test_every_randomizing_method_is_the_same_in_every_engine(method: str, engine: str, tmp_path: Path) -> None:
     asked = list_requirements("illness", tested_on=("operator",))
     first, release = (
-        shoal.anonymize(table(), policy_of(*asked), method=method, engine=e, seed=2**70) for e in ("memory", engine)
+        shoal.anonymize(place(table(), e), policy_of(*asked), method=method, engine=e, seed=2**70)
+        for e in ("memory", engine)
     )
     assert release.certificate == first.certificate and release.certificate.evidence == "operator"
     assert release.certificate.records == ROWS and len(release.certificate.findings) == len(asked)
@@ -88,7 +106,7 @@ def test_every_randomizing_method_is_the_same_in_every_engine(method: str, engin
     assert json.loads((tmp_path / "release" / "certificate.json").read_text())["holds"]
 
 
-@pytest.mark.parametrize("engine", list_engines())
+@each_engine()
 @pytest.mark.parametrize("method", list_bucketing())
 def test_every_bucketing_method_meets_every_requirement_on_values(method: str, engine: str, tmp_path: Path) -> None:
     for requirement in list_requirements("illness"):
@@ -98,7 +116,7 @@ def test_every_bucketing_method_meets_every_requirement_on_values(method: str, e
                 shoal.anonymize(table(), asked, method=method)
             continue
         first, release = (
-            shoal.anonymize(table(), asked, method=method, engine=e, seed=2**70) for e in ("memory", engine)
+            shoal.anonymize(place(table(), e), asked, method=method, engine=e, seed=2**70) for e in ("memory", engine)
         )
         assert release.certificate == first.certificate and dict(release.measures) == dict(first.measures)
         assert release.certificate.evidence == "buckets" and release.certificate.records == ROWS

@@ -71,7 +71,7 @@ def test_wrong_numbers_of_combinations(given: Any) -> None:
         parse_resources(combinations=given)
 
 
-@pytest.mark.parametrize("given", ["spark", "", "DuckDB", "duck", "mem"])
+@pytest.mark.parametrize("given", ["sparc", "", "DuckDB", "duck", "mem"])
 def test_unknown_engines_are_named_with_the_known(given: str) -> None:
     with pytest.raises(shoal.PolicyError, match=r"unknown engine.*'memory', 'duckdb'"):
         parse_resources(given)
@@ -124,7 +124,7 @@ def test_which_engine_is_taken(tmp_path: Path) -> None:
     opened = open_data(table)
     assert open_data(opened) is opened
     assert isinstance(opened, MemoryEngine)
-    assert ENGINES.names() == ["memory", "duckdb"]
+    assert ENGINES.names() == ["memory", "duckdb", "spark", "ibis"]
 
 
 def test_a_file_much_too_large_for_memory_goes_to_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def test_data_that_no_engine_opens_are_refused_by_the_built_in_engine(lake: list
 def test_an_engine_of_another_package_without_limits_refuses_them(lake: list[str]) -> None:
     with pytest.raises(shoal.PolicyError, match=r"memory is a limit of .* the engine 'lake' takes no limits"):
         chosen(Lake(), memory="4GB")
-    with pytest.raises(shoal.PolicyError, match=r"unknown engine 'lak'.*'memory', 'duckdb', 'lake'"):
+    with pytest.raises(shoal.PolicyError, match=r"unknown engine 'lak'.*'memory', 'duckdb', 'spark', 'ibis', 'lake'"):
         parse_resources("lak")
 
 
@@ -260,3 +260,12 @@ def test_without_duckdb_its_error_says_how_to_install_it(tmp_path: Path) -> None
     for line in lines[:7]:
         assert line.endswith("pip install duckdb"), line
     assert lines[7:] == ["frame True", "file True"]
+
+
+def test_spark_without_its_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(
+        shoal.EngineError, match=r"pyspark is not installed\. Install it with: pip install 'shoal\[spark\]'"
+    ):
+        chosen(pa.table({"a": [1]}), engine="spark")

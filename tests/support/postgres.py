@@ -10,6 +10,7 @@ import functools
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -125,10 +126,10 @@ def explain_absence() -> str | None:
     for module in ("psycopg", "ibis"):
         if find_spec(module) is None:
             return f"{module} is not installed: pip install 'shoal[ibis]'"
-    if _find_programs() is None:
+    if os.name != "posix" or _find_programs() is None:
         return "PostgreSQL is not installed (Debian: apt-get install postgresql), see `make test-engines`"
-    if os.name == "posix" and os.geteuid() == 0 and _find_user() is None:
-        return f"PostgreSQL does not run as root, and there is no user {' or '.join(USERS)}"
+    if os.geteuid() == 0 and (_find_user() is None or shutil.which("setpriv") is None):
+        return f"PostgreSQL does not run as root, and there is no user {' or '.join(USERS)}, or no program setpriv"
     return None
 
 
@@ -152,7 +153,7 @@ def start() -> Server:
     programs = _find_programs()
     assert programs is not None
     folder = Path(tempfile.mkdtemp(prefix="shoal-postgres-"))
-    prefix = _become_unprivileged(folder)
+    prefix = _become_unprivileged()
     data, password = folder / "data", secrets.token_hex(12)
     (folder / "password").write_text(password)
     for path in (folder, folder / "password"):
@@ -171,13 +172,18 @@ def start() -> Server:
     settings = {**SETTINGS, "port": str(port), "unix_socket_directories": str(folder)}
     with (data / "postgresql.conf").open("a", encoding="utf-8") as file:
         file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
-    atexit.register(_stop, prefix, programs, folder)
-    command = [*prefix, str(programs / "pg_ctl"), "-w", "-D", str(data), "-l", str(folder / "log"), "start"]
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=folder)
+    with (folder / "log").open("wb") as log:  # a killed test process takes the server with it
+        dies_with_us = ["setpriv", "--pdeathsig=QUIT", *prefix[1:]] if shutil.which("setpriv") else []
+        command = [*dies_with_us, str(programs / "postgres"), "-D", str(data)]
+        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    atexit.register(_stop, process, folder)
+    ready = [str(programs / "pg_isready"), "--quiet", "--host=127.0.0.1", f"--port={port}"]
+    while subprocess.run(ready, check=False).returncode:
+        assert process.poll() is None, (folder / "log").read_text(errors="replace")
     return Server(port, folder, password)
 
 
-def _become_unprivileged(folder: Path) -> list[str]:
+def _become_unprivileged() -> list[str]:
     """The words before a command that run it as another user, if this user is root."""
     if os.geteuid() != 0:
         return []
@@ -197,9 +203,9 @@ def _find_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _stop(prefix: list[str], programs: Path, folder: Path) -> None:
-    command = [*prefix, str(programs / "pg_ctl"), "-D", str(folder / "data"), "-m", "immediate", "stop"]
-    subprocess.run(command, check=False, capture_output=True, cwd="/")
+def _stop(process: subprocess.Popen[bytes], folder: Path) -> None:
+    process.send_signal(signal.SIGQUIT)  # an immediate shutdown
+    process.wait()
     shutil.rmtree(folder, ignore_errors=True)
 
 

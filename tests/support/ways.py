@@ -50,6 +50,7 @@ SEARCHES: dict[
     "agglomerative": [{}, {"part": 5}],
     "kmember": [{"target_penalty": 0.5}, {"part": 5}, {"improve": True, "objective": "il"}],
 }
+SERVERS = ("spark", "ibis")  # engines that need Java or a database server
 AVERAGES = ("mean", "median")
 TREES = (
     "bottom-up",
@@ -103,8 +104,13 @@ def list_requirements(of: str, *, tested_on: tuple[str, ...] = ("table",)) -> li
 
 
 def list_engines() -> list[str]:
-    """The registered engines, the engine in memory first."""
-    return ENGINES.names()
+    """The registered engines that need no server, the engine in memory first."""
+    return [name for name in ENGINES.names() if name not in SERVERS]
+
+
+def list_server_engines() -> list[str]:
+    """The registered engines that need a server; their tests have the mark `engines`."""
+    return [name for name in ENGINES.names() if name in SERVERS]
 
 
 def list_randomizing() -> list[str]:

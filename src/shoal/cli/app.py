@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
 from typing import Annotated
@@ -108,13 +109,18 @@ app.add_typer(sql_commands.dbt_app, name="dbt")
 
 def main() -> None:
     """Run the program `shoal` and exit with its status."""
+    run_program(lambda: app(prog_name="shoal"))
+
+
+def run_program(program: Callable[[], object]) -> None:
+    """Run a program of commands, and exit with one of the `ExitStatus`."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=UNENCODABLE)
     signals: list[int] = []
     _stop_on_signals(signals)
     try:
-        _run(signals)
+        _run(program, signals)
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):  # rich and typer end the program with status 1
             _discard_output()
@@ -142,10 +148,10 @@ def _exit_without_waiting(status: int) -> None:
         os._exit(status)
 
 
-def _run(signals: list[int]) -> None:
+def _run(program: Callable[[], object], signals: list[int]) -> None:
     """Run the command; every error becomes an exit status. ``signals`` are those that asked the program to end."""
     try:
-        _run_until_stopped(signals)
+        _run_until_stopped(program, signals)
     except RequirementNotMet as error:
         print_error("the requirement does not hold:", error)
         raise SystemExit(ExitStatus.FAILS) from None
@@ -162,10 +168,10 @@ def _run(signals: list[int]) -> None:
         raise SystemExit(ExitStatus.FAULT) from None
 
 
-def _run_until_stopped(signals: list[int]) -> None:
+def _run_until_stopped(program: Callable[[], object], signals: list[int]) -> None:
     """Run the command; any error after a signal counts as a stop: a library may turn the interrupt into another error."""
     try:
-        app(prog_name="shoal")
+        program()
     except Exception:
         if signals:
             raise KeyboardInterrupt from None

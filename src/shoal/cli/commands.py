@@ -32,21 +32,26 @@ from shoal.cli.options import (
     EngineOption,
     FormulasOption,
     JsonOption,
+    LogOption,
     MemoryOption,
     PolicyFile,
     SecretOption,
     SeedOption,
     SheetOption,
-    TableFile,
+    TableOption,
+    TableSource,
     TempOption,
     name_conventions,
+    open_log,
     override_read,
+    parse_source,
     refuse_overwriting,
     write_file,
 )
 from shoal.cli.sql_commands import DialectOption, print_check_query
-from shoal.engines import open_data, parse_resources
-from shoal.errors import list_choices
+from shoal.engines import Engine, TargetTable, open_data, parse_resources
+from shoal.engines.keyed_hash import KeyedHash
+from shoal.errors import escape_invisible, list_choices
 from shoal.pipeline.method import list_constructor_parameters
 from shoal.policy import Policy, policy_schema
 from shoal.recoding import STYLES
@@ -71,11 +76,12 @@ OPTIONS = {  # parameters of `shoal.anonymize` that are not parameters of the me
     "temp": "--temp",
     "recoding": "--recoding",
     "nearest": "--nearest",
+    "table": "--table",
 }
 
 
 def anonymize(
-    table: TableFile,
+    table: TableSource,
     out_folder: Annotated[
         Path,
         typer.Option(
@@ -118,6 +124,19 @@ def anonymize(
             autocompletion=lambda: list(STYLES),
         ),
     ] = None,
+    table_name: TableOption = None,
+    out_table: Annotated[
+        str | None,
+        typer.Option(
+            "--out-table",
+            metavar="NAME",
+            help="Write the released table to a new table of the database, TABLE or SCHEMA.TABLE, instead of a file.",
+        ),
+    ] = None,
+    range_types: Annotated[
+        bool,
+        typer.Option("--range-types", help="With --out-table: write ranges with the range types of PostgreSQL."),
+    ] = False,
     format: Annotated[
         str | None,
         typer.Option(
@@ -177,19 +196,21 @@ def anonymize(
             help="Print the steps of the method (tds, bottom-up). The text contains raw values: do not publish it.",
         ),
     ] = False,
+    log: LogOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
-) -> None:
+) -> shoal.Release:
     """Anonymize TABLE, check the release against the policy, and write it if every requirement holds."""
     _refuse_folder(out_folder)
     if format is not None and format not in FORMATS:
         raise shoal.PolicyError(f"unknown format {format!r}; {list_choices(format, FORMATS)}")
-    options = SaveOptions(format, escape_formulas, like_input)  # type: ignore[arg-type]
+    options = SaveOptions(format, escape_formulas, like_input, out_table, range_types)  # type: ignore[arg-type]
     if policy is None and recoding is None:
         raise shoal.PolicyError(
             "the policy is missing. Give a policy file with --policy, or the recoding.json of an earlier release with "
             "--recoding."
         )
-    with show_progress(quiet=quiet) as report:
+    lines = open_log(log)
+    with show_progress(quiet=quiet, log=lines) as report:
         styles = {name: value for name, value in (("write", write), ("ends", ends)) if value is not None}
         parameters = _parse_parameters(set_ or []) | styles
         parameters |= {"seed": seed, "secret": secret, "recoding": recoding, "nearest": nearest}
@@ -197,7 +218,8 @@ def anonymize(
             "engine": engine,
             "memory": memory,
             "combinations": combinations,
-            "temp": temp or _existing_parent(out_folder),
+            "temp": temp or (_existing_parent(out_folder) if isinstance(table, Path) else None),
+            "table": table_name,
         }
         if explain and parameters.get("improve") is True:
             raise shoal.PolicyError(
@@ -208,22 +230,45 @@ def anonymize(
         loaded = _load_policy(policy, recoding, named)
         if force and loaded is not None and seed is None and secret is None and recoding is None:
             parameters["seed"] = read_earlier_seed(out_folder, loaded)
+        if out_table is not None:
+            table = _open_for_table(table, loaded, options, parameters, force=force)
         release = shoal.anonymize(table, loaded, method=method, progress=report, **parameters)
         steps = release.explain() if explain else ""  # raises for a method without steps, before anything is written
         release.save(out_folder, overwrite=force, **asdict(options))
+    if lines is not None:
+        certificate = release.certificate
+        lines.write("released", rows=certificate.records, suppressed=certificate.suppressed, holds=certificate.holds)
     if not quiet:
         print_release(replace(release, certificate=replace(release.certificate, **_read_statement(out_folder))))
     if explain:
         print_line(f"\n{steps}")
     if not quiet:
         print_folders(out_folder, release)
+        if out_table is not None:
+            print_line(f"Public table in the database: {escape_invisible(out_table)}")
+    return release
+
+
+def _open_for_table(
+    table: Any, policy: Policy | None, options: SaveOptions, parameters: dict[str, Any], *, force: bool
+) -> Engine:
+    """Open the table, and refuse an output table that cannot be written before anything is read."""
+    limits = {name: parameters.pop(name) for name in ("engine", "memory", "combinations", "temp", "table")}
+    target = TargetTable(options.table or "", KeyedHash.of(0), overwrite=force)
+    resources = replace(parse_resources(**limits), target=target)
+    return open_data(table, resources if policy is None else policy.with_conventions(resources))
 
 
 def check(
     policy: PolicyFile,
     table: Annotated[
-        Path | None, typer.Argument(help="CSV or Parquet file, or folder of such files, from any tool.")
+        Any,
+        typer.Argument(
+            parser=parse_source,
+            help="CSV or Parquet file, folder of such files, or PostgreSQL database with --table, from any tool.",
+        ),
     ] = None,
+    table_name: TableOption = None,
     json_: JsonOption = None,
     records: Annotated[
         bool,
@@ -250,10 +295,6 @@ def check(
         ),
     ] = False,
     dialect: DialectOption = None,
-    table_name: Annotated[
-        str | None,
-        typer.Option("--table", help="With --print-sql: name of the table in the database, such as ward.release."),
-    ] = None,
 ) -> None:
     """Test the published values of TABLE against the policy.
 
@@ -264,14 +305,22 @@ def check(
     if print_sql:
         print_check_query(loaded, dialect=dialect, name=table_name, table=table, records=records)
         return
-    if table is None or dialect is not None or table_name is not None:
-        fault = (
-            "the table is missing. Name its file" if table is None else "--dialect and --table need --print-sql. Add it"
+    if table is None:
+        raise shoal.PolicyError(
+            "the table is missing. Name its file, or print the query for a database with --print-sql."
         )
-        raise shoal.PolicyError(f"{fault}, or print the query for a database with --print-sql.")
+    if dialect is not None:
+        raise shoal.PolicyError("--dialect needs --print-sql. Add --print-sql, or remove --dialect.")
     refuse_overwriting(json_, table, policy)
     certificate = shoal.check(
-        table, loaded, records=records, sensitive=sensitive, engine=engine, memory=memory, temp=temp
+        table,
+        loaded,
+        records=records,
+        sensitive=sensitive,
+        engine=engine,
+        memory=memory,
+        temp=temp,
+        table=table_name,
     )
     if json_ is not None and str(json_) == "-":
         print_json(certificate.to_json())
@@ -283,9 +332,25 @@ def check(
 
 
 def measure(
-    original: Annotated[Path, typer.Argument(help="Original table: CSV or Parquet file, or folder of such files.")],
-    released: Annotated[Path, typer.Argument(help="Released table, from any tool.")],
+    original: Annotated[
+        Any,
+        typer.Argument(
+            parser=parse_source,
+            help="Original table: CSV or Parquet file, folder of such files, or PostgreSQL database with --table.",
+        ),
+    ],
+    released: Annotated[
+        Any,
+        typer.Argument(
+            parser=parse_source, help="Released table, from any tool. Or PostgreSQL database with --released-table."
+        ),
+    ],
     policy: PolicyFile,
+    table_name: TableOption = None,
+    released_table: Annotated[
+        str | None,
+        typer.Option("--released-table", metavar="NAME", help="Released table of the database: TABLE or SCHEMA.TABLE."),
+    ] = None,
     threshold: Annotated[
         str,
         typer.Option(
@@ -313,8 +378,10 @@ def measure(
     refuse_overwriting(json_, original, released, policy)
     loaded = override_read(Policy.load(policy), name_conventions(delimiter, decimal, encoding, dates, sheet))
     risk = parse_share(threshold, "threshold")
-    table = open_data(original, loaded.with_conventions(parse_resources(engine, memory, temp=temp)))
-    measures = shoal.measure(table, released, loaded, threshold=risk, engine=engine, memory=memory, temp=temp)
+    resources = parse_resources(engine, memory, temp=temp)
+    table = open_data(original, loaded.with_conventions(replace(resources, table=table_name)))
+    after = open_data(released, replace(resources, table=released_table))
+    measures = shoal.measure(table, after, loaded, threshold=risk, engine=engine, memory=memory, temp=temp)
     text = json.dumps({**measures, "columns": measures.columns}, indent=2, ensure_ascii=False)
     if json_ is not None and str(json_) == "-":
         print_json(text)

@@ -18,6 +18,7 @@ from rich.text import Text
 from shoal.cli.compilation import watch_compilation
 from shoal.errors import escape_invisible
 from shoal.formats.numbers import format_count
+from shoal.progress import JsonLog
 from shoal.progress import Progress as ReportProgress
 from shoal.release import Release
 from shoal.report.summary import INFORMATION_KEPT, RISKS, STATISTICS_KEPT
@@ -61,8 +62,15 @@ def print_json(text: str) -> None:
 
 
 @contextlib.contextmanager
-def show_progress(*, quiet: bool = False) -> Iterator[ReportProgress]:
-    """Show one progress bar per stage on standard error, if that is a terminal."""
+def show_progress(*, quiet: bool = False, log: JsonLog | None = None) -> Iterator[ReportProgress]:
+    """Show one progress bar per stage on standard error, if that is a terminal; or write the stages to a log."""
+    if log is not None:
+        try:
+            yield log
+        except BaseException as error:
+            log.write("failed", error=type(error).__name__)  # its text may quote a value
+            raise
+        return
     columns = (TextColumn("{task.description:10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = open_console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bars:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from shoal.engines import ENGINES, Conventions
-from shoal.errors import EngineError, PolicyError
+from shoal.engines.database_urls import is_database_url
+from shoal.errors import EngineError, PolicyError, list_choices
 from shoal.policy import Policy
+from shoal.progress import LOGS, JsonLog
 from shoal.recoding.group_labels import ENDS
 
 JsonOption = Annotated[
     Path | None, typer.Option("--json", help="Write the certificate as JSON to this file (-: standard output).")
+]
+LogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        envvar="SHOAL_LOG",
+        help="Log the stages of the run on standard error: json (one JSON object per line).",
+        autocompletion=lambda: list(LOGS),
+    ),
 ]
 PolicyFile = Annotated[Path, typer.Option("--policy", "-p", help="Policy file (YAML).")]
 TableFile = Annotated[
@@ -21,6 +32,26 @@ TableFile = Annotated[
     typer.Argument(
         help="CSV, Parquet, Excel, SPSS, Stata or SAS file, folder of CSV or Parquet files, or .duckdb file with one table."
     ),
+]
+
+
+def parse_source(text: str) -> Path | str:
+    """The path of a file, or the connection string of a database; a path would lose one of its slashes."""
+    return text if is_database_url(text) else Path(text)
+
+
+TableSource = Annotated[  # a `Path`, or a `str` for a database
+    Any,
+    typer.Argument(
+        parser=parse_source,
+        help="CSV, Parquet, Excel, SPSS, Stata or SAS file, folder of CSV or Parquet files, or .duckdb file with one table. "
+        "Or a PostgreSQL database without a password, such as postgresql://USER@HOST/DATABASE; --table names its table, and "
+        "PGPASSWORD, ~/.pgpass or a service file has the password.",
+    ),
+]
+TableOption = Annotated[
+    str | None,
+    typer.Option("--table", metavar="NAME", help="Table of the database: TABLE or SCHEMA.TABLE."),
 ]
 DelimiterOption = Annotated[
     str | None,
@@ -50,8 +81,8 @@ EngineOption = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help="Engine: memory, duckdb or an engine of another package (default: memory for single files that fit into memory, "
-        "otherwise duckdb).",
+        help="Engine: memory, duckdb, spark, ibis (databases) or an engine of another package (default: memory for single "
+        "files that fit into memory, otherwise duckdb; ibis for databases).",
         autocompletion=ENGINES.names,
     ),
 ]
@@ -69,6 +100,13 @@ EndsOption = Annotated[
         autocompletion=lambda: list(ENDS),
     ),
 ]
+
+
+def open_log(log: str | None) -> JsonLog | None:
+    """The log of a run by the option --log; None without a log."""
+    if log is not None and log not in LOGS:
+        raise PolicyError(f"unknown log {log!r}; {list_choices(log, LOGS)}.")
+    return None if log is None else JsonLog()
 
 
 def parse_seed(text: str) -> int:
@@ -108,9 +146,9 @@ TempOption = Annotated[
 ]
 
 
-def refuse_overwriting(file: Path | None, *inputs: Path) -> None:
-    """Raise `PolicyError` if the file of --json is one of the inputs."""
-    if file is not None and file.resolve() in [path.resolve() for path in inputs]:
+def refuse_overwriting(file: Path | None, *inputs: Path | str) -> None:
+    """Raise `PolicyError` if the file of --json is one of the inputs; texts are databases."""
+    if file is not None and file.resolve() in [path.resolve() for path in inputs if isinstance(path, Path)]:
         raise PolicyError(f"--json would overwrite the input {str(file)!r}. Choose another file.")
 
 

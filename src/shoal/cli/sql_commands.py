@@ -10,7 +10,7 @@ import typer
 from shoal import sql
 from shoal.cli.command_help import CommandGroup, PlainCommand
 from shoal.cli.console import print_line
-from shoal.engines import open_data
+from shoal.engines import Resources, open_data
 from shoal.errors import PolicyError, list_choices
 from shoal.policy import Policy
 
@@ -28,12 +28,13 @@ DialectOption = Annotated[
 
 
 def print_check_query(
-    policy: Policy, *, dialect: str | None, name: str | None, table: Path | None, records: bool
+    policy: Policy, *, dialect: str | None, name: str | None, table: Path | str | None, records: bool
 ) -> None:
-    """Print the query of a check; the columns of the file ``table`` decide which quasi-identifiers are two columns."""
+    """Print the query of a check; the columns of ``table`` decide which quasi-identifiers are two columns."""
     columns = None
     if table is not None:
-        columns = open_data(table, policy.with_conventions()).schema().names
+        resources = Resources(table=name if isinstance(table, str) else None)  # a text is the address of a database
+        columns = open_data(table, policy.with_conventions(resources)).schema().names
         if policy.unit_column is not None and policy.unit_column not in columns and not records:
             raise PolicyError(
                 f"people cannot be counted: column {policy.unit_column!r} is not in the table. Accept a count of records with "

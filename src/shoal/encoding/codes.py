@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from shoal.formats.numbers import read_numbers
 from shoal.policy import Policy
 from shoal.requirements import TableDistribution, compute_distribution
 from shoal.requirements.groups import Groups
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -242,6 +245,35 @@ def build_groups(
 
 
 @dataclass(frozen=True)
+class CodesBuilder:
+    """Builds the codes of counted cells, here or in another process; the last sensitive column is the unit, if there is one."""
+
+    attributes: tuple[Attribute, ...]
+    sensitive: tuple[EncodedColumn, ...]
+    hash: KeyedHash | None = None
+    unit: EncodedUnit | None = None
+
+    def build(self, counts: Counts) -> Codes:
+        """The codes of counted cells."""
+        if self.unit is None:
+            return Codes(self.attributes, self.sensitive, counts, self.hash)
+        counts, person = separate_people(counts, self.unit)
+        return Codes(self.attributes, self.sensitive, counts, self.hash, self.unit, person)
+
+
+@dataclass(frozen=True)
+class CodesSearch(Generic[Result]):
+    """A search of codes as a search of counted cells, as engines call it."""
+
+    builder: CodesBuilder
+    search: Callable[[int, Codes], Result]
+
+    def __call__(self, number: int, counts: Counts) -> Result:
+        """Search the codes of a partition."""
+        return self.search(number, self.builder.build(counts))
+
+
+@dataclass(frozen=True)
 class EncodedTable:
     """A table with encoded columns, before its cells are counted; its engine can apply a recoding of the codes."""
 
@@ -260,11 +292,17 @@ class EncodedTable:
 
     def count(self, partition: int = 0) -> Codes:
         """Count the cells of a partition."""
-        counts = self.engine.count(*self._names, partition=partition)
-        if self.unit is None:
-            return Codes(self.attributes, self.sensitive, counts, self.hash)
-        counts, person = separate_people(counts, self.unit)
-        return Codes(self.attributes, self.sensitive, counts, self.hash, self.unit, person)
+        return self._builder.build(self.engine.count(*self._names, partition=partition))
+
+    def map_partitions(self, search: Callable[[int, Codes], Result]) -> Iterator[tuple[Codes, Result]]:
+        """Count and search all partitions; yield the codes and the result of each. See `Engine.map_partitions`."""
+        builder, partitions = self._builder, self.partitioning.partitions
+        for counts, result in self.engine.map_partitions(CodesSearch(builder, search), *self._names, partitions):
+            yield builder.build(counts), result
+
+    @property
+    def _builder(self) -> CodesBuilder:
+        return CodesBuilder(self.attributes, self.sensitive, self.hash, self.unit)
 
     def count_codes(self, j: int) -> Int64Array:
         """The number of records of each code of an attribute, from its dictionary."""

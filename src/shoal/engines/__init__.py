@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from shoal.engines.database_urls import is_database_url, refuse_password
 from shoal.engines.protocol import (
     AS_PUBLISHED,
     Column,
@@ -25,9 +26,12 @@ from shoal.engines.protocol import (
     Plan,
     Reading,
     Schema,
+    TargetTable,
     UnchangedColumn,
+    WrittenTable,
     detect_format,
     digest_file,
+    explain_no_database,
 )
 from shoal.engines.resources import ENGINES, Resources, parse_resources, read_machine_memory
 from shoal.errors import DataError, PolicyError
@@ -53,7 +57,9 @@ __all__ = [
     "Reading",
     "Resources",
     "Schema",
+    "TargetTable",
     "UnchangedColumn",
+    "WrittenTable",
     "build_frame",
     "detect_format",
     "digest_file",
@@ -66,16 +72,18 @@ CERTIFICATE = "certificate.json"  # in the folder of a release; says how its tab
 
 
 def open_data(data: Any, resources: Resources | None = None) -> Engine:
-    """Return the engine for a frame, the path of a file or folder, a DuckDB connection or relation, or data of a plug-in.
+    """Return the engine for a frame, the path of a file or folder, a DuckDB relation, a database, or data of a plug-in.
 
     Without an ``engine`` in ``resources``, single files are read into memory, except where a limit is set or the file needs
     more than half of the machine's memory. DuckDB reads folders, databases, connections and relations. Engines of other
-    packages are asked for any other data (`Engine.accepts`).
+    packages are asked for any other data (`Engine.accepts`). A connection string is for the engine ``ibis``.
     """
     if issubclass(type(data), Engine):  # by its type, since reading attributes of a relation could execute it
         engine: Engine = data
         return engine
-    if isinstance(data, (str, Path)) and not is_utf8(Path(data)):
+    if is_database_url(data):
+        refuse_password(data)
+    elif isinstance(data, (str, Path)) and not is_utf8(Path(data)):
         raise DataError(f"cannot read {str(data)!r}: the path is not valid UTF-8. Rename the file or its folder.")
     given, data = resources or Resources(), _find_table(data)
     given = replace(given, conventions=_read_release_conventions(data) or given.conventions)
@@ -86,11 +94,20 @@ def open_data(data: Any, resources: Resources | None = None) -> Engine:
             f"{name} is a limit of the engine {LIMITED!r}; the engine {chosen.name!r} takes no limits. Use engine={LIMITED!r}, "
             f"or remove {name}."
         )
+    if given.table is not None and not chosen.takes_table:
+        raise PolicyError(
+            f"table={given.table!r} (--table) names a table of a database, but the data are for the engine {chosen.name!r}. "
+            "Give the connection string of a database, such as postgresql://USER@HOST/DATABASE, or remove table."
+        )
+    if given.target is not None and not chosen.takes_table:
+        raise explain_no_database(given.target, chosen.name)
     return chosen.open(data, given)
 
 
 def _find_table(data: Any) -> Any:
     """Return the path of the table where ``data`` is the folder of a release."""
+    if is_database_url(data):
+        return data
     if isinstance(data, (str, Path)) and (Path(data) / CERTIFICATE).is_file():
         return next(iter(sorted(Path(data).glob("table.*"))), data)
     return data
@@ -98,7 +115,8 @@ def _find_table(data: Any) -> Any:
 
 def _read_release_conventions(data: Any) -> Conventions | None:
     """Return how Shoal wrote the table of a release, which may differ from its source; None for other data."""
-    certificate = Path(data).parent / CERTIFICATE if isinstance(data, (str, Path)) else None
+    is_path = isinstance(data, (str, Path)) and not is_database_url(data)
+    certificate = Path(data).parent / CERTIFICATE if is_path else None
     if certificate is None or not certificate.is_file():
         return None
     try:
@@ -111,6 +129,8 @@ def _read_release_conventions(data: Any) -> Conventions | None:
 
 def _choose_engine(data: Any, resources: Resources) -> type[Engine]:
     """Return the engine for data where the user names none."""
+    if is_database_url(data):
+        return ENGINES.find("ibis")
     usual = ENGINES.find(LIMITED if resources.limits else "memory")
     if ENGINES.find("memory").accepts(data):
         return ENGINES.find(LIMITED) if _is_too_large(data) else usual

@@ -82,6 +82,11 @@ class KeyedHash:
         number[order] = place - np.maximum.accumulate(np.where(same, 0, place))
         return self.mix(hashes, number)
 
+    def derive_key(self, purpose: bytes) -> bytes:
+        """Return a key of 256 bits for another purpose; neither this key nor the secret seed follow from it."""
+        words = b"".join(word.to_bytes(8, "little") for word in self.key)
+        return hashlib.blake2b(words, digest_size=32, person=purpose).digest()
+
     def make_pseudonyms(self, column: str, texts: Iterable[str]) -> list[str]:
         """Return a pseudonym of every text of a column: a keyed hash of 128 bits. Without the key nobody can compute it."""
         words = b"".join(word.to_bytes(8, "little") for word in self.key)

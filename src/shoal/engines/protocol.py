@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from shoal.arrays import Int32Array, Int64Array, UInt64Array
 from shoal.engines.keyed_hash import KeyedHash
-from shoal.errors import DataError
+from shoal.errors import DataError, PolicyError
 from shoal.formats.conventions import Conventions
 
 if TYPE_CHECKING:
@@ -277,6 +277,49 @@ class Plan:
         return self.keyed_order
 
 
+@dataclass(frozen=True)
+class TargetTable:
+    """A table that is created in a database.
+
+    ``hash`` decides the order of the rows. ``overwrite``: replace a table of this name that Shoal wrote. ``ranges`` are
+    columns of numbers and dates that get a range type of the database, if their labels are ranges.
+    """
+
+    name: str
+    hash: KeyedHash
+    overwrite: bool = False
+    ranges: tuple[str, ...] = ()
+
+
+def explain_no_database(target: TargetTable, engine: str) -> PolicyError:
+    """The error for a table that is to be written in a database, where the source is in none."""
+    return PolicyError(
+        f"the released table cannot be written to the database table {target.name!r}, because the data are not in a database "
+        f"(engine {engine!r}). Remove table (--out-table)."
+    )
+
+
+class WrittenTable(ABC):
+    """A table that was written in a database and is not visible yet. Without `commit` it does not stay."""
+
+    name: str
+    """The name as recipients write it, with its schema."""
+
+    engine: Engine
+    """The table as it was read back."""
+
+    fingerprint: str | None = None
+    """The fingerprint of the table as recipients read it, if it differs from that of ``engine``."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Give the table its name, and make it visible."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Remove the table, if it is not visible yet."""
+
+
 class Engine(ABC):
     """A table, and the operations that every engine must implement; ``memory.py`` is the simplest implementation.
 
@@ -289,6 +332,9 @@ class Engine(ABC):
 
     takes_limits: ClassVar[bool] = False
     """Whether the engine respects the limits ``memory`` and ``combinations`` of `Resources`."""
+
+    takes_table: ClassVar[bool] = False
+    """Whether the engine opens the ``table`` of `Resources`, and writes tables in a database."""
 
     @classmethod
     def accepts(cls, data: Any) -> bool:
@@ -357,6 +403,19 @@ class Engine(ABC):
     def count(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, partition: int | None = None) -> Counts:
         """Count the cells of encoded columns, over all records or over one partition."""
 
+    def map_partitions(
+        self, search: Callable[[int, Counts], Any], quasi: Sequence[str], sensitive: Sequence[str], partitions: int
+    ) -> Iterator[tuple[Counts, Any]]:
+        """Count and search all partitions; yield the counts and the result of each, in the order of the partitions.
+
+        ``search`` gets the number and the counts of a partition. Default: one partition after another, in this process. An
+        engine may call ``search`` in other processes, on several partitions at a time: ``search``, its results and its errors
+        can be pickled. An error of a partition is raised when its result would be yielded.
+        """
+        for number in range(partitions):
+            counts = self.count(quasi, sensitive, partition=number)
+            yield counts, search(number, counts)
+
     @abstractmethod
     def apply(self, plans: Iterable[Plan]) -> Engine:
         """Return the released data. There is one plan per partition; each is applied before the next is requested.
@@ -384,6 +443,18 @@ class Engine(ABC):
         Also return how the file is written. Default: like any CSV file.
         """
         return self.write(path, "csv", escape_formulas=escape_formulas), Conventions()
+
+    def refuse_unwritable(self, target: TargetTable) -> None:
+        """Raise an error if `write_table` cannot create the table, before anything is read (default: always)."""
+        raise explain_no_database(target, self.name)
+
+    def write_table(self, target: TargetTable) -> WrittenTable:
+        """Write the data to a new table in the database of the source, in the order of a keyed hash of the rows.
+
+        The table is not visible to others before `WrittenTable.commit`.
+        """
+        self.refuse_unwritable(target)
+        raise NotImplementedError
 
     @abstractmethod
     def reopen(self, path: Path, written: Conventions | None = None) -> Engine:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from shoal.engines.protocol import Engine
+from shoal.engines.protocol import Engine, TargetTable
 from shoal.errors import PolicyError
 from shoal.formats.conventions import Conventions
 from shoal.registry import Registry
@@ -18,7 +18,12 @@ from shoal.registry import Registry
 ENGINES: Registry[type[Engine]] = Registry(
     "shoal.engines",
     "engine",
-    {"memory": "shoal.engines.memory:MemoryEngine", "duckdb": "shoal.engines.duckdb:DuckEngine"},
+    {
+        "memory": "shoal.engines.memory:MemoryEngine",
+        "duckdb": "shoal.engines.duckdb:DuckEngine",
+        "spark": "shoal.engines.spark:SparkEngine",
+        "ibis": "shoal.engines.databases:DatabaseEngine",
+    },
     base=Engine,
 )
 DATABASES = (".duckdb", ".ddb", ".db")  # suffixes of DuckDB database files
@@ -36,7 +41,8 @@ class Resources:
     """Limits of a run (see `parse_resources`), and how its source is read.
 
     ``conventions`` are those that the user names. ``numeric`` are the columns that are numbers or dates in the policy; they
-    keep their numbers where a file has value labels.
+    keep their numbers where a file has value labels. ``table`` is the name of the table in a database, and
+    ``target`` the table that will be written there, which an engine refuses before it reads anything.
     """
 
     engine: str | None = None
@@ -45,6 +51,8 @@ class Resources:
     temp: Path | None = None
     conventions: Conventions = field(default_factory=Conventions)
     numeric: tuple[str, ...] = ()
+    table: str | None = None
+    target: TargetTable | None = None
 
     @property
     def limits(self) -> list[str]:
@@ -67,6 +75,7 @@ def parse_resources(
     memory: str | int | None = None,
     combinations: int | None = None,
     temp: str | Path | None = None,
+    table: str | None = None,
 ) -> Resources:
     """Validate the limits that a user gives.
 
@@ -76,6 +85,7 @@ def parse_resources(
     memory : the memory limit, as ``"4GB"``, ``"500MiB"`` or a number of bytes; only for engines that take limits
     combinations : the largest number of distinct combinations in memory; a table with more is searched in partitions
     temp : a folder for temporary files (default: the system's temporary folder)
+    table : the name of the table in a database
 
     Examples
     --------
@@ -87,7 +97,7 @@ def parse_resources(
     if combinations is not None and (type(combinations) is not int or combinations < 1):
         raise PolicyError(f"combinations must be a whole number of at least 1, not {combinations!r}.")
     size = None if memory is None else _parse_size(memory)
-    return Resources(engine, size, combinations, None if temp is None else Path(temp))
+    return Resources(engine, size, combinations, None if temp is None else Path(temp), table=table)
 
 
 def _parse_size(memory: str | int) -> int:

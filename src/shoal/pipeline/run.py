@@ -213,14 +213,9 @@ class Run:
         people = _count_suppressed_people(table)
 
         def plans() -> Iterator[Plan]:
-            for number, rng in enumerate(np.random.default_rng(self.secret).spawn(partitioning.partitions)):
-                self.report("parts", number, partitioning.partitions)
-                codes = table.count(number)
-                try:
-                    improved = self.group(codes, rng, ignore_progress, seconds)
-                except RequirementNotMet as error:
-                    where = f"in partition {number + 1} of {partitioning.partitions}"
-                    raise RequirementNotMet(f"{where}, {error} {REMEDY}").with_certificate(error.certificate) from None
+            self.report("parts", 0, partitioning.partitions)
+            search = PartitionSearch(replace(self, report=ignore_progress), partitioning.partitions, seconds)
+            for number, (codes, improved) in enumerate(table.map_partitions(search)):
                 labelled = improved.labelled
                 if people is not None:
                     people.add(codes, labelled.grouping.placement)
@@ -229,8 +224,8 @@ class Run:
                 labels.append(count_labels(codes, labelled.grouping, publication.label_boxes(codes, labelled)))
                 ends.append(publication.count_ends(codes, labelled))
                 downcoded.append(_count_downcoded(codes, labelled.grouping))
+                self.report("parts", number + 1, partitioning.partitions)
                 yield publication.plan(codes, names, labelled)
-            self.report("parts", partitioning.partitions, partitioning.partitions)
 
         recoded = RecodedTable.of(recoding, table.engine.apply(plans()), publication.hidden)
         self.report("writing", 1, 1)
@@ -479,6 +474,27 @@ class Run:
         measures = compute_measures(result.labels, audited.for_measures(certificate.suppressed, self.policy))
         measures |= result.figures
         return measures
+
+
+@dataclass(frozen=True)
+class PartitionSearch:
+    """The search of one of the ``partitions`` of a table, in this process or in another; at most so many seconds.
+
+    The random numbers of a partition depend on the secret and on its number, not on the process that searches it.
+    """
+
+    run: Run
+    partitions: int
+    seconds: float | None
+
+    def __call__(self, number: int, codes: Codes) -> ImprovedGroups:
+        """Group the cells of a partition; every partition meets the requirements on its own."""
+        rng = np.random.default_rng(self.run.secret).spawn(number + 1)[number]
+        try:
+            return self.run.group(codes, rng, self.run.report, self.seconds)
+        except RequirementNotMet as error:
+            where = f"in partition {number + 1} of {self.partitions}"
+            raise RequirementNotMet(f"{where}, {error} {REMEDY}").with_certificate(error.certificate) from None
 
 
 def _count_suppressed_people(table: EncodedTable) -> SuppressedPeople | None:

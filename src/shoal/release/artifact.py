@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, get_args, runtime_checkable
+from typing import Any, Protocol, get_args, runtime_checkable
 
-from shoal.engines import Conventions, Engine, Format, Resources, digest_file, open_data
+from shoal.engines import Conventions, Engine, Format, Resources, TargetTable, WrittenTable, digest_file, open_data
 from shoal.errors import PolicyError, list_choices
 from shoal.policy import Policy
 from shoal.release.audit import AuditedTable
@@ -21,13 +21,30 @@ FORMATS = get_args(Format)
 
 @dataclass(frozen=True)
 class SaveOptions:
-    """The options of `Release.save` for the files of an artifact. An artifact reads only those that concern it."""
+    """The options of `Release.save` for the files of an artifact. An artifact reads only those that concern it.
+
+    ``table`` is the name of the table in a database that replaces the file of the table, and ``range_types`` gives its ranges
+    the range types of the database.
+    """
 
     format: Format | None = None
     escape_formulas: bool = True
     like_input: bool = False
+    table: str | None = None
+    range_types: bool = False
 
     def __post_init__(self) -> None:
+        if self.range_types and self.table is None:
+            raise PolicyError(
+                "range types (range_types=True, --range-types) exist only in a database. Name a table (table=, --out-table), "
+                "or do not ask for range types."
+            )
+        if self.table is not None and (self.format is not None or self.like_input):
+            given = "format" if self.format is not None else "like_input"
+            raise PolicyError(
+                f"{given!r} concerns the file of a table, but the table is written to the database table {self.table!r} "
+                f"(table=, --out-table). Remove one of them."
+            )
         if self.like_input and self.format == "parquet":
             raise PolicyError(
                 "a table like the input (like_input=True, --like-input) is a CSV file. Remove the format 'parquet', or do not "
@@ -40,7 +57,7 @@ class WrittenArtifact:
     """The files of an artifact: the name of its file or folder, the digests for ``certificate.json``, notes for recipients.
 
     ``read`` says how a table is written, if it is written like the input. ``fingerprint`` is that of the table as recipients
-    read it.
+    read it. ``table`` is a table in a database instead of a file; it appears when both folders do.
     """
 
     file: str
@@ -48,9 +65,19 @@ class WrittenArtifact:
     notes: tuple[str, ...] = ()
     read: Conventions | None = None
     fingerprint: str | None = None
+    table: WrittenTable | None = None
+
+    def statement(self) -> dict[str, Any]:
+        """The place of the artifact, for ``certificate.json``."""
+        if self.table is not None:
+            return {"table": self.table.name}
+        read = {} if self.read is None else {"read": self.read.to_plain()}
+        return {"file": self.file, "sha256": self.sha256, **read}
 
     def digests(self) -> dict[str, str]:
         """The digest of every file, by its path in the public folder."""
+        if self.table is not None:
+            return {}
         if isinstance(self.sha256, str):
             return {self.file: self.sha256}
         return {f"{self.file}/{name}": digest for name, digest in self.sha256.items()}
@@ -121,6 +148,16 @@ class TableArtifact:
             escaped = self.engine.write(path, chosen, escape_formulas=options.escape_formulas)
         notes = (_note_escaped(escaped),) if escaped else ()
         return WrittenArtifact(path.name, _digest_files(path), notes, read, fingerprint)
+
+    def write_to_database(self, target: TargetTable) -> WrittenArtifact:
+        """Write a table in the database of the source instead of a file."""
+        table = self.engine.write_table(target)
+        return WrittenArtifact("", "", fingerprint=table.fingerprint, table=table)
+
+    def reopen_table(self, table: WrittenTable) -> TableArtifact:
+        """Open a table that `write_to_database` wrote; where people were counted, see `reopen`."""
+        counted = self.audited is not None and self.audited.groups.person is not None
+        return replace(self, engine=table.engine, audited=self.audited if counted else None)
 
     def reopen(self, path: Path, read: Conventions | None = None) -> TableArtifact:
         """Open the written table; its groups are not counted again if the bytes are those that were counted.

@@ -168,6 +168,8 @@ class Release:
         overwrite: bool = False,
         escape_formulas: bool = True,
         like_input: bool = False,
+        table: str | None = None,
+        range_types: bool = False,
     ) -> Path:
         """Write the public folder ``path`` and the owner folder ``path.owner``; return the path of the public folder.
 
@@ -186,6 +188,10 @@ class Release:
         like_input : write a CSV file with the delimiter and the encoding of the input, and single numbers and dates with its
             decimal separator and date format. Labels of ranges and sets stay as they are. ``policy.yaml`` and
             ``certificate.json`` say how the table is written
+        table : write the released table to a new table of this name in the database of the input, instead of a file. The name
+            may have a schema: ``open.patients``. The table appears together with the folders, and ``overwrite`` replaces only
+            a table that Shoal wrote
+        range_types : with ``table``: columns whose labels are ranges get the range types of PostgreSQL
 
         Guarantee
         ---------
@@ -198,7 +204,8 @@ class Release:
         earlier release is used again: the method runs once more, and this object becomes the new release. Otherwise a
         recipient of both tables could intersect two different groupings of the same people.
         """
-        return save_release(self, path, SaveOptions(format, escape_formulas, like_input), overwrite=overwrite)
+        options = SaveOptions(format, escape_formulas, like_input, table, range_types)
+        return save_release(self, path, options, overwrite=overwrite)
 
     def reuse_secret(self, seed: int | None) -> None:
         """Run the method again with this secret seed, and become that release."""

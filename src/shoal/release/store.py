@@ -14,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shoal.engines import TargetTable
+from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import DataError, EngineError, PolicyError, RequirementNotMet
 from shoal.formats.checked_json import member, read_object, read_text, report_damage
 from shoal.formats.surrogates import is_utf8
@@ -47,14 +49,17 @@ def save_release(release: Release, path: str | Path, options: SaveOptions, *, ov
         _refuse_overwriting_prior(owner, release.prior)
     if release.remake is not None:
         release.reuse_secret(read_earlier_seed(folder, release.policy))
+    target = _find_target(release, options, overwrite=overwrite)
     new_parents = [p for p in folder.parents if not p.exists()]
-    work = None
+    work = written = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         work = WorkFolder(folder.parent.absolute())
-        ledger = _write_public(release, work.path / "public", options)
+        written = _write_artifact(release, work.path / "public", options, target)
+        ledger = _write_public(release, work.path / "public", written)
         _write_owner(release, work.path / "owner", ledger)
-        work.exchange({"owner": owner.name, "public": folder.name})
+        commit = None if written.table is None else written.table.commit
+        work.exchange({"owner": owner.name, "public": folder.name}, commit)
         new_parents = []
     except (OSError, EngineError) as error:
         fault = error if isinstance(error, OSError) else error.__cause__
@@ -62,6 +67,8 @@ def save_release(release: Release, path: str | Path, options: SaveOptions, *, ov
             raise
         raise EngineError(f"cannot write the release to {str(folder)!r}: {fault.strerror or fault}.") from fault
     finally:
+        if written is not None and written.table is not None:
+            written.table.abort()  # without effect on a table that is visible
         if work is not None:
             work.remove()
         for parent in new_parents:
@@ -70,10 +77,34 @@ def save_release(release: Release, path: str | Path, options: SaveOptions, *, ov
     return folder
 
 
-def _write_public(release: Release, folder: Path, options: SaveOptions) -> Ledger | None:
-    """Write the public folder and audit the written artifact; return the ledger, None if the artifact shows no groups."""
+def _find_target(release: Release, options: SaveOptions, *, overwrite: bool) -> TargetTable | None:
+    """The table in a database that the release is written to; `PolicyError` if the release cannot be such a table."""
+    if options.table is None:
+        return None
+    if not isinstance(release.artifact, TableArtifact):
+        raise PolicyError(
+            f"this release is not one table, so it cannot be written to the database table {options.table!r}. Remove table "
+            "(--out-table) to write its files."
+        )
+    order = KeyedHash.of(release.seed)
+    columns = tuple(name for name, quasi in release.policy.quasi.items() if quasi.kind != "categorical")
+    target = TargetTable(options.table, order, overwrite=overwrite, ranges=columns if options.range_types else ())
+    release.artifact.engine.refuse_unwritable(target)
+    return target
+
+
+def _write_artifact(
+    release: Release, folder: Path, options: SaveOptions, target: TargetTable | None
+) -> WrittenArtifact:
+    """Write the artifact to the public folder, or to a table in a database."""
     folder.mkdir()  # the user's umask decides the modes of public files and folders
-    written = release.artifact.write(folder, options)
+    if target is not None and isinstance(release.artifact, TableArtifact):
+        return release.artifact.write_to_database(target)
+    return release.artifact.write(folder, options)
+
+
+def _write_public(release: Release, folder: Path, written: WrittenArtifact) -> Ledger | None:
+    """Audit the written artifact and write the other public files; return the ledger, None if there are no visible groups."""
     artifact = _reopen(release.artifact, folder / written.file, written)
     certificate, ledger = artifact.audit(release.policy, release.certificate, release.prior)
     if not certificate.holds or certificate.fingerprint != release.certificate.fingerprint:
@@ -88,9 +119,7 @@ def _write_public(release: Release, folder: Path, options: SaveOptions) -> Ledge
     )
     statement = {
         **certificate.to_dict(),
-        "file": written.file,
-        "sha256": written.sha256,
-        **({} if written.read is None else {"read": written.read.to_plain()}),
+        **written.statement(),
         "measures": release.measures.public(evidence=certificate.evidence),
     }
     (folder / "certificate.json").write_text(_json(statement), encoding="utf-8", newline="\n")
@@ -108,8 +137,10 @@ def _write_public(release: Release, folder: Path, options: SaveOptions) -> Ledge
 
 
 def _reopen(artifact: Artifact, path: Path, written: WrittenArtifact) -> Artifact:
-    """Open a written artifact; only tables can be written like the input."""
+    """Open a written artifact; only tables can be written like the input, or to a database."""
     if isinstance(artifact, TableArtifact):
+        if written.table is not None:
+            return artifact.reopen_table(written.table)
         return artifact.reopen(path, written.read)
     return artifact.reopen(path)
 

@@ -1,7 +1,8 @@
-"""What SQL engines share: texts of queries and arrays for tables. Nothing here runs a query or imports a database.
+"""What SQL engines share: texts of queries, arrays for tables, and a base class. Nothing here imports a database.
 
-`keys` packs the codes of a record into words, `partition_tree` splits a table that has too many cells, and `cell_groups`
-assigns records to groups by joins. The texts are standard SQL, except for the operator of integer division (`Keys.divide`).
+`engine` is the base of engines whose tables stay in a database; `session` is what such an engine needs of it. `keys` packs
+the codes of a record into words, `partition_tree` splits a table that has too many cells, and `cell_groups` assigns records
+to groups by joins. The texts are standard SQL, except for the operator of integer division (`Keys.divide`).
 """
 
 from shoal.engines.sql.cell_groups import CellGroups, join_divided_cells, join_whole_cells, take_keys

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,18 @@ def quote_text(value: str) -> str:
 def quote_name(value: str) -> str:
     """Return a name as an SQL identifier."""
     return '"' + value.replace('"', '""') + '"'
+
+
+class Lookup(NamedTuple):
+    """A join with a table of values: its condition, and the SQL expression for the result."""
+
+    condition: str
+    result: str
+
+
+def look_up(value: str, table: str, alias: str, column: str) -> Lookup:
+    """Look up a value among the values ``raw`` of a table, for the result in another column. NULL is a value like any other."""
+    return Lookup(f"{value} IS NOT DISTINCT FROM {alias}.raw", f"{alias}.{column}")
 
 
 @dataclass(frozen=True)
@@ -101,7 +114,15 @@ class CellTable:
         return " AND ".join([*limits, *([] if high is None else [f"{self.first} <= {high}"])]) or "true"
 
 
-def select_keys(keys: Keys, source: str, code_tables: Mapping[str, str], carried: Sequence[str] = ()) -> str:
+def select_keys(
+    keys: Keys,
+    source: str,
+    code_tables: Mapping[str, str],
+    carried: Sequence[str] = (),
+    *,
+    quote: Callable[[str], str] = quote_name,
+    look_up: Callable[[str, str, str, str], Lookup] = look_up,
+) -> str:
     """Return the query for the key of every record, which is NULL for a value without a code.
 
     Parameters
@@ -111,13 +132,17 @@ def select_keys(keys: Keys, source: str, code_tables: Mapping[str, str], carried
     code_tables : for every packed column, a table of its values as ``raw`` and their codes as ``code``; without a table, the
         records hold the codes
     carried : expressions on ``s`` for further columns, which are named ``c0``, ``c1``…
+    quote : returns the SQL identifier of a packed column in ``source``
+    look_up : returns the join with a table of codes; see `look_up`
     """
     joined = [column for column in keys.columns if column in code_tables]
-    codes = {column: f"s.{quote_name(column)}" for column in keys.columns}
-    codes |= {column: f"t{number}.code" for number, column in enumerate(joined)}
+    codes, joins = {column: f"s.{quote(column)}" for column in keys.columns}, []
+    for number, column in enumerate(joined):
+        table, alias = code_tables[column], f"t{number}"
+        condition, codes[column] = look_up(codes[column], table, alias, "code")
+        joins.append(f"LEFT JOIN {table} {alias} ON {condition}")
     columns = [*keys.pack(codes), *(f"{expression} AS c{number}" for number, expression in enumerate(carried))]
-    joins = join_values("LEFT JOIN", "t", [(quote_name(column), code_tables[column]) for column in joined])
-    return f"SELECT {', '.join(columns)} FROM {source} s {joins}"
+    return f"SELECT {', '.join(columns)} FROM {source} s {' '.join(joins)}"
 
 
 def join_values(join: str, alias: str, tables: Sequence[tuple[str, str]]) -> str:

@@ -1,0 +1,352 @@
+"""The base of the engines that hold their tables in an SQL database: Spark, and databases such as PostgreSQL.
+
+`distinct` groups columns in the database and converts the distinct values in Python, as the engine in memory does. `encode`
+creates a table of codes for every column. `count` joins these tables and groups the records by their *keys*: all codes packed
+into 64-bit words. `apply` joins the keys with the groups of all plans, in one query. Python gets dictionaries and counted
+cells; no record leaves the database.
+
+A subclass opens data, stores released rows (`_store_release`), numbers the records of divided cells (`_number_records`), and
+writes, opens and fingerprints tables.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.arrays import Int32Array, Int64Array
+from shoal.engines import column_values
+from shoal.engines.protocol import (
+    NOT_COUNTED,
+    UNKNOWN,
+    ColumnSummary,
+    Counts,
+    Detected,
+    Dictionary,
+    Distinct,
+    Engine,
+    Format,
+    HiddenColumn,
+    Partitioning,
+    Plan,
+    Reading,
+    Schema,
+    TextFormat,
+)
+from shoal.engines.sql.keys import Keys, build_counts, select_keys
+from shoal.engines.sql.partition_tree import CodeTally, Region, partition_expression, split_cells, tally_query
+from shoal.engines.sql.release_query import DividedRecords, KeyedRecords, ReleaseQuery
+from shoal.engines.sql.session import SqlSession
+from shoal.engines.sql.table import CHANGED, SqlTable
+from shoal.errors import DataError, EngineError
+
+
+@dataclass(frozen=True)
+class CodedColumn:
+    """The codes of a column: the name of a table of raw values and codes, and the number of codes.
+
+    There is no table where the column holds the codes.
+    """
+
+    table: str | None
+    size: int
+
+
+@dataclass(frozen=True)
+class CountedCells:
+    """Cells that were counted in the database, as an SQL expression for their keys and their numbers of records as ``n``.
+
+    ``whole`` are the cells themselves where they were fetched at once.
+    """
+
+    keys: Keys
+    sql: str
+    partitioning: Partitioning
+    whole: pa.Table | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class FetchedCells:
+    """The handle of counts: the keys of the counted cells in the order of the cells."""
+
+    session: SqlSession
+    keys: Keys
+    words: list[Int64Array]
+
+
+@dataclass(frozen=True)
+class SqlEngine(Engine):
+    """A table in a database, with the codes of the encoded columns.
+
+    ``hidden`` has the dictionaries of hidden columns, of which the table holds codes instead of values. ``detected`` says how
+    the user's source is written, and ``styles`` has the formats of numbers and dates that were detected in its columns.
+    """
+
+    session: SqlSession
+    table: SqlTable
+    codings: Mapping[str, CodedColumn] = field(default_factory=dict)
+    carry: tuple[str, ...] | None = None
+    dictionaries: Mapping[str, Dictionary] = field(default_factory=dict, repr=False)
+    hidden: Mapping[str, Dictionary] = field(default_factory=dict, repr=False)
+    detected: Detected = UNKNOWN
+    styles: dict[str, TextFormat] = field(default_factory=dict, repr=False)
+    _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @abstractmethod
+    def _store_release(self, query: str, release: ReleaseQuery) -> Self:
+        """Compute the released rows once and store them; return an engine for them.
+
+        ``query`` has the columns ``r0``, ``r1``… in the order of ``release.columns``. The order of the stored rows must depend
+        on ``release.visible`` columns alone. ``release.list_types`` has the Arrow types.
+        """
+
+    @abstractmethod
+    def _number_records(self, divided: DividedRecords) -> str:
+        """Return the SQL expression for the records of divided cells with their number in the keyed order, from 1, as ``o``.
+
+        The other columns are those of ``divided.sql``. The order of the records of a cell is that of `KeyedHash.number_equal`
+        for ``mix(h, record)``, where ``h`` is the hash of the cell and ``record`` the hash of the columns of the order
+        (`fingerprint.hash_rows_with_key`).
+        """
+
+    @property
+    def format(self) -> Format:
+        """The format of the source."""
+        return self.table.format
+
+    def schema(self) -> Schema:
+        """Return the column names and the number of records."""
+        return Schema(self.table.names, self.table.rows)
+
+    def holds_truth_values(self, column: str) -> bool:
+        """Return whether the type of a column is that of truth values."""
+        return bool(pa.types.is_boolean(self.table.types[column]))
+
+    def summarize(self, column: str) -> ColumnSummary:
+        """Return a summary of the raw values of a column, counted in the database."""
+        return self._summarize_values(column)[0]
+
+    def count_once(self, column: str) -> int:
+        """Return the number of raw values of a column that occur once, counted in the database."""
+        return self._summarize_values(column)[1]
+
+    def _summarize_values(self, column: str) -> tuple[ColumnSummary, int]:
+        """Count the raw values of a column, and those that occur once, in one query."""
+        if ("summary", column) not in self._cache:
+            raw = self.table.find(column)
+            self.table.refuse_unsupported(column)
+            example = f"min({raw})" if column_values.is_text(self.table.types[column]) else "'0'"
+            counted = f"SELECT {raw}, count(*) AS n FROM {self.table.sql} s WHERE {raw} IS NOT NULL GROUP BY {raw}"
+            values, records, once, text = self.session.fetch_row(
+                "SELECT count(*) AS v, CAST(coalesce(sum(n), 0) AS BIGINT) AS n, count(CASE WHEN n = 1 THEN 1 END) AS o, "
+                f"{example} AS e FROM ({counted}) c"
+            )
+            self._cache["summary", column] = ColumnSummary(values, records, str(text or "")), int(once)
+        cached: tuple[ColumnSummary, int] = self._cache["summary", column]
+        return cached
+
+    def distinct(self, column: str, reading: Reading) -> Distinct:
+        """Return the distinct values of one column."""
+        return self._read_column(column, reading)[0]
+
+    def prepare(self, readings: Mapping[str, Reading]) -> None:
+        """Group several columns in one query, so that the source is read once."""
+        wanted = [column for column in readings if ("raw", column) not in self._cache]
+        if len(wanted) > 1:
+            self._group_columns(wanted)
+
+    def _group_columns(self, columns: Sequence[str]) -> None:
+        """Fetch the raw values of columns, each with its number of records."""
+        names = {column: self.table.find(column) for column in columns}
+        for column in columns:
+            self.table.refuse_unsupported(column)
+        flags = ", ".join(f"grouping({name}) AS f{i}" for i, name in enumerate(names.values()))
+        sets = ", ".join(f"({name})" for name in names.values())
+        raw = ", ".join(names.values())
+        found = self.session.fetch_arrow(
+            f"SELECT {raw}, {flags}, count(*) AS records FROM {self.table.sql} s GROUP BY GROUPING SETS ({sets})"
+        )
+        for i, (column, name) in enumerate(names.items()):
+            rows = np.flatnonzero(found[f"f{i}"].to_numpy() == 0)
+            values = found[name].take(pa.array(rows)).combine_chunks()
+            values = values.chunk(0) if isinstance(values, pa.ChunkedArray) else values
+            self._cache["raw", column] = values, found["records"].to_numpy()[rows].astype(np.int64)
+
+    def _raw_values(self, column: str) -> tuple[pa.Array, Int64Array]:
+        """Return the raw values of a column, and the number of records of each."""
+        if ("raw", column) not in self._cache:
+            self._group_columns([column])
+        values, records = self._cache["raw", column]
+        self.table.refuse_miscounted(int(records.sum()))
+        return values, records
+
+    def _read_column(self, column: str, reading: Reading) -> tuple[Distinct, Int32Array]:
+        """Return the distinct values, and the index of every raw value among them, in the order of the raw values."""
+        if (column, reading) not in self._cache:
+            read = self._decode_column if column in self.hidden else self._unify_column
+            self._cache[column, reading] = read(column, reading, *self._raw_values(column))
+        cached: tuple[Distinct, Int32Array] = self._cache[column, reading]
+        return cached
+
+    def _unify_column(
+        self, column: str, reading: Reading, values: pa.Array, records: Int64Array
+    ) -> tuple[Distinct, Int32Array]:
+        raw = self.table.restore_type(column, values)
+        present = raw.is_valid().to_numpy(zero_copy_only=False)
+        distinct, target, style = column_values.unify_values(
+            raw.filter(pa.array(present)), column, reading, self.detected.conventions
+        )
+        if style is not None:
+            self.styles[column] = style
+        index = np.full(len(raw), -1, np.int32)
+        index[present] = target
+        tally = np.bincount(index + 1, records, minlength=len(distinct) + 1).astype(np.int64)
+        return Distinct(distinct, tally[1:], int(tally[0])), index
+
+    def _decode_column(
+        self, column: str, reading: Reading, codes: pa.Array, records: Int64Array
+    ) -> tuple[Distinct, Int32Array]:
+        dictionary = self.hidden[column]
+        if reading != dictionary.reading:
+            raise EngineError(f"the column {column!r} is hidden. It can be read only as it was encoded.")
+        coded = column_values.decode_values(dictionary, codes.to_numpy(zero_copy_only=False), records)
+        return coded.distinct, coded.index
+
+    def encode(self, dictionaries: Mapping[str, Dictionary], *, carry: Sequence[str] | None = None) -> Self:
+        """Return the same data with codes for the named columns."""
+        codings = dict(self.codings)
+        for column in carry or ():
+            self.table.find(column)
+            self.table.refuse_unsupported(column)
+        for column, dictionary in dictionaries.items():
+            _, index = self._read_column(column, dictionary.reading)
+            target = np.append(dictionary.codes, np.int32(dictionary.missing)).astype(np.int32)
+            size = int(target.max(initial=0)) + 1
+            numbered = pa.table({"raw": self._raw_values(column)[0], "code": target[index]})
+            codings[column] = CodedColumn(self.session.create_table("codes", numbered), size)
+        return replace(
+            self,
+            codings=codings,
+            carry=None if carry is None else tuple(dict.fromkeys(carry)),
+            dictionaries={**self.dictionaries, **dictionaries},
+            _cache={},
+        )
+
+    def partition(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, least: int = 1) -> Partitioning:
+        """Split the table into partitions where it has more cells than the memory limit allows at once."""
+        return self._count_cells(quasi, sensitive, least).partitioning
+
+    def count(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, partition: int | None = None) -> Counts:
+        """Count the cells of encoded columns, sorted by their codes."""
+        cells = self._count_cells(quasi, sensitive)
+        if cells.whole is not None:
+            table = cells.whole
+        elif partition is None or cells.partitioning.partitions == 1:
+            if cells.partitioning.partitions > 1 and self.carry is not None:
+                raise EngineError("the table is too large to be counted at once. Count its partitions one by one.")
+            table = self.session.fetch_arrow(f"SELECT * FROM {cells.sql}")
+        else:
+            number = partition_expression(cells.keys, cells.partitioning)
+            table = self.session.fetch_arrow(f"SELECT * FROM {cells.sql} WHERE {number} = {partition}")
+        if any(table[word].null_count for word in cells.keys.names):
+            raise DataError(CHANGED)
+        words = [table[word].to_numpy() for word in cells.keys.names]
+        words, counts = build_counts(cells.keys, words, table["n"].to_numpy(), len(quasi))
+        return replace(counts, handle=FetchedCells(self.session, cells.keys, words))
+
+    def _count_cells(self, quasi: Sequence[str], sensitive: Sequence[str], least: int = 1) -> CountedCells:
+        """Count the cells in the database. Few cells are fetched; many are stored there and split into partitions."""
+        cache_key = ("cells", tuple(quasi), tuple(sensitive))
+        if cache_key not in self._cache:
+            self._cache[cache_key] = self._query_cells((*quasi, *sensitive), len(quasi), least)
+        cached: CountedCells = self._cache[cache_key]
+        return cached
+
+    def _query_cells(self, columns: Sequence[str], quasi: int, least: int) -> CountedCells:
+        keys, most = self._keys(columns), self.session.resources.max_combinations
+        query = f"SELECT {keys.name_list}, count(*) AS n FROM ({self._encode_query(keys)}) e GROUP BY {keys.name_list}"
+        if self.table.rows <= most:
+            whole = self.session.fetch_arrow(query)
+            self.table.refuse_miscounted(int(whole["n"].to_numpy().sum()))
+            return CountedCells(keys, "", Partitioning.whole(), whole)
+        cells = self.session.store_query("cells", query)
+        count, records = self.session.fetch_row(
+            f"SELECT count(*) AS cells, CAST(coalesce(sum(n), 0) AS BIGINT) AS records FROM {cells}"
+        )
+        self.table.refuse_miscounted(records)
+        if count <= most:
+            return CountedCells(keys, cells, Partitioning.whole())
+
+        def tally(column: int, region: Region) -> CodeTally:
+            listed = f"(SELECT {keys.name_list}, n AS records FROM {cells}) l"
+            rows = self.session.fetch_arrow(tally_query(keys, listed, column, region))
+            return CodeTally(*(rows[name].to_numpy() for name in CodeTally._fields))
+
+        split = split_cells(tally, keys.sizes[:quasi], most, least)
+        if split.partitions > 1:  # their recodings are written to a folder
+            split = replace(split, folder=self.session.new_folder(), owner=self.session)
+        return CountedCells(keys, cells, split)
+
+    def _keys(self, columns: Sequence[str]) -> Keys:
+        return Keys.of(columns, [self.codings[c].size for c in columns], divide=self.session.divide)
+
+    def _encode_query(self, keys: Keys, carry: Sequence[str] = ()) -> str:
+        """Return the query for every record with its key, which is NULL for a value without a code."""
+        tables = ((column, self.codings[column].table) for column in keys.columns)
+        code_tables = {column: table for column, table in tables if table is not None}
+        carried = [self._normalize_column(column) for column in carry]
+        return select_keys(
+            keys, self.table.sql, code_tables, carried, quote=self.table.find, look_up=self.session.look_up
+        )
+
+    def _normalize_column(self, column: str) -> str:
+        """Return the SQL expression for a column of ``s`` as it is released: NaN and empty texts are missing values."""
+        raw, kind = f"s.{self.table.find(column)}", self.table.types[column]
+        if pa.types.is_floating(kind):
+            return f"CASE WHEN {self.session.is_nan(raw)} THEN NULL WHEN {raw} = 0 THEN 0 ELSE {raw} END"
+        return f"nullif({raw}, '')" if column_values.is_text(kind) else raw
+
+    def apply(self, plans: Iterable[Plan]) -> Self:
+        """Return the released data: all plans are applied in one query, which is computed and stored once."""
+        if self.carry is None:
+            raise EngineError("this table was encoded only to be counted. To release it, encode it with carry.")
+        query, keys = ReleaseQuery(self.session), None
+        for plan in plans:
+            counted = plan.counts.handle
+            if not isinstance(counted, FetchedCells) or counted.session is not self.session:
+                raise EngineError(NOT_COUNTED)
+            keys = counted.keys
+            query.add(plan, keys, counted.words)
+        if keys is None:
+            raise EngineError(NOT_COUNTED)
+        hidden = [column.name for column in query.columns if isinstance(column, HiddenColumn)]
+        query.coded = tuple(name for name in hidden if name not in self.carry)
+        sql = query.select(self._select_records(keys, query.coded), self._number_records)
+        released = self._store_release(sql, query)
+        if released.table.rows != query.records:
+            raise DataError(CHANGED)
+        self.session.drop(*query.tables)
+        return replace(released, hidden={name: self.dictionaries[name] for name in query.coded})
+
+    def _select_records(self, keys: Keys, coded: Sequence[str]) -> KeyedRecords:
+        """Return the records with their keys, the carried columns, and the values and codes of some columns of the keys.
+
+        The codes are released; the keyed order is that of the values, as in every engine.
+        """
+        assert self.carry is not None  # noqa: S101
+        query = f"({self._encode_query(keys, (*self.carry, *coded))})"
+        records = KeyedRecords(keys, self.carry, query, tuple(coded))
+        if not coded:
+            return records
+        codes = ((keys.code(keys.columns.index(column)), records.find_released(column)) for column in coded)
+        more = "".join(f", CAST({code} AS INTEGER) AS {name}" for code, name in codes)
+        return replace(records, sql=f"(SELECT e.*{more} FROM {query} e)")
+
+    def without(self, columns: Sequence[str]) -> Self:
+        """Return the same rows without some columns."""
+        return replace(self, table=self.table.hide(columns), codings={}, carry=None, dictionaries={}, _cache={})

@@ -360,6 +360,7 @@ class SearchRules(NamedTuple):
     """The objective and the test of nodes for `roll_up`: the records of the table, how many of them may be suppressed, the
     least size of a group, and the limits where they depend on sensitive values (``tests_values``).
 
+    A released group meets the limits ``relaxed`` against the whole table, whatever records are suppressed.
     ``inherits``: a node that is finer than a failing one fails. ``sizes_first``: the sizes of the groups are tested before a
     table of the groups is counted. ``sizes_decide``: they are the only requirement, and the objective is a sum over the
     attributes. The classes are the entries ``class_first`` to ``class_last``
@@ -373,6 +374,7 @@ class SearchRules(NamedTuple):
     least: int
     tests_values: bool
     limits: RuleArrays
+    relaxed: RuleArrays
     inherits: bool
     decides: int
     sizes_first: bool

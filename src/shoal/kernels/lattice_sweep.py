@@ -29,7 +29,7 @@ from shoal.kernels.interface import (
     TAGGED,
     UNSEEN,
 )
-from shoal.kernels.node_tests import rate_dense, rate_node, test_node
+from shoal.kernels.node_tests import rate_dense, rate_node, test_node, test_relaxed
 from shoal.kernels.roll_up import (
     TOO_MANY,
     bound_table,
@@ -180,6 +180,11 @@ def check_node(most, space, rules, stack, place, log):
         record(FAILS, failing, np.inf, space, place, log)
         return FINISHED
     if rules.decides != DECIDES and (rules.decides != DECIDES_WHOLE or failing > 0):
+        if rules.relaxed.term.shape[0] > 0:
+            failing = test_relaxed(space, rules, stack)
+            if failing > rules.limit:
+                record(FAILS, failing, np.inf, space, place, log)
+                return FINISHED
         return ASKS
     record(ANONYMOUS, failing, rate_node(failing, space, rules, stack, place), space, place, log)
     return FINISHED

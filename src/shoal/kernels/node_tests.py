@@ -32,6 +32,17 @@ def test_node(space, rules, stack, place):
 
 
 @njit(cache=True, nogil=True)
+def test_relaxed(space, rules, stack):
+    """The records of groups that fail whatever records are suppressed."""
+    last = space.attribute.shape[0]
+    start, rows = stack.start[last], stack.rows[last]
+    for i in range(rows):
+        size = stack.size[start + i]
+        stack.passes[i] = size >= rules.least and holds(size, stack.histogram[start + i], rules.relaxed)
+    return count_failing(start, rows, stack)
+
+
+@njit(cache=True, nogil=True)
 def count_failing(start, rows, stack):
     """The records of the groups that do not pass."""
     failing = 0

@@ -208,6 +208,10 @@ class Requirement(Protocol):
         """Test finished groups."""
         ...
 
+    def relax(self, share: float) -> Requirement | None:
+        """A requirement that groups which pass in a large part of the table meet against the whole table."""
+        ...
+
     def format_value(self, value: float) -> str:
         """The value that a group reaches, with its unit."""
         ...
@@ -336,6 +340,14 @@ class BaseRequirement:
     def group_rules(self) -> tuple[GroupRule, ...] | None:
         """The requirement as rules on the counts of a group, for databases; None if it cannot be expressed by such rules."""
         return None
+
+    def relax(self, share: float) -> Requirement | None:
+        """A requirement that a group meets against the whole table, if it meets this one against a part of the table.
+
+        The part lacks at most ``share`` of the records. None: no such requirement is known. Searches use it to exclude groups
+        that fail whatever records are suppressed.
+        """
+        return None if self.relative else cast("Requirement", self)
 
     def notes(self, labels: Sequence[str | None]) -> tuple[str, ...]:
         """Notes for the certificate: assumptions about ``labels``, the values of the sensitive attribute."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -140,6 +140,13 @@ class TCloseness(BaseRequirement):
         return (
             Term(rules.DISTANCE, first, last, self.t, set_weight=weight, left=left, right=right, value_order=order),
         )
+
+    def relax(self, share: float) -> TCloseness:
+        """A larger ``t``: the distributions of the table and of the part differ by at most ``share``.
+
+        No two values have a distance above 1, so the earth mover's distance is at most the share of the records that differ.
+        """
+        return replace(self, t=min(self.t + share, 1.0))
 
     def group_rules(self) -> tuple[GroupRule, ...]:
         """The distance, with the order or the edges of the tree as texts."""

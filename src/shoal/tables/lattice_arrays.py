@@ -188,6 +188,10 @@ def build_rules(lattice: LevelLattice, order: Sequence[int]) -> SearchRules:
         decides = DECIDES_NEVER
     else:
         decides = DECIDES_WHOLE if limit > 0 and any(r.relative for r in require) else DECIDES
+    weaker = (
+        [r.relax(limit / max(codes.records, 1)) for r in require] if decides == DECIDES_WHOLE and not several else []
+    )
+    relaxed = combine_limits([r for r in weaker if r is not None], codes.distribution)
     first, last = _find_classes(codes, policy.target) if lattice.objective.kind == MISCLASSIFIED else (0, 0)
     return SearchRules(
         lattice.objective.kind,
@@ -196,6 +200,7 @@ def build_rules(lattice: LevelLattice, order: Sequence[int]) -> SearchRules:
         max((r.least for r, s in zip(require, sets, strict=True) if set(s) == whole), default=1),
         tests_values,
         limits.arrays(),
+        relaxed.arrays(),
         lattice.inherits,
         decides,
         len(codes.quasi) >= MANY and not several and max((r.least for r in require), default=1) > 1,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal import kernels
+from shoal import kernels, threads
 from shoal.arrays import Int64Array
 from shoal.encoding.codes import Codes
 from shoal.kernels.interface import ANONYMOUS, ASKS, FAILS, FINISHED, NO_ROOM, UNSEEN
@@ -304,13 +304,16 @@ class LatticeSearch:
         root = {j: score(a.mean(a.height)) for j, a in enumerate(lattice.attributes)}
         total = sum(score(lattice.attributes[j].least(level, lattice.limit)) for j, level in self.fixed.items())
         free = [j for j in self.order if j not in self.fixed]
-        for block in split_blocks(free, [len(different) for different in lattice.different]):
+
+        def bound_block(block: Sequence[int]) -> float:
             others = {j: top for j, top in tops.items() if j not in block}
             search = LatticeSearch(lattice, others)
             search.descend(deadline)
             search.sweep(ignore_progress, deadline)
-            total += search.bound_score() - sum(root[j] for j in others)
-        self.block_score = total
+            return search.bound_score() - sum(root[j] for j in others)
+
+        blocks = split_blocks(free, [len(different) for different in lattice.different])
+        self.block_score = total + sum(threads.each(bound_block, blocks, lattice.codes.records))
 
     def _grow(self) -> None:
         """Double the arrays that are full."""

@@ -19,6 +19,7 @@ from mkdocs.structure.files import File, Files
 
 import shoal
 from shoal.cli import app
+from shoal.engines import ENGINES, Engine
 from shoal.measures import Measure, built_in
 from shoal.requirements import REQUIREMENTS
 from shoal.tables import METHODS
@@ -71,6 +72,25 @@ def _measures(measures: tuple[Measure, ...]) -> str:
     return "\n".join(rows)
 
 
+ABILITIES = {  # by the operation that an engine implements itself
+    "searches a large table in partitions": "partition",
+    "searches partitions on its workers": "map_partitions",
+    "writes the release to a table of the database": "write_table",
+    "writes CSV files like the input (`--like-input`)": "write_like_input",
+}
+
+
+def _engines() -> str:
+    """A table of what each engine supports, from the registry that the contract tests use."""
+    engines = [engine for engine in ENGINES if engine.__module__.startswith("shoal.")]
+    rows = {"takes the limits `memory` and `combinations`": [engine.takes_limits for engine in engines]}
+    for ability, operation in ABILITIES.items():
+        own = [getattr(engine, operation) is not getattr(Engine, operation) for engine in engines]
+        rows[ability] = own
+    head = f"| | {' | '.join(f'`{engine.name}`' for engine in engines)} |\n| --- |{' --- |' * len(engines)}\n"
+    return head + "\n".join(f"| {row} | {' | '.join('yes' if y else 'no' for y in own)} |" for row, own in rows.items())
+
+
 def _requirements() -> str:
     names = [kind.__name__ for kind in REQUIREMENTS]
     return "\n\n".join(_entries([n], "shoal" if n in shoal.__all__ else "shoal.requirements") for n in names)
@@ -90,6 +110,7 @@ def errors() -> list[str]:
 
 
 MAKERS: dict[str, Callable[[], str]] = {
+    "engines": _engines,
     "commands": _commands,
     "functions": lambda: _entries(functions()),
     "requirements": _requirements,

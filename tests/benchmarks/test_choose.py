@@ -6,6 +6,7 @@ import importlib.util
 
 import pytest
 
+import shoal
 from benchmarks import choose
 from benchmarks.choose import Run
 from shoal.pipeline.method import GroupingMethod
@@ -18,7 +19,11 @@ def run_of(table: str, k: int, method: str, improve: bool, ncp: float) -> Run:
 
 def test_every_method_with_labels_is_measured() -> None:
     grouping = {method.name for method in BUILT_IN if issubclass(method, GroupingMethod)}
-    assert set(choose.list_methods()) >= grouping - {"condensation", "local-suppression"}
+    assert set(choose.list_methods()) >= grouping - {"condensation", "local-suppression", choose.NEEDS_TARGET}
+    table = shoal.datasets.hospital(100, seed=1, kind="pyarrow")
+    with pytest.raises(shoal.PolicyError, match="target"):
+        policy = shoal.Policy(quasi={"sex": "categorical"}, require=[shoal.KAnonymity(5)])
+        shoal.anonymize(table, policy, method=choose.NEEDS_TARGET)
     assert not {"anatomy", "condensation", "local-suppression", "random"} & set(choose.list_methods())
 
 

@@ -453,8 +453,7 @@ class Engine(ABC):
 
         The table is not visible to others before `WrittenTable.commit`.
         """
-        self.refuse_unwritable(target)
-        raise NotImplementedError
+        raise explain_no_database(target, self.name)
 
     @abstractmethod
     def reopen(self, path: Path, written: Conventions | None = None) -> Engine:

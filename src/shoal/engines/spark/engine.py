@@ -18,10 +18,11 @@ from shoal.engines import table_files
 from shoal.engines.csv_files import CsvWriter
 from shoal.engines.protocol import Counts, Format, TextFormat, detect_format, digest_file
 from shoal.engines.resources import Resources
-from shoal.engines.spark.output import FILE_ROWS, StoredRows, copy_files, partition_rows, store_rows, write_file
+from shoal.engines.spark.output import StoredRows, copy_files, count_files, partition_rows, store_rows, write_file
 from shoal.engines.spark.session import Session, explain_error, find_session
 from shoal.engines.spark.sources import Source, is_dataframe, open_arrow, open_parquet, open_source
 from shoal.engines.spark.worker import (
+    DigestFiles,
     DigestRows,
     HashEqualRecords,
     HashRecords,
@@ -130,7 +131,7 @@ class SparkEngine(SqlEngine):
         return self._with_rows(stored)
 
     def _count_files(self, records: int) -> int:
-        return max(-(-records // FILE_ROWS), 1) if self.is_folder else 1
+        return count_files(records) if self.is_folder else 1
 
     def _with_rows(self, stored: StoredRows) -> SparkEngine:
         """Return an engine for released rows of the same source."""
@@ -218,13 +219,25 @@ class SparkEngine(SqlEngine):
     def fingerprint(self) -> str:
         """Return a digest of the rows as a multiset: the workers digest their rows, the driver adds the digests."""
         if "fingerprint" not in self._cache:
-            columns = WorkerColumns(dict(self.table.columns), dict(self.table.types))
-            names = ", ".join(self.table.columns.values()) or "1 AS none"
             with explain_error():
-                frame = self.session.query(f"SELECT {names} FROM {self.table.sql}")
-                digests = frame.mapInArrow(DigestRows(columns), "n BIGINT, d0 BIGINT, d1 BIGINT, d2 BIGINT").toArrow()
+                frame, worker = self._digest_stored() or self._digest_table()
+                digests = frame.mapInArrow(worker, "n BIGINT, d0 BIGINT, d1 BIGINT, d2 BIGINT").toArrow()
             self._cache["fingerprint"] = read_digests(digests).finish(self.table.names)
         return str(self._cache["fingerprint"])
+
+    def _digest_table(self) -> tuple[Any, DigestRows]:
+        """Return a DataFrame of the rows, and the function that digests them."""
+        names = ", ".join(self.table.columns.values()) or "1 AS none"
+        frame = self.session.query(f"SELECT {names} FROM {self.table.sql}")
+        return frame, DigestRows(WorkerColumns(dict(self.table.columns), dict(self.table.types)))
+
+    def _digest_stored(self) -> tuple[Any, DigestFiles] | None:
+        """Return a DataFrame of the paths of stored files, and the function that digests them; None if there are none."""
+        paths = None if self.stored is None else self.stored.shared_files()
+        if not paths:
+            return None
+        frame = self.session.spark.createDataFrame(pa.table({"path": paths})).repartition(len(paths))
+        return frame, DigestFiles(WorkerColumns({name: name for name in self.table.names}, dict(self.table.types)))
 
     def without(self, columns: Sequence[str]) -> SparkEngine:
         """Return the same rows without some columns."""

@@ -14,7 +14,11 @@ import pyarrow.parquet as pq
 from shoal.engines.spark.session import Session, explain_error
 from shoal.engines.sql.table import number_columns
 
-FILE_ROWS = 1_000_000  # records of a file
+FILE_ROWS = 1_000_000  # records of a file, at most
+FILES, SMALL_FILE = (
+    16,
+    100_000,
+)  # smaller files, but not below this number of records, so that so many workers have one each
 BATCH = 1 << 17  # records that the driver reads at a time
 NO_MARK = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
@@ -24,19 +28,26 @@ class StoredRows:
     """Released rows in files of the scratch folder.
 
     ``types`` are the names and Arrow types of the columns; ``schema`` is the same for Spark, since names of folders such as
-    ``year=2024`` have no type of their own.
+    ``year=2024`` have no type of their own. ``has_folders``: some columns are in such names, not in the files.
     """
 
     session: Session
     path: str
     types: Mapping[str, pa.DataType]
     schema: Any
+    has_folders: bool = False
 
     @property
     def files(self) -> list[Path]:
         """The files, in the order of the rows. Files of a remote scratch folder are copied to this machine first."""
         folder = self.session.scratch.fetch(self.path)
         return sorted(file for file in folder.rglob("*.parquet") if not file.name.startswith((".", "_")))
+
+    def shared_files(self) -> list[str] | None:
+        """The paths of files that have all columns and that every worker can read; None where there are no such files."""
+        if self.has_folders or self.session.scratch.folder is None:
+            return None
+        return [str(path) for path in self.files]
 
     def read(self, *, own: bool = True) -> Any:
         """Return a DataFrame of the rows, in Shoal's session or in the user's session."""
@@ -50,6 +61,11 @@ class StoredRows:
             with pq.ParquetFile(path) as file:
                 for batch in file.iter_batches(BATCH, columns=list(columns)):
                     yield {name: batch.column(name).cast(self.types[name]) for name in columns}
+
+
+def count_files(records: int) -> int:
+    """Return the number of files for some records. It does not depend on the cluster, so that the release does not."""
+    return max(-(-records // FILE_ROWS), min(FILES, records // SMALL_FILE), 1)
 
 
 def store_rows(
@@ -84,7 +100,7 @@ def partition_rows(stored: StoredRows, columns: Sequence[str]) -> StoredRows:
         divided = stored.read().repartition(max(len(stored.files), 1), *by)
         ordered = divided.sortWithinPartitions(*by, f.xxhash64(*shown), *shown)
         ordered.write.options(**NO_MARK).partitionBy(*columns).parquet(path)
-    return replace(stored, path=path)
+    return replace(stored, path=path, has_folders=True)
 
 
 def _quote(name: str) -> str:

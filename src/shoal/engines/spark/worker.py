@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from shoal.arrays import UInt64Array
-from shoal.engines import fingerprint
+from shoal.engines import column_values, fingerprint
 from shoal.engines.fingerprint import PartialDigest
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.engines.protocol import Counts
@@ -19,6 +20,7 @@ from shoal.engines.sql.keys import Keys, build_counts
 from shoal.errors import ShoalError
 
 Batches = Iterable[pa.RecordBatch]
+BATCH = 1 << 18  # rows of a file that a worker digests at a time
 SIGN = np.uint64(
     1 << 63
 )  # Spark has no unsigned numbers; with this bit flipped, signed numbers have the unsigned order
@@ -83,6 +85,23 @@ class DigestRows:
             total += PartialDigest.of(fingerprint.hash_rows(self.columns.read(batch), batch.num_rows))
         words = np.array([total.words], np.uint64).view(np.int64)
         yield pa.record_batch({"n": np.array([total.rows]), **{f"d{i}": words[:, i] for i in range(3)}})
+
+
+@dataclass(frozen=True)
+class DigestFiles:
+    """Returns the partial digest of all rows of Parquet files, given by their paths; Java need not read and copy the rows."""
+
+    columns: WorkerColumns
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Digest the rows of all files."""
+        paths = (path for batch in batches for path in batch.column("path").to_pylist())
+        yield from DigestRows(self.columns)(batch for path in paths for batch in self._read(path))
+
+    def _read(self, path: str) -> Iterator[pa.RecordBatch]:
+        texts = [name for name, kind in self.columns.types.items() if column_values.is_text(kind)]
+        with pq.ParquetFile(path, read_dictionary=texts) as file:
+            yield from file.iter_batches(BATCH, columns=list(self.columns.names.values()))
 
 
 @dataclass(frozen=True)

@@ -40,21 +40,27 @@ from shoal.engines.protocol import (
 )
 from shoal.engines.sql.keys import Keys, build_counts, select_keys
 from shoal.engines.sql.partition_tree import CodeTally, Region, partition_expression, split_cells, tally_query
+from shoal.engines.sql.raw_cells import FEW, CellBound, RawCells
 from shoal.engines.sql.release_query import DividedRecords, KeyedRecords, ReleaseQuery
 from shoal.engines.sql.session import SqlSession
 from shoal.engines.sql.table import CHANGED, SqlTable
 from shoal.errors import DataError, EngineError
 
 
-@dataclass(frozen=True)
+@dataclass
 class CodedColumn:
-    """The codes of a column: the name of a table of raw values and codes, and the number of codes.
+    """The codes of a column: ``codes[i]`` is the code of the raw value ``raw[i]``, and ``size`` the number of codes."""
 
-    There is no table where the column holds the codes.
-    """
-
-    table: str | None
+    raw: pa.Array
+    codes: Int32Array
     size: int
+    _table: str | None = field(default=None, repr=False)
+
+    def table(self, session: SqlSession) -> str:
+        """The name of a table of raw values and codes; it is created on first use."""
+        if self._table is None:
+            self._table = session.create_table("codes", pa.table({"raw": self.raw, "code": self.codes}))
+        return self._table
 
 
 @dataclass(frozen=True)
@@ -72,11 +78,12 @@ class CountedCells:
 
 @dataclass(frozen=True)
 class FetchedCells:
-    """The handle of counts: the keys of the counted cells in the order of the cells."""
+    """The handle of counts: the keys of the counted cells in the order of the cells, and whether these are all cells."""
 
     session: SqlSession
     keys: Keys
     words: list[Int64Array]
+    is_whole: bool
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,8 @@ class SqlEngine(Engine):
 
     ``hidden`` has the dictionaries of hidden columns, of which the table holds codes instead of values. ``detected`` says how
     the user's source is written, and ``styles`` has the formats of numbers and dates that were detected in its columns.
+    ``summaries`` are the summaries of columns, and their numbers of values that occur once, as far as they were asked for.
+    ``bound`` limits the number of cells of a released table; if they are few, ``raw_cells`` are fetched in one query.
     """
 
     session: SqlSession
@@ -95,6 +104,9 @@ class SqlEngine(Engine):
     hidden: Mapping[str, Dictionary] = field(default_factory=dict, repr=False)
     detected: Detected = UNKNOWN
     styles: dict[str, TextFormat] = field(default_factory=dict, repr=False)
+    summaries: dict[str, tuple[ColumnSummary, int]] = field(default_factory=dict, repr=False)
+    bound: CellBound | None = None
+    raw_cells: RawCells | None = field(default=None, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @abstractmethod
@@ -137,7 +149,7 @@ class SqlEngine(Engine):
 
     def _summarize_values(self, column: str) -> tuple[ColumnSummary, int]:
         """Count the raw values of a column, and those that occur once, in one query."""
-        if ("summary", column) not in self._cache:
+        if column not in self.summaries:
             raw = self.table.find(column)
             self.table.refuse_unsupported(column)
             example = f"min({raw})" if column_values.is_text(self.table.types[column]) else "'0'"
@@ -146,9 +158,8 @@ class SqlEngine(Engine):
                 "SELECT count(*) AS v, CAST(coalesce(sum(n), 0) AS BIGINT) AS n, count(CASE WHEN n = 1 THEN 1 END) AS o, "
                 f"{example} AS e FROM ({counted}) c"
             )
-            self._cache["summary", column] = ColumnSummary(values, records, str(text or "")), int(once)
-        cached: tuple[ColumnSummary, int] = self._cache["summary", column]
-        return cached
+            self.summaries[column] = ColumnSummary(values, records, str(text or "")), int(once)
+        return self.summaries[column]
 
     def distinct(self, column: str, reading: Reading) -> Distinct:
         """Return the distinct values of one column."""
@@ -158,13 +169,31 @@ class SqlEngine(Engine):
         """Group several columns in one query, so that the source is read once."""
         wanted = [column for column in readings if ("raw", column) not in self._cache]
         if len(wanted) > 1:
-            self._group_columns(wanted)
+            group = self._group_cells if self._has_few_cells(wanted) else self._group_columns
+            group(wanted)
 
-    def _group_columns(self, columns: Sequence[str]) -> None:
-        """Fetch the raw values of columns, each with its number of records."""
+    def _has_few_cells(self, columns: Sequence[str]) -> bool:
+        return self.bound is not None and self.bound.of(columns) <= min(FEW, self.session.resources.max_combinations)
+
+    def _find_groupable(self, columns: Sequence[str]) -> dict[str, str]:
+        """Return the SQL names of columns; raise an error for a column that cannot be grouped."""
         names = {column: self.table.find(column) for column in columns}
         for column in columns:
             self.table.refuse_unsupported(column)
+        return names
+
+    def _group_cells(self, columns: Sequence[str]) -> None:
+        """Fetch the combinations of raw values of columns, each with its number of records."""
+        names = self._find_groupable(columns)
+        raw = ", ".join(names.values())
+        found = self.session.fetch_arrow(f"SELECT {raw}, count(*) AS n FROM {self.table.sql} s GROUP BY {raw}")
+        self._cache["raw cells"] = cells = RawCells.of(found, names)
+        for column in columns:
+            self._cache["raw", column] = cells.values[column], cells.count_values(column)
+
+    def _group_columns(self, columns: Sequence[str]) -> None:
+        """Fetch the raw values of columns, each with its number of records."""
+        names = self._find_groupable(columns)
         flags = ", ".join(f"grouping({name}) AS f{i}" for i, name in enumerate(names.values()))
         sets = ", ".join(f"({name})" for name in names.values())
         raw = ", ".join(names.values())
@@ -227,13 +256,13 @@ class SqlEngine(Engine):
             _, index = self._read_column(column, dictionary.reading)
             target = np.append(dictionary.codes, np.int32(dictionary.missing)).astype(np.int32)
             size = int(target.max(initial=0)) + 1
-            numbered = pa.table({"raw": self._raw_values(column)[0], "code": target[index]})
-            codings[column] = CodedColumn(self.session.create_table("codes", numbered), size)
+            codings[column] = CodedColumn(self._raw_values(column)[0], target[index], size)
         return replace(
             self,
             codings=codings,
             carry=None if carry is None else tuple(dict.fromkeys(carry)),
             dictionaries={**self.dictionaries, **dictionaries},
+            raw_cells=self._cache.get("raw cells"),
             _cache={},
         )
 
@@ -244,9 +273,10 @@ class SqlEngine(Engine):
     def count(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, partition: int | None = None) -> Counts:
         """Count the cells of encoded columns, sorted by their codes."""
         cells = self._count_cells(quasi, sensitive)
+        is_whole = partition is None or cells.partitioning.partitions == 1
         if cells.whole is not None:
             table = cells.whole
-        elif partition is None or cells.partitioning.partitions == 1:
+        elif is_whole:
             if cells.partitioning.partitions > 1 and self.carry is not None:
                 raise EngineError("the table is too large to be counted at once. Count its partitions one by one.")
             table = self.session.fetch_arrow(f"SELECT * FROM {cells.sql}")
@@ -257,7 +287,7 @@ class SqlEngine(Engine):
             raise DataError(CHANGED)
         words = [table[word].to_numpy() for word in cells.keys.names]
         words, counts = build_counts(cells.keys, words, table["n"].to_numpy(), len(quasi))
-        return replace(counts, handle=FetchedCells(self.session, cells.keys, words))
+        return replace(counts, handle=FetchedCells(self.session, cells.keys, words, is_whole))
 
     def _count_cells(self, quasi: Sequence[str], sensitive: Sequence[str], least: int = 1) -> CountedCells:
         """Count the cells in the database. Few cells are fetched; many are stored there and split into partitions."""
@@ -269,6 +299,9 @@ class SqlEngine(Engine):
 
     def _query_cells(self, columns: Sequence[str], quasi: int, least: int) -> CountedCells:
         keys, most = self._keys(columns), self.session.resources.max_combinations
+        if self.raw_cells is not None and self.raw_cells.index.keys() >= set(columns):
+            codes = {column: self.codings[column].codes for column in columns}
+            return CountedCells(keys, "", Partitioning.whole(), self.raw_cells.count(keys, codes))
         query = f"SELECT {keys.name_list}, count(*) AS n FROM ({self._encode_query(keys)}) e GROUP BY {keys.name_list}"
         if self.table.rows <= most:
             whole = self.session.fetch_arrow(query)
@@ -295,13 +328,23 @@ class SqlEngine(Engine):
     def _keys(self, columns: Sequence[str]) -> Keys:
         return Keys.of(columns, [self.codings[c].size for c in columns], divide=self.session.divide)
 
-    def _encode_query(self, keys: Keys, carry: Sequence[str] = ()) -> str:
-        """Return the query for every record with its key, which is NULL for a value without a code."""
-        tables = ((column, self.codings[column].table) for column in keys.columns)
-        code_tables = {column: table for column, table in tables if table is not None}
+    def _encode_query(self, keys: Keys, carry: Sequence[str] = (), release: ReleaseQuery | None = None) -> str:
+        """Return the query for every record with its key, which is NULL for a value without a code.
+
+        For a release, the query has also the published values that depend on one code.
+        """
+        tables, added = {}, {}
+        for place, column in enumerate(keys.columns):
+            coding = self.codings[column]
+            values = None if release is None else release.list_code_values(place, coding.raw, coding.codes)
+            if values is None:
+                tables[column] = coding.table(self.session)
+            else:
+                tables[column] = self.session.create_table("codes", values)
+                added[column] = values.column_names[2:]
         carried = [self._normalize_column(column) for column in carry]
         return select_keys(
-            keys, self.table.sql, code_tables, carried, quote=self.table.find, look_up=self.session.look_up
+            keys, self.table.sql, tables, carried, added=added, quote=self.table.find, look_up=self.session.look_up
         )
 
     def _normalize_column(self, column: str) -> str:
@@ -321,26 +364,33 @@ class SqlEngine(Engine):
             if not isinstance(counted, FetchedCells) or counted.session is not self.session:
                 raise EngineError(NOT_COUNTED)
             keys = counted.keys
-            query.add(plan, keys, counted.words)
+            query.add(plan, keys, counted.words, is_whole=counted.is_whole)
         if keys is None:
             raise EngineError(NOT_COUNTED)
         hidden = [column.name for column in query.columns if isinstance(column, HiddenColumn)]
         query.coded = tuple(name for name in hidden if name not in self.carry)
-        sql = query.select(self._select_records(keys, query.coded), self._number_records)
+        sql = query.select(self._select_records(keys, query), self._number_records)
         released = self._store_release(sql, query)
         if released.table.rows != query.records:
             raise DataError(CHANGED)
         self.session.drop(*query.tables)
-        return replace(released, hidden={name: self.dictionaries[name] for name in query.coded})
+        sizes = {column: summary.values + 1 for column, (summary, _) in self.summaries.items()}  # with missing values
+        sizes |= {column: len(coding.raw) for column, coding in self.codings.items()}
+        return replace(
+            released,
+            hidden={name: self.dictionaries[name] for name in query.coded},
+            bound=query.bound_cells(sizes),
+        )
 
-    def _select_records(self, keys: Keys, coded: Sequence[str]) -> KeyedRecords:
+    def _select_records(self, keys: Keys, release: ReleaseQuery) -> KeyedRecords:
         """Return the records with their keys, the carried columns, and the values and codes of some columns of the keys.
 
         The codes are released; the keyed order is that of the values, as in every engine.
         """
         assert self.carry is not None  # noqa: S101
-        query = f"({self._encode_query(keys, (*self.carry, *coded))})"
-        records = KeyedRecords(keys, self.carry, query, tuple(coded))
+        coded = release.coded
+        query = f"({self._encode_query(keys, (*self.carry, *coded), release)})"
+        records = KeyedRecords(keys, self.carry, query, coded)
         if not coded:
             return records
         codes = ((keys.code(keys.columns.index(column)), records.find_released(column)) for column in coded)
@@ -349,4 +399,6 @@ class SqlEngine(Engine):
 
     def without(self, columns: Sequence[str]) -> Self:
         """Return the same rows without some columns."""
-        return replace(self, table=self.table.hide(columns), codings={}, carry=None, dictionaries={}, _cache={})
+        return replace(
+            self, table=self.table.hide(columns), codings={}, carry=None, dictionaries={}, raw_cells=None, _cache={}
+        )

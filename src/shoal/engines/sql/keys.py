@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shoal import kernels
-from shoal.arrays import Int64Array
+from shoal.arrays import Int32Array, Int64Array
 from shoal.engines.protocol import KEY_LIMIT, Counts
 
 
@@ -85,6 +85,16 @@ class Keys:
             expressions.append(f"{expression} AS {word}")
         return expressions
 
+    def pack_codes(self, codes: Mapping[str, Int32Array]) -> dict[str, Int64Array]:
+        """Return the words of some combinations, given by the codes of every column."""
+        words, columns = {}, iter(self.columns)
+        for name, sizes in zip(self.names, self.word_sizes, strict=True):
+            word = np.zeros(len(codes[self.columns[0]]), np.int64)
+            for size in sizes:
+                word = word * size + codes[next(columns)]
+            words[name] = word
+        return words
+
     def code(self, column: int) -> str:
         """Return the SQL expression that extracts the code of a column from the words."""
         for word, sizes in zip(self.names, self.word_sizes, strict=True):
@@ -120,6 +130,7 @@ def select_keys(
     code_tables: Mapping[str, str],
     carried: Sequence[str] = (),
     *,
+    added: Mapping[str, Sequence[str]] | None = None,
     quote: Callable[[str], str] = quote_name,
     look_up: Callable[[str, str, str, str], Lookup] = look_up,
 ) -> str:
@@ -132,16 +143,20 @@ def select_keys(
     code_tables : for every packed column, a table of its values as ``raw`` and their codes as ``code``; without a table, the
         records hold the codes
     carried : expressions on ``s`` for further columns, which are named ``c0``, ``c1``…
+    added : further columns of the tables of some packed columns, which are selected under their own names
     quote : returns the SQL identifier of a packed column in ``source``
     look_up : returns the join with a table of codes; see `look_up`
     """
     joined = [column for column in keys.columns if column in code_tables]
-    codes, joins = {column: f"s.{quote(column)}" for column in keys.columns}, []
+    codes, joins, further = {column: f"s.{quote(column)}" for column in keys.columns}, [], []
     for number, column in enumerate(joined):
-        table, alias = code_tables[column], f"t{number}"
-        condition, codes[column] = look_up(codes[column], table, alias, "code")
+        table, alias, raw = code_tables[column], f"t{number}", codes[column]
+        condition, codes[column] = look_up(raw, table, alias, "code")
         joins.append(f"LEFT JOIN {table} {alias} ON {condition}")
-    columns = [*keys.pack(codes), *(f"{expression} AS c{number}" for number, expression in enumerate(carried))]
+        names = (added or {}).get(column, ())
+        further += [f"{look_up(raw, table, alias, name).result} AS {name}" for name in names]
+    carry = (f"{expression} AS c{number}" for number, expression in enumerate(carried))
+    columns = [*keys.pack(codes), *carry, *further]
     return f"SELECT {', '.join(columns)} FROM {source} s {' '.join(joins)}"
 
 

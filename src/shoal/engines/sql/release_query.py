@@ -1,4 +1,7 @@
-"""The query for the released records: their groups by joins with the plans, and the published values of each group."""
+"""The query for the released records: their groups by joins with the plans, and the published values of each group.
+
+Where every published value depends on one code alone, the values are joined by these codes instead (`code_labels`).
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shoal.arrays import Int64Array
+from shoal.arrays import Int32Array, Int64Array
 from shoal.engines.protocol import GroupColumn, HiddenColumn, KeyedOrder, Plan, UnchangedColumn
 from shoal.engines.sql.cell_groups import CellGroups, join_whole_cells, take_keys
+from shoal.engines.sql.code_labels import NO_RECORD, CodeLabels, find_code_labels
 from shoal.engines.sql.keys import Keys
+from shoal.engines.sql.raw_cells import CellBound
 from shoal.engines.sql.session import SqlSession
 
 ReleasedColumn = UnchangedColumn | GroupColumn
@@ -73,25 +78,59 @@ NumberRecords = Callable[[DividedRecords], str]
 class ReleaseQuery:
     """Collects the groups of every plan in tables of the database, and builds one query for all released records.
 
-    ``records`` is the number of records that the plans release.
+    ``records`` and ``groups`` are the numbers of records and of groups that the plans release.
     """
 
     session: SqlSession
     columns: tuple[ReleasedColumn, ...] = ()
     coded: tuple[str, ...] = ()
     records: int = 0
+    groups: int = 0
     tables: list[str] = field(default_factory=list)
-    _total: int = 0
     _order: KeyedOrder | None = None
     _pieces: dict[str, list[str]] = field(default_factory=dict)
+    _by_code: list[CodeLabels] | None = None
 
-    def add(self, plan: Plan, keys: Keys, cells: Sequence[Int64Array]) -> None:
-        """Store the groups of a plan; ``cells`` are the keys of its cells."""
-        count = int(plan.group.max(initial=-1)) + 1
-        number = np.arange(self._total, self._total + count)
-        groups = CellGroups.of(plan, number)
-        words = dict(zip(keys.names, cells, strict=True))
+    def add(self, plan: Plan, keys: Keys, cells: Sequence[Int64Array], *, is_whole: bool) -> None:
+        """Store the groups of a plan; ``cells`` are the keys of its cells. ``is_whole``: it is the plan of the whole table."""
         self.columns = plan.columns
+        self.records += int(plan.count[plan.group >= 0].sum())
+        self.groups += int(plan.group.max(initial=-1)) + 1
+        words = dict(zip(keys.names, cells, strict=True))
+        if not (is_whole and self._add_code_labels(plan, keys, words)):
+            self._add_groups(plan, words)
+
+    def _add_code_labels(self, plan: Plan, keys: Keys, words: Mapping[str, Int64Array]) -> bool:
+        """Note the values by codes, and store the suppressed cells; return False where values depend on several codes."""
+        found = find_code_labels(plan, keys.columns, keys.sizes)
+        if found is None:
+            return False
+        suppressed = plan.cell[plan.group < 0]
+        if len(suppressed):
+            self._create("suppressed", take_keys(words, suppressed))
+        self._by_code = found
+        return True
+
+    def list_code_values(self, column: int, raw: pa.Array, codes: Int32Array) -> pa.Table | None:
+        """Return the table of raw values and codes of a key column with the values that depend on it, as ``w0``, ``w1``…
+
+        Codes without released records are left out. None: no published value depends on this column alone.
+        """
+        pairs = zip(self._group_columns, self._by_code or (), strict=False)
+        found = {
+            f"w{i}": (group, labels.index[codes]) for i, (group, labels) in enumerate(pairs) if labels.column == column
+        }
+        if not found:
+            return None
+        is_released = next(iter(found.values()))[1] != NO_RECORD
+        values = {name: take_values(group, index[is_released]) for name, (group, index) in found.items()}
+        return pa.table({"raw": raw.filter(pa.array(is_released)), "code": codes[is_released], **values})
+
+    def _add_groups(self, plan: Plan, words: Mapping[str, Int64Array]) -> None:
+        """Store the cells with their groups, and the values of the groups."""
+        count = int(plan.group.max(initial=-1)) + 1
+        number = np.arange(self.groups - count, self.groups)
+        groups = CellGroups.of(plan, number)
         self._create("cells", take_keys(words, groups.cell), g=groups.group)
         if len(groups.divided):
             quotas = take_keys(words, groups.quota_cell)
@@ -99,10 +138,8 @@ class ReleaseQuery:
             hashes = plan.order.cells[groups.divided].view(np.int64)
             self._create("hashes", take_keys(words, groups.divided), h=hashes)
             self._order = plan.order
-        labels = {f"w{i}": build_labels(column, count) for i, column in enumerate(self._group_columns)}
+        labels = {f"w{i}": take_values(column, column.index[:count]) for i, column in enumerate(self._group_columns)}
         self._create("labels", {"g": number}, **labels)
-        self._total += count
-        self.records += int(plan.count[plan.group >= 0].sum())
 
     def _create(self, kind: str, words: Mapping[str, Any], **columns: NDArray[Any] | pa.Array) -> None:
         table = self.session.create_table(kind, pa.table({**words, **columns}))
@@ -122,14 +159,33 @@ class ReleaseQuery:
 
     def select(self, records: KeyedRecords, number_records: NumberRecords) -> str:
         """Return the query for the released records, with the released columns as ``r0``, ``r1``…"""
+        if self._by_code is not None:
+            return self._select_by_codes(records)
         grouped = self._assign_groups(records, number_records)
+        labels = f" JOIN (SELECT * FROM {self._union('labels')}) l ON p.g = l.g" if self._group_columns else ""
+        return f"SELECT {self._list_columns(records, 'l')} FROM ({grouped}) p{labels}"
+
+    def _select_by_codes(self, records: KeyedRecords) -> str:
+        """Return the query for the released records, which have the published values of their codes beside their keys."""
+        keys = records.keys
+        conditions = [
+            f"p.{word} IS NOT NULL" for word in keys.names
+        ]  # without codes: suppressed, or the source changed
+        if "suppressed" in self._pieces:
+            same = " AND ".join(f"x.{word} = p.{word}" for word in keys.names)
+            conditions.append(f"NOT EXISTS (SELECT 1 FROM {self._union('suppressed')} x WHERE {same})")
+        return f"SELECT {self._list_columns(records, 'p')} FROM {records.sql} p WHERE {' AND '.join(conditions)}"
+
+    def _list_columns(self, records: KeyedRecords, labels: str) -> str:
+        """List the released columns: those of groups from the table ``labels``, the others from ``p``."""
         columns, groups = [], 0
         for place, column in enumerate(self.columns):
-            is_kept = isinstance(column, UnchangedColumn)
-            columns.append(f"{f'p.{records.find_released(column.name)}' if is_kept else f'l.w{groups}'} AS r{place}")
-            groups += not is_kept
-        labels = f" JOIN (SELECT * FROM {self._union('labels')}) l ON p.g = l.g" if groups else ""
-        return f"SELECT {', '.join(columns)} FROM ({grouped}) p{labels}"
+            if isinstance(column, UnchangedColumn):
+                columns.append(f"p.{records.find_released(column.name)} AS r{place}")
+            else:
+                columns.append(f"{labels}.w{groups} AS r{place}")
+                groups += 1
+        return ", ".join(columns)
 
     def _assign_groups(self, records: KeyedRecords, number_records: NumberRecords) -> str:
         """Return the query for the released records with their groups as ``g``, without the keys."""
@@ -156,8 +212,12 @@ class ReleaseQuery:
             elif isinstance(column, UnchangedColumn):
                 found[column.name] = source[column.name]
             else:
-                found[column.name] = build_labels(column, 0).type
+                found[column.name] = take_values(column, column.index[:0]).type
         return found
+
+    def bound_cells(self, sizes: Mapping[str, int]) -> CellBound:
+        """Bound the number of published combinations; ``sizes`` has the numbers of values of some unchanged columns."""
+        return CellBound(self.groups, self.records, {**sizes, **{column.name: 1 for column in self._group_columns}})
 
     @property
     def visible(self) -> list[str]:
@@ -165,8 +225,7 @@ class ReleaseQuery:
         return [column.name for column in self.columns if not isinstance(column, HiddenColumn)]
 
 
-def build_labels(column: GroupColumn, count: int) -> pa.Array:
-    """Return the published values of the first ``count`` groups."""
+def take_values(column: GroupColumn, index: Int32Array) -> pa.Array:
+    """Return published values of a column by their indices, where -1 is missing."""
     kind = pa.string() if column.values.dtype == object else None
-    values, index = pa.array(column.values, kind), column.index[:count]
-    return values.take(pa.array(index, mask=index < 0))
+    return pa.array(column.values, kind).take(pa.array(index, mask=index < 0))

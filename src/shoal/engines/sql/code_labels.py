@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.arrays import Int32Array
-from shoal.engines.protocol import Counts, GroupColumn, Plan
+from shoal.arrays import Int32Array, Int64Array
+from shoal.engines.protocol import GroupColumn, Plan
+from shoal.engines.sql.keys import Keys
 
 SAMPLE = 1000  # cells of a first test
 NO_RECORD = -2  # the code has no released record; -1 is a missing value
@@ -29,56 +30,35 @@ class CodeLabels:
     index: Int32Array
 
 
-def find_code_labels(plan: Plan, columns: Sequence[str], sizes: Sequence[int]) -> list[CodeLabels] | None:
-    """Return the values of every `GroupColumn` by the codes of one column; None where a value depends on several columns.
+def find_code_labels(plan: Plan, keys: Keys, words: Sequence[Int64Array]) -> list[CodeLabels] | None:
+    """Return the values of every `GroupColumn` by the codes of one key column; None where a value depends on several columns.
 
-    ``columns`` are the key columns, and ``sizes`` their numbers of codes.
+    ``words`` are the keys of the counted cells.
     """
-    if len(plan.cell) != len(plan.counts.size):  # a cell is divided
+    if not np.array_equal(plan.cell, np.arange(len(plan.counts.size))):  # a cell is divided, or is not in the plan
         return None
-    cells = _ReleasedCells(plan)
+    released = np.flatnonzero(plan.group >= 0)
+    group, words = plan.group[released], [word[released] for word in words]
     found = []
     for column in plan.columns:
         if isinstance(column, GroupColumn):
-            labels = _find_labels(cells, column, columns, sizes)
+            labels = _find_labels(column, column.index[group], keys, words)
             if labels is None:
                 return None
             found.append(labels)
     return found
 
 
-def _find_labels(
-    cells: _ReleasedCells, column: GroupColumn, columns: Sequence[str], sizes: Sequence[int]
-) -> CodeLabels | None:
-    index = column.index[cells.group]
-    for place in sorted(range(len(columns)), key=lambda i: columns[i] != column.name):  # most often the column itself
-        by_code = np.full(sizes[place], NO_RECORD, np.int32)
-        if all(_is_function(by_code, cells.codes(place, some), index[some]) for some in (slice(SAMPLE), slice(None))):
+def _find_labels(column: GroupColumn, index: Int32Array, keys: Keys, words: Sequence[Int64Array]) -> CodeLabels | None:
+    """Return the key column that decides the index of the value of every cell."""
+    places = range(len(keys.columns))
+    for place in sorted(places, key=lambda i: keys.columns[i] != column.name):  # most often the column itself
+        by_code = np.full(keys.sizes[place], NO_RECORD, np.int32)
+        for cells in (slice(SAMPLE), slice(None)):
+            code = keys.take_code(place, [word[cells] for word in words])
+            by_code[code] = index[cells]
+            if (by_code[code] != index[cells]).any():  # a code with two values
+                break
+        else:
             return CodeLabels(place, by_code)
     return None
-
-
-def _is_function(by_code: Int32Array, codes: Int32Array, index: Int32Array) -> bool:
-    """Store the index of every code, and return whether no code has two."""
-    by_code[codes] = index
-    return bool((by_code[codes] == index).all())
-
-
-class _ReleasedCells:
-    """The codes and the groups of the released cells of a plan that divides no cell."""
-
-    def __init__(self, plan: Plan) -> None:
-        is_released = plan.group >= 0
-        self._counts: Counts = plan.counts
-        self._cell, self.group = plan.cell[is_released], plan.group[is_released]
-        self._combination = np.repeat(np.arange(len(plan.counts.quasi)), np.diff(plan.counts.start))
-
-    def codes(self, column: int, cells: slice) -> Int32Array:
-        """The codes of a key column: first the quasi-identifiers, then the sensitive columns."""
-        quasi, cell = self._counts.quasi.shape[1], self._cell[cells]
-        codes: Int32Array
-        if column < quasi:
-            codes = self._counts.quasi[self._combination[cell], column]
-        else:
-            codes = self._counts.sensitive[cell, column - quasi]
-        return codes

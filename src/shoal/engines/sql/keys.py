@@ -103,6 +103,14 @@ class Keys:
             column -= len(sizes)
         raise IndexError(column)
 
+    def take_code(self, column: int, words: Sequence[Int64Array]) -> Int64Array:
+        """Return the code of a column in every combination, given by its words."""
+        for word, sizes in zip(words, self.word_sizes, strict=True):
+            if column < len(sizes):
+                return word // math.prod(sizes[column + 1 :]) % sizes[column]
+            column -= len(sizes)
+        raise IndexError(column)
+
     def first_codes(self, columns: int) -> str:
         """Return the SQL expression for the codes in the first word of the first ``columns`` columns, as one number."""
         return f"k0 {self.divide} {math.prod(self.word_sizes[0][columns:])}"

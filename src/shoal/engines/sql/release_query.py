@@ -102,7 +102,7 @@ class ReleaseQuery:
 
     def _add_code_labels(self, plan: Plan, keys: Keys, words: Mapping[str, Int64Array]) -> bool:
         """Note the values by codes, and store the suppressed cells; return False where values depend on several codes."""
-        found = find_code_labels(plan, keys.columns, keys.sizes)
+        found = find_code_labels(plan, keys, list(words.values()))
         if found is None:
             return False
         suppressed = plan.cell[plan.group < 0]

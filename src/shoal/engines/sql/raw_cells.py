@@ -22,8 +22,8 @@ FEW = 500_000  # combinations that are fetched with their raw values
 class CellBound:
     """A bound for the number of combinations of published values.
 
-    ``groups`` is the number of groups, and ``sizes`` has the number of values of columns that differ within a group.
-    A column of unknown size may have a different value in every one of ``records``.
+    ``groups`` and ``records`` are the numbers of groups and of records, and ``sizes`` has the number of values of columns that
+    differ within a group. A column of unknown size may have a different value in every record.
     """
 
     groups: int
@@ -32,7 +32,8 @@ class CellBound:
 
     def of(self, columns: Iterable[str]) -> int:
         """The largest possible number of combinations of some columns."""
-        return self.groups * math.prod(self.sizes.get(column, self.records) for column in columns)
+        cells = self.groups * math.prod(self.sizes.get(column, self.records) for column in columns)
+        return min(cells, self.records)
 
 
 @dataclass(frozen=True)

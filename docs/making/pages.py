@@ -21,6 +21,7 @@ import shoal
 from shoal.cli import app
 from shoal.engines import ENGINES, Engine
 from shoal.measures import Measure, built_in
+from shoal.pipeline.method import BucketingMethod, GroupingMethod, RandomizingMethod
 from shoal.requirements import REQUIREMENTS
 from shoal.tables import METHODS
 
@@ -80,10 +81,18 @@ ABILITIES = {  # by the operation that an engine implements itself
 }
 
 
+FAMILIES = (GroupingMethod, RandomizingMethod, BucketingMethod)  # the contract tests run each with every engine
+
+
+def _list_methods(family: type[Any]) -> str:
+    return ", ".join(f"`{method.name}`" for method in METHODS if issubclass(method, family))
+
+
 def _engines() -> str:
-    """A table of what each engine supports, from the registry that the contract tests use."""
+    """A table of what each engine supports, from the registries of engines and methods that the contract tests use."""
     engines = [engine for engine in ENGINES if engine.__module__.startswith("shoal.")]
-    rows = {"takes the limits `memory` and `combinations`": [engine.takes_limits for engine in engines]}
+    rows = {f"the same release as in memory: {_list_methods(family)}": [True] * len(engines) for family in FAMILIES}
+    rows["takes the limits `memory` and `combinations`"] = [engine.takes_limits for engine in engines]
     for ability, operation in ABILITIES.items():
         own = [getattr(engine, operation) is not getattr(Engine, operation) for engine in engines]
         rows[ability] = own

@@ -5,12 +5,10 @@ the codes of a record into words, `partition_tree` splits a table that has too m
 to groups by joins. The texts are standard SQL, except for the operator of integer division (`Keys.divide`).
 """
 
-from shoal.engines.sql.cell_groups import CellGroups, join_divided_cells, join_whole_cells, take_keys
+from shoal.engines.sql.cell_groups import CellGroups, join_divided_cells, join_whole_cells, number_records, take_keys
 from shoal.engines.sql.keys import (
-    CellTable,
     Keys,
     build_counts,
-    join_values,
     quote_name,
     quote_text,
     select_keys,
@@ -19,14 +17,13 @@ from shoal.engines.sql.partition_tree import CodeTally, Region, partition_expres
 
 __all__ = [
     "CellGroups",
-    "CellTable",
     "CodeTally",
     "Keys",
     "Region",
     "build_counts",
     "join_divided_cells",
-    "join_values",
     "join_whole_cells",
+    "number_records",
     "partition_expression",
     "quote_name",
     "quote_text",

@@ -23,12 +23,11 @@ import pyarrow as pa
 from shoal import threads
 from shoal.arrays import Int32Array, UInt64Array
 from shoal.engines import fingerprint, table_files
-from shoal.engines.csv_files import CsvWriter
 from shoal.engines.duckdb.output import ReleaseWriter, copy_visible
 from shoal.engines.duckdb.partitions import StagedCells, partition_records, stage_records
 from shoal.engines.duckdb.session import Session
 from shoal.engines.duckdb.sources import Source, open_files, open_source
-from shoal.engines.protocol import Format, Reading, TextFormat, digest_file
+from shoal.engines.protocol import Format, Reading, digest_file
 from shoal.engines.resources import DATABASES, Resources
 from shoal.engines.sql import number_records, quote_name, quote_text
 from shoal.engines.sql.engine import CodedColumn, CountedCells, FetchedCells, SqlEngine
@@ -173,7 +172,8 @@ class DuckEngine(SqlEngine):
     def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
         """Copy the Parquet files to ``path``, or write their rows in the same order to a CSV file."""
         if format == "csv":
-            return self._write_csv(path, escape_formulas)
+            rows = self.table.batches(self.table.names)
+            return table_files.write_csv_batches(rows, path, self.table.names, escape_formulas=escape_formulas)
         with table_files.explain_write_errors(path):
             if self.table.hidden:
                 copy_visible(self.session, self.table, path)
@@ -189,28 +189,12 @@ class DuckEngine(SqlEngine):
 
     def write_like_input(self, path: Path, *, escape_formulas: bool = True) -> tuple[int, Conventions]:
         """Write a CSV file in the conventions of the source."""
-        written, formats = table_files.describe_output(self.detected, self.styles, self.table.names)
-        return self._write_csv(path, escape_formulas, written, formats), written
-
-    def _write_csv(
-        self,
-        path: Path,
-        escape_formulas: bool,
-        written: Conventions | None = None,
-        formats: Mapping[str, TextFormat] | None = None,
-    ) -> int:
-        columns, styles = list(self.table.names), formats or {}
-        header, changed = table_files.format_header(columns, escape_formulas=escape_formulas)
-        schema = pa.schema([(name, pa.large_string()) for name in header])
-        with table_files.explain_write_errors(path), CsvWriter(path, schema, written) as writer:
-            for batch in self.table.batches(columns):
-                formatted = [
-                    table_files.format_csv_values(a, c, escape_formulas=escape_formulas, style=styles.get(c))
-                    for c, a in batch.items()
-                ]
-                writer.write(pa.record_batch([texts for texts, _ in formatted], schema=schema))
-                changed += sum(count for _, count in formatted)
-        return changed
+        names, rows = self.table.names, self.table.batches(self.table.names)
+        written, formats = table_files.describe_output(self.detected, self.styles, names)
+        changed = table_files.write_csv_batches(
+            rows, path, names, escape_formulas=escape_formulas, written=written, formats=formats
+        )
+        return changed, written
 
     def reopen(self, path: Path, written: Conventions | None = None) -> DuckEngine:
         """Open a file or folder that this engine wrote, in the same session; return self where the bytes are the same."""

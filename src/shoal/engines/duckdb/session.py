@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -45,20 +44,13 @@ class Session(SqlSession):
     def __init__(self, resources: Resources) -> None:
         self.duckdb = _import_duckdb()
         self.resources = resources
-        parent = (resources.temp or Path(tempfile.gettempdir())).absolute()
+        parent = resources.temp_folder
         if not is_utf8(parent):
             raise EngineError(
                 f"the path {str(parent)!r} of the temporary folder is not valid UTF-8. Set temp (--temp) to another folder."
             )
         self.connection: duckdb.DuckDBPyConnection = self.duckdb.connect(config=OFFLINE)
-        try:
-            parent.mkdir(parents=True, exist_ok=True)
-            work = WorkFolder(parent)
-        except OSError as error:
-            raise EngineError(
-                f"cannot write temporary files to {str(parent)!r}: {error.strerror or error}. Set temp (--temp) to a folder in "
-                "which you can write."
-            ) from None
+        work = resources.open_work_folder()
         self.folder = work.path
         self.close = weakref.finalize(self, _close, self.connection, work, os.getpid())
         self._numbers = itertools.count()

@@ -17,7 +17,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 
 from shoal import threads
@@ -30,7 +29,8 @@ from shoal.engines.duckdb.sources import Source, open_files, open_source
 from shoal.engines.protocol import Format, Reading, digest_file
 from shoal.engines.resources import DATABASES, Resources
 from shoal.engines.sql import number_records, quote_name, quote_text
-from shoal.engines.sql.engine import CodedColumn, CountedCells, FetchedCells, SqlEngine
+from shoal.engines.sql.counted_cells import CountedCells, FetchedCells
+from shoal.engines.sql.engine import SqlEngine
 from shoal.engines.sql.release_query import DividedRecords, KeyedRecords, ReleaseQuery
 from shoal.errors import EngineError
 from shoal.formats.conventions import Conventions
@@ -100,7 +100,7 @@ class DuckEngine(SqlEngine):
     def _list_ambiguous(self, columns: Sequence[str]) -> list[str]:
         """List the columns, not carried, of which several raw values have one code. Their keyed hashes need the raw values."""
         others = [column for column in columns if column not in (self.carry or ())]
-        return [column for column in others if _is_ambiguous(self.codings[column])]
+        return [column for column in others if self.codings[column].is_ambiguous]
 
     def _start_release(self, carry: tuple[str, ...]) -> ReleaseQuery:
         return ReleaseWriter(self.session, carry, source=self.table)
@@ -152,14 +152,12 @@ class DuckEngine(SqlEngine):
     def _decode(self, column: str, codes: Int32Array) -> pa.ChunkedArray:
         """Return the raw values of codes."""
         coding = self.codings[column]
-        if _is_ambiguous(coding):
+        if coding.is_ambiguous:
             raise EngineError(
                 f"the column {column!r} has several raw values for one code, and its records must be ordered by their raw "
                 "values. Encode the table with this column in carry."
             )
-        place = np.zeros(coding.size, np.int64)
-        place[coding.codes] = np.arange(len(coding.codes))
-        return pa.chunked_array([coding.raw.take(pa.array(place[codes]))])
+        return pa.chunked_array([coding.decode(codes)])
 
     def _store_release(self, query: str, release: ReleaseQuery) -> DuckEngine:
         """Write the released rows to new files."""
@@ -238,8 +236,3 @@ class DuckEngine(SqlEngine):
                 cursor.execute(f"SET TimeZone = {quote_text(zones.pop())}")
         names = (f"{number} AS {quote_name(name)}" for name, number in self.table.columns.items())
         return cursor.sql(f"SELECT {', '.join(names)} FROM {self.table.sql}")
-
-
-def _is_ambiguous(coding: CodedColumn) -> bool:
-    """Whether several raw values have one code."""
-    return bool(np.bincount(coding.codes).max(initial=0) > 1)

@@ -10,7 +10,7 @@ from shoal.engines.duckdb.session import Session
 from shoal.engines.duckdb.sources import scan_files
 from shoal.engines.protocol import Partitioning
 from shoal.engines.sql import CodeTally, Keys, Region, partition_expression, quote_text, split_cells, tally_query
-from shoal.engines.sql.engine import CountedCells
+from shoal.engines.sql.counted_cells import CountedCells
 from shoal.engines.sql.release_query import KeyedRecords
 
 FLUSH_RECORDS = 100_000  # records that are buffered before they are written to their partition

@@ -1,6 +1,6 @@
 """What SQL engines share: texts of queries, arrays for tables, and a base class. Nothing here imports a database.
 
-`engine` is the base of engines whose tables stay in a database; `session` is what such an engine needs of it. `keys` packs
+`engine` is the base of engines that run SQL; `session` is what such an engine needs of its database. `keys` packs
 the codes of a record into words, `partition_tree` splits a table that has too many cells, and `cell_groups` assigns records
 to groups by joins. The texts are standard SQL, except for the operator of integer division (`Keys.divide`).
 """

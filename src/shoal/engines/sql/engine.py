@@ -37,62 +37,15 @@ from shoal.engines.protocol import (
     Schema,
     TextFormat,
 )
+from shoal.engines.sql.coded_columns import CodedColumn
+from shoal.engines.sql.counted_cells import CountedCells, FetchedCells
 from shoal.engines.sql.keys import Keys, build_counts, select_keys
-from shoal.engines.sql.partition_tree import CodeTally, Region, partition_expression, split_cells, tally_query
+from shoal.engines.sql.partition_tree import CodeTally, Region, split_cells, tally_query
 from shoal.engines.sql.raw_cells import FEW, CellBound, RawCells
 from shoal.engines.sql.release_query import DividedRecords, KeyedRecords, ReleaseQuery
 from shoal.engines.sql.session import SqlSession
 from shoal.engines.sql.table import CHANGED, SqlTable
 from shoal.errors import DataError, EngineError
-
-
-@dataclass
-class CodedColumn:
-    """The codes of a column: ``codes[i]`` is the code of the raw value ``raw[i]``, and ``size`` the number of codes.
-
-    ``is_stored``: the records hold these codes, so no table is needed.
-    """
-
-    raw: pa.Array
-    codes: Int32Array
-    size: int
-    is_stored: bool = False
-    _table: str | None = field(default=None, repr=False)
-
-    def table(self, session: SqlSession) -> str:
-        """The name of a table of raw values and codes; it is created on first use."""
-        if self._table is None:
-            self._table = session.create_table("codes", pa.table({"raw": self.raw, "code": self.codes}))
-        return self._table
-
-
-@dataclass(frozen=True)
-class CountedCells:
-    """Cells that were counted in the database, as an SQL expression for their keys and their numbers of records as ``n``.
-
-    ``whole`` are the cells themselves where they were fetched at once.
-    """
-
-    keys: Keys
-    sql: str
-    partitioning: Partitioning
-    whole: pa.Table | None = field(default=None, repr=False)
-
-    def select(self, partition: int | None) -> str:
-        """Return the query for the cells of a partition; None: for all cells."""
-        if partition is None:
-            return f"SELECT * FROM {self.sql}"
-        return f"SELECT * FROM {self.sql} WHERE {partition_expression(self.keys, self.partitioning)} = {partition}"
-
-
-@dataclass(frozen=True)
-class FetchedCells:
-    """The handle of counts: the keys of the counted cells in the order of the cells, and their partition (None: all cells)."""
-
-    session: SqlSession
-    cells: CountedCells
-    words: list[Int64Array]
-    partition: int | None
 
 
 @dataclass(frozen=True)
@@ -272,10 +225,7 @@ class SqlEngine(Engine):
             self.table.refuse_unsupported(column)
         for column, dictionary in dictionaries.items():
             _, index = self._read_column(column, dictionary.reading)
-            target = np.append(dictionary.codes, np.int32(dictionary.missing)).astype(np.int32)
-            size = int(target.max(initial=0)) + 1
-            is_stored = column in self.hidden and _has_same_codes(dictionary, self.hidden[column])
-            codings[column] = CodedColumn(self._raw_values(column)[0], target[index], size, is_stored)
+            codings[column] = CodedColumn.of(self._raw_values(column)[0], index, dictionary, self.hidden.get(column))
         return replace(
             self,
             codings=codings,
@@ -422,8 +372,3 @@ def _combine(column: pa.ChunkedArray) -> pa.Array:
     """Return a column of a query result as one array."""
     values = column.combine_chunks()
     return values.chunk(0) if isinstance(values, pa.ChunkedArray) else values
-
-
-def _has_same_codes(dictionary: Dictionary, hidden: Dictionary) -> bool:
-    """Whether the values of a hidden column have the same codes again: none was suppressed, so none has another place."""
-    return dictionary.missing == hidden.missing and np.array_equal(dictionary.codes, hidden.codes)

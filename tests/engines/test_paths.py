@@ -237,7 +237,7 @@ def test_another_number_of_rows_than_the_files_hold_is_a_fault(way: Any, claimed
     engine = open_data(path, parse_resources("duckdb"))
     assert isinstance(engine, shoal.engines.duckdb.DuckEngine)
     with pytest.raises(RuntimeError, match=rf"read 4 rows from files that hold {claimed}"):
-        way(replace(engine, source=replace(engine.source, rows=claimed)), POLICY)
+        way(replace(engine, table=replace(engine.table, rows=claimed)), POLICY)
 
 
 @pytest.mark.parametrize("count", ["records", "groups", "smallest", "suppressed"])
@@ -250,11 +250,14 @@ def test_a_negative_count_is_a_fault(count: str) -> None:
 FAULT = """
 import sys
 import shoal.cli
-from shoal.engines.duckdb.sources import Source
-Source.refuse_miscounted = lambda self, rows: None
-whole = Source.sql.fget
-twice = "(SELECT * FROM {0} UNION ALL SELECT * FROM {0})"
-Source.sql = property(lambda self: twice.format(whole(self)) if self.stamps else whole(self))
+from dataclasses import replace
+from shoal.engines.duckdb import sources
+sources.Source.refuse_miscounted = lambda self, rows: None
+once, twice = sources.open_parquet, "(SELECT * FROM {0} UNION ALL SELECT * FROM {0})"
+def open_twice(*given, **more):
+    source = once(*given, **more)
+    return replace(source, sql=twice.format(source.sql)) if source.stamps else source
+sources.open_parquet = open_twice
 sys.argv = ["shoal", "anonymize", "t.parquet", "-p", "p.yaml", "-o", "out", "--engine", "duckdb"]
 shoal.cli.main()
 """
@@ -279,7 +282,7 @@ def test_the_place_of_the_work_is_absolute(tmp_path: Path, monkeypatch: pytest.M
     assert len(release.frame.fetchall()) == 4
     assert isinstance(release.engine, shoal.engines.duckdb.DuckEngine)
     session: Session = release.engine.session
-    source: Source = release.engine.source
+    source: Source = release.engine.table
     assert session.folder.is_absolute() and all(file.is_absolute() for file in source.files)
 
 

@@ -18,13 +18,13 @@ from shoal.engines import Counts, Plan
 from shoal.engines.protocol import KEY_LIMIT
 from shoal.engines.sql import (
     CellGroups,
-    CellTable,
     CodeTally,
     Keys,
     Region,
     build_counts,
     join_divided_cells,
     join_whole_cells,
+    number_records,
     partition_expression,
     quote_name,
     quote_text,
@@ -132,19 +132,6 @@ def test_partitions_are_a_split_of_the_records(
         assert largest <= most
 
 
-@given(records, sizes, st.lists(st.integers(0, 26), unique=True, max_size=3))
-def test_ranges_of_cells_are_a_split(
-    connection: sqlite3.Connection, given: list[Record], sizes: Any, ends: list[int]
-) -> None:
-    keys = stage(connection, given, sizes)
-    table = CellTable("staged", keys, keys.first_codes(2), (*sorted(ends), None))
-    ranges = [
-        connection.execute(f"SELECT c0 FROM staged WHERE {table.where(i)}").fetchall() for i in range(len(table.ends))
-    ]
-    assert sorted(number for rows in ranges for (number,) in rows) == list(range(len(given)))
-    assert sum(len({given[n][:2] for (n,) in rows}) for rows in ranges) == len({record[:2] for record in given})
-
-
 @given(records, sizes, st.data())
 def test_records_go_to_groups_by_quota(
     connection: sqlite3.Connection, given: list[Record], sizes: Any, data: st.DataObject
@@ -168,9 +155,8 @@ def test_records_go_to_groups_by_quota(
     )
     hashes = create(connection, "hashes", {**take_keys(named, tables.divided), "h": np.zeros(len(tables.divided))})
     connection.create_function("mix", 2, lambda first, second: 1_000 * first + second)  # keeps the order of c0
-    query = join_divided_cells(
-        keys, "staged", quotas, ["c0"], hashes=hashes, joins="", record="s.c0", mix="mix", hash_type="BIGINT"
-    )
+    numbered = number_records(keys, "staged", hashes=hashes, joins="", record="s.c0", mix="mix", hash_type="BIGINT")
+    query = join_divided_cells(keys, numbered, quotas, ["c0"])
     found = connection.execute(f"{join_whole_cells(keys, 'staged', whole, ['c0'])} UNION ALL {query}").fetchall()
     expected = []
     for number, code in enumerate(sorted(set(given))):

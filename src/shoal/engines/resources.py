@@ -5,15 +5,17 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
 from shoal.engines.protocol import Engine, TargetTable
-from shoal.errors import PolicyError
+from shoal.errors import EngineError, PolicyError
 from shoal.formats.conventions import Conventions
 from shoal.registry import Registry
+from shoal.work_folder import WorkFolder
 
 ENGINES: Registry[type[Engine]] = Registry(
     "shoal.engines",
@@ -68,6 +70,23 @@ class Resources:
     def max_combinations(self) -> int:
         """The largest number of counted combinations in memory: they get half of the memory, the engine the other half."""
         return self.combinations or max(self.budget // 2 // CELL, 1)
+
+    @property
+    def temp_folder(self) -> Path:
+        """The folder for temporary files, as an absolute path: programs may change their current folder."""
+        return (self.temp or Path(tempfile.gettempdir())).absolute()
+
+    def open_work_folder(self) -> WorkFolder:
+        """Create a private folder in the folder for temporary files, which is created if there is none."""
+        parent = self.temp_folder
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            return WorkFolder(parent)
+        except OSError as error:
+            raise EngineError(
+                f"cannot write temporary files to {str(parent)!r}: {error.strerror or error}. Set temp (--temp) to a folder in "
+                "which you can write."
+            ) from None
 
 
 def parse_resources(

@@ -5,7 +5,7 @@ Text columns of CSV files are read as text, so the ZIP code 01234 stays 01234.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shoal.engines.column_values import format_values
-from shoal.engines.csv_files import change_texts, csv_to_parquet, read_csv, write_csv
+from shoal.engines.csv_files import CsvWriter, change_texts, csv_to_parquet, read_csv, write_csv
 from shoal.engines.csv_formulas import escape_formulas as escape_array
 from shoal.engines.csv_formulas import is_text
 from shoal.engines.file_errors import explain_read_errors, explain_write_errors
@@ -144,6 +144,29 @@ def write_table(
         changed += sum(count for _, count in formatted)
     with explain_write_errors(path):
         write_csv(pa.table(columns, names=names), path, written)
+    return changed
+
+
+def write_csv_batches(
+    batches: Iterable[Mapping[str, pa.Array]],
+    path: Path,
+    names: Sequence[str],
+    *,
+    escape_formulas: bool = True,
+    written: Conventions | None = None,
+    formats: Mapping[str, TextFormat] | None = None,
+) -> int:
+    """Write the columns ``names`` of batches to a CSV file; see `write_table`. Only one batch is in memory at a time."""
+    header, changed = format_header(names, escape_formulas=escape_formulas)
+    schema, styles = pa.schema([(name, pa.large_string()) for name in header]), formats or {}
+    with explain_write_errors(path), CsvWriter(path, schema, written) as writer:
+        for batch in batches:
+            formatted = [
+                format_csv_values(batch[name], name, escape_formulas=escape_formulas, style=styles.get(name))
+                for name in names
+            ]
+            writer.write(pa.record_batch([texts for texts, _ in formatted], schema=schema))
+            changed += sum(count for _, count in formatted)
     return changed
 
 

@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 
 from shoal.arrays import UInt64Array
 from shoal.engines import fingerprint, frames, table_files
-from shoal.engines.csv_files import CsvWriter
 from shoal.engines.database_urls import is_database_url
 from shoal.engines.databases.connection import connect, connect_again
 from shoal.engines.databases.divided_cells import number_records
@@ -134,18 +133,8 @@ class DatabaseEngine(SqlEngine):
             return self._write_csv(path, escape_formulas) if format == "csv" else self._write_parquet(path)
 
     def _write_csv(self, path: Path, escape_formulas: bool) -> int:
-        columns = list(self.table.names)
-        header, changed = table_files.format_header(columns, escape_formulas=escape_formulas)
-        schema = pa.schema([(name, pa.large_string()) for name in header])
-        with CsvWriter(path, schema) as writer:
-            for batch in self._batches(ordered=True):
-                formatted = [
-                    table_files.format_csv_values(a.combine_chunks(), c, escape_formulas=escape_formulas)
-                    for c, a in batch.items()
-                ]
-                writer.write(pa.record_batch([texts for texts, _ in formatted], schema=schema))
-                changed += sum(count for _, count in formatted)
-        return changed
+        batches = ({name: a.combine_chunks() for name, a in batch.items()} for batch in self._batches(ordered=True))
+        return table_files.write_csv_batches(batches, path, self.table.names, escape_formulas=escape_formulas)
 
     def _write_parquet(self, path: Path) -> int:
         schema = pa.schema([(name, self._stored_type(name)) for name in self.table.names])

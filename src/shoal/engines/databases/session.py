@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-import tempfile
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
@@ -73,14 +72,7 @@ class Session(SqlSession):
 
     def new_folder(self) -> Path:
         """Return a new folder for the recodings of partitions; it is removed with the session, or when the program ends."""
-        parent = (self.resources.temp or Path(tempfile.gettempdir())).absolute()
-        try:
-            self._folders.append(WorkFolder(parent))
-        except OSError as error:
-            raise EngineError(
-                f"cannot write temporary files to {str(parent)!r}: {error.strerror or error}. Set temp (--temp) to a folder in "
-                "which you can write."
-            ) from None
+        self._folders.append(self.resources.open_work_folder())
         folder = self._folders[-1].path / "parts"
         folder.mkdir()
         return folder

@@ -5,263 +5,143 @@ from __future__ import annotations
 import base64
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from shoal.arrays import Int64Array
-from shoal.engines import fingerprint
 from shoal.engines.duckdb.partitions import scan_partition, write_partitions
 from shoal.engines.duckdb.session import OutOfMemory, Session
-from shoal.engines.duckdb.sources import CHANGED, Source, open_parquet, scan_files
-from shoal.engines.keyed_hash import KeyedHash
-from shoal.engines.protocol import GroupColumn, HiddenColumn, KeyedOrder, Partitioning, Plan, UnchangedColumn
-from shoal.engines.sql import (
-    CellGroups,
-    Keys,
-    join_divided_cells,
-    join_values,
-    join_whole_cells,
-    quote_name,
-    quote_text,
-    take_keys,
-)
-from shoal.errors import DataError
+from shoal.engines.duckdb.sources import Source, open_parquet, scan_files
+from shoal.engines.protocol import HiddenColumn, Plan, UnchangedColumn
+from shoal.engines.sql import Keys, quote_name, quote_text
+from shoal.engines.sql.release_query import KeyedRecords, NumberRecords, ReleaseQuery, index_values
 
 ROW_GROUP = 122_880  # records
 
 
-@dataclass(frozen=True)
-class StagedTable:
-    """The staged data of every record: keys as ``k0``, ``k1``…, carried columns as ``c0``, ``c1``…
-
-    ``sql`` is the SQL expression for the records.
-    """
-
-    keys: Keys
-    columns: tuple[str, ...]
-    sql: str
-    partitioning: Partitioning
-
-    @property
-    def carried_names(self) -> list[str]:
-        """The staged names of the carried columns."""
-        return [f"c{number}" for number in range(len(self.columns))]
-
-    def carried_name(self, column: str) -> str:
-        """The staged name of a carried column."""
-        return f"c{self.columns.index(column)}"
-
-    def add_codes(self, columns: Sequence[str], records: str) -> tuple[StagedTable, str]:
-        """Also carry the codes of some columns of the keys; return the expression for the records with these codes."""
-        codes = [f"{self.keys.code(self.keys.columns.index(column))}::INTEGER" for column in columns]
-        staged = replace(self, columns=(*self.columns, *columns))
-        names = staged.carried_names[len(self.columns) :]
-        more = "".join(f", {code} AS {name}" for code, name in zip(codes, names, strict=True))
-        return staged, f"(SELECT *{more} FROM {records})"
-
-
-class ReleaseWriter:
-    """Collects the records of every partition with their groups, and writes the release.
+@dataclass
+class ReleaseWriter(ReleaseQuery):
+    """Collects the records of every partition with their groups, and builds the query for the sorted rows.
 
     A group is identified by the *rank* of its published values. Groups with equal published values are thus one group, and the
-    order of the ranks depends only on published values.
+    order of the ranks depends only on published values. ``placed`` are files of records with their groups, one for each
+    partition; ``sorted`` are files of sorted rows, in the order of the release.
     """
 
-    def __init__(self, session: Session, source: Source) -> None:
-        self.session, self.source = session, source
-        self.groups = ""
-        self.grouped_records: list[str] = []  # per partition: a query if there is only one partition, else a file
-        self.temp_tables: list[str] = []  # needed until the partition is written
-        self.columns: tuple[UnchangedColumn | GroupColumn, ...] = ()
-        self.coded: list[str] = []  # hidden columns that are written as codes
-        self.staged: StagedTable | None = None
-        self.hash_functions: dict[KeyedHash, str] = {}
-        self.total = self.records = 0
+    hash_type: ClassVar[type[np.integer]] = np.uint64
 
-    def assign_groups(self, plan: Plan, staged: StagedTable, records: str, cells: Sequence[Int64Array]) -> None:
-        """Assign the records of a partition to their groups; ``cells`` are the keys of its cells."""
-        hidden = [column.name for column in plan.columns if isinstance(column, HiddenColumn)]
-        self.coded = [name for name in hidden if name not in staged.columns]
-        if self.coded:
-            staged, records = staged.add_codes(self.coded, records)
-        self.columns, self.staged = plan.columns, staged
-        count = int(plan.group.max(initial=-1)) + 1
-        number = np.arange(self.total, self.total + count)
-        labels = {f"w{i}": _build_labels(column, count) for i, column in enumerate(self._group_columns())}
-        size = np.bincount(plan.group[plan.group >= 0], plan.count[plan.group >= 0], minlength=count).astype(np.int64)
-        table = self.session.create_table("written", pa.table({"g": number, "n": size, **labels}))
-        if self.grouped_records:
-            self.session.run(f"INSERT INTO {self.groups} SELECT * FROM {table}")
-            self.session.drop(table)
-        else:
-            self.groups = table
-        words = dict(zip(staged.keys.names, cells, strict=True))
-        if staged.partitioning.partitions == 1:
-            number = self.session.fetch_arrow(f"SELECT r FROM ({self._rank_query()}) ORDER BY g")["r"].to_numpy()
-            self.grouped_records.append(self._group_query(plan, staged, records, words, number))
-        else:
-            file = self.session.new_path("placed").with_suffix(".parquet")
-            query = self._group_query(plan, staged, records, words, number)
-            self.session.run(f"COPY ({query}) TO {quote_text(str(file))} (FORMAT parquet, COMPRESSION lz4_raw)")
-            self.grouped_records.append(str(file))
-            self._drop_temp_tables()
-        self.total += count
-        self.records += int(size.sum())
+    session: Session
+    source: Source = field(kw_only=True)
+    is_whole: bool = True
+    placed: list[Path] = field(default_factory=list)
+    sorted: list[Path] = field(default_factory=list)
 
-    def _drop_temp_tables(self) -> None:
-        self.session.drop(*self.temp_tables)
-        self.temp_tables.clear()
+    def add(self, plan: Plan, keys: Keys, cells: Sequence[Int64Array], *, is_whole: bool) -> None:
+        """Store the groups of a plan. Records need their groups, by which they are sorted; so labels by code are of no use."""
+        self.is_whole = is_whole
+        super().add(plan, keys, cells, is_whole=False)
 
-    def _group_columns(self) -> list[GroupColumn]:
-        return [column for column in self.columns if isinstance(column, GroupColumn)]
+    def _add_labels(self, plan: Plan) -> Int64Array:
+        """Store the values and the sizes of the groups. The groups of the whole table are numbered by rank."""
+        number = self._number_groups(plan)
+        labels = {f"w{i}": index_values(c, c.index[: len(number)]) for i, c in enumerate(self._group_columns)}
+        is_released = plan.group >= 0
+        size = np.bincount(plan.group[is_released], plan.count[is_released], minlength=len(number)).astype(np.int64)
+        self._create("labels", {"g": number, "n": size}, **labels)
+        if not self.is_whole:
+            return number
+        ranks: Int64Array = self.session.fetch_arrow(f"SELECT r FROM ({self._rank_query()}) ORDER BY g")["r"].to_numpy()
+        return ranks
 
     def _rank_query(self) -> str:
         """Return the query for every group with the rank of its published values."""
-        by = ", ".join(f"w{i}" for i in range(len(self._group_columns()))) or "true"
-        return f"SELECT *, dense_rank() OVER (ORDER BY {by}) AS r FROM {self.groups}"
+        by = ", ".join(f"w{i}" for i in range(len(self._group_columns))) or "true"
+        return f"SELECT *, dense_rank() OVER (ORDER BY {by}) AS r FROM {self._union('labels')}"
 
-    def _group_query(
-        self, plan: Plan, staged: StagedTable, records: str, words: Mapping[str, Int64Array], number: Int64Array
-    ) -> str:
-        """Return the query for the records of a partition with their groups as ``g``, without the keys."""
-        keys, groups = staged.keys, CellGroups.of(plan, number)
-        cells = self._create_temp_table("cells", take_keys(words, groups.cell), g=groups.group)
-        query = join_whole_cells(keys, records, cells, staged.carried_names)
-        if not len(groups.divided):
-            return query
-        quotas = self._create_temp_table(
-            "quotas", take_keys(words, groups.quota_cell), o=groups.quota_ordinal, g=groups.quota_group
-        )
-        divided = f"(SELECT * FROM {records} s SEMI JOIN {quotas} USING ({keys.name_list}))"
-        cell_hashes = take_keys(words, groups.divided)
-        hashes = self._create_temp_table("hashed", cell_hashes, h=plan.order.cells[groups.divided])
-        tables = self._create_hash_tables(plan.order, staged, divided)
-        total = " + ".join(f"h{i}.h::UHUGEINT" for i in range(len(tables))) or "0::UHUGEINT"
-        record, mix = f"(({total}) % {2**64}::UHUGEINT)::UBIGINT", self._hash_function(plan.order)
-        joins = join_values("JOIN", "h", tables)
-        columns = staged.carried_names
-        ordered = join_divided_cells(keys, divided, quotas, columns, hashes=hashes, joins=joins, record=record, mix=mix)
-        return f"{query} UNION ALL {ordered}"
+    def _name_column(self, place: int) -> str:
+        return quote_name(self.columns[place].name)
 
-    def _create_temp_table(self, prefix: str, words: Mapping[str, Int64Array], **columns: NDArray[Any]) -> str:
-        """Create a table that is needed until the partition is written, and return its name."""
-        table = self.session.create_table(prefix, pa.table({**words, **columns}))
-        self.temp_tables.append(table)
-        return table
+    def place(self, records: KeyedRecords, number_records: NumberRecords) -> None:
+        """Write the records of a partition with their groups to a file, and drop the tables of its cells."""
+        file = self.session.new_path("placed").with_suffix(".parquet")
+        query = self._assign_groups(records, number_records)
+        self.session.run(f"COPY ({query}) TO {quote_text(str(file))} (FORMAT parquet, COMPRESSION lz4_raw)")
+        self.placed.append(file)
+        labels = self._pieces["labels"]
+        self.session.drop(*(table for table in self.tables if table not in labels))
+        self.tables[:], self._pieces, self._order = labels, {"labels": labels}, None
 
-    def _hash_function(self, order: KeyedOrder) -> str:
-        """Return the name of the SQL function that computes `KeyedHash.mix`."""
-        if order.hash not in self.hash_functions:
-            self.hash_functions[order.hash] = self.session.create_function("mix", order.hash.mix)
-        return self.hash_functions[order.hash]
+    def select(self, records: KeyedRecords, number_records: NumberRecords) -> str:
+        """Return the query for the rows, sorted by their published values: their order reveals nothing about the source."""
+        columns = ", ".join(["r AS g", "sum(n)::BIGINT AS n", *(f"w{i}" for i in range(len(self._group_columns)))])
+        labels = self.session.store_query("labels", f"SELECT {columns} FROM ({self._rank_query()}) GROUP BY ALL")
+        self.tables.append(labels)
+        if not self.placed:
+            return self._sort_query(f"({self._assign_groups(records, number_records)})", labels, records)
+        self._merge_partitions(labels, records)
+        return f"SELECT * FROM {scan_files(self.sorted)}"
 
-    def _create_hash_tables(self, order: KeyedOrder, staged: StagedTable, divided: str) -> list[tuple[str, str]]:
-        """Create, for each column of the order, a table of its values in divided cells with their keyed hashes.
-
-        Return the staged names of the columns, with the names of the tables.
-        """
-        tables = []
-        for column in order.columns:
-            name = staged.carried_name(column)
-            raw = self.session.fetch_arrow(f"SELECT DISTINCT {name} AS raw FROM {divided}")
-            array = self.source.restore_type(column, raw["raw"])
-            hashes = fingerprint.hash_rows_with_key(order.hash, {column: array}, len(array))
-            tables.append((name, self.session.create_table("hashes", raw.append_column("h", pa.array(hashes)))))
-        self.temp_tables += [table for _, table in tables]
-        return tables
-
-    def write(self) -> Source:
-        """Sort the records by their published values, so that their order reveals nothing about the source, and write them."""
-        labels = self.session.new_name("labels")
-        columns = ", ".join(["r AS g", "sum(n)::BIGINT AS n", *(f"w{i}" for i in range(len(self._group_columns())))])
-        self.session.run(f"CREATE TEMP TABLE {labels} AS SELECT {columns} FROM ({self._rank_query()}) GROUP BY ALL")
-        self.temp_tables.append(labels)
-        if len(self.grouped_records) == 1:
-            source = self._write_rows(self._sort_query(f"({self.grouped_records[0]})", labels))
-        else:
-            source = self._merge_partitions(labels)
-        if source.rows != self.records:
-            raise DataError(CHANGED)
-        self._drop_temp_tables()
-        self.session.drop(self.groups)
-        return source
-
-    def _sort_query(self, records: str, labels: str) -> str:
+    def _sort_query(self, grouped: str, labels: str, records: KeyedRecords) -> str:
         """Return the query for records with their published values, sorted by group and by a hash of the unchanged columns."""
-        assert self.staged is not None  # noqa: S101  there is at least one partition
         kept = [
-            self.staged.carried_name(column.name)
+            records.find_released(column.name)
             for column in self.columns
             if isinstance(column, UnchangedColumn) and not isinstance(column, HiddenColumn)
         ]
         content = f", hash({', '.join(kept)}) AS h" if kept else ""
-        rows = f"(SELECT *{content} FROM {records} ORDER BY g{', h' if kept else ''})"
-        columns, group_columns = [], 0
-        for column in self.columns:
-            is_kept = isinstance(column, UnchangedColumn)
-            value = f"p.{self.staged.carried_name(column.name)}" if is_kept else f"l.w{group_columns}"
-            columns.append(f"{value} AS {quote_name(column.name)}")
-            group_columns += not is_kept
-        return f"SELECT {', '.join(columns)} FROM {rows} p JOIN {labels} l USING (g)"
+        rows = f"(SELECT *{content} FROM {grouped} ORDER BY g{', h' if kept else ''})"
+        return f"SELECT {self._list_columns(records, 'l')} FROM {rows} p JOIN {labels} l USING (g)"
 
-    def _merge_partitions(self, labels: str) -> Source:
+    def _merge_partitions(self, labels: str, records: KeyedRecords) -> None:
         """Partition all records again, by rank, and sort each of the new partitions on its own."""
-        files = []
         folder = self._partition_by_rank(labels)
         for partition in sorted(int(path.name.partition("=")[2]) for path in folder.iterdir()):
             rows = scan_partition(folder, partition)
-            low, high = self.session.fetch_rows(f"SELECT min(g), max(g) FROM {rows}")[0]
+            low, high = self.session.fetch_row(f"SELECT min(g), max(g) FROM {rows}")
+            inside = f"(SELECT * FROM {labels} WHERE g BETWEEN {low} AND {high})"
             target = self.session.new_path("sorted").with_suffix(".parquet")
-            self._copy_rows(
-                self._sort_query(rows, f"(SELECT * FROM {labels} WHERE g BETWEEN {low} AND {high})"), target
-            )
-            files.append(target)
+            self._copy_rows(self._sort_query(rows, inside, records), target)
+            self.sorted.append(target)
             shutil.rmtree(folder / f"part={partition}")
-        if self.source.root and not self._partition_columns():
-            target = self.session.new_path("released")
-            target.mkdir()
-            moved = [file.rename(target / f"part-{number:04d}.parquet") for number, file in enumerate(files)]
-            return open_parquet(moved, self.source.format, root=target, own=True)
-        source = self._write_rows(f"SELECT * FROM {scan_files(files)}")
-        for file in files:
-            file.unlink()
-        return source
 
     def _partition_by_rank(self, labels: str) -> Path:
         """Write the records to as many partitions as before, in the order of their ranks, and return the folder."""
         session = self.session
-        rank, folder = session.new_name("rank"), session.new_path("ranked")
-        session.run(
-            f"CREATE TEMP TABLE {rank} AS SELECT a.g, r, lot FROM ({self._rank_query()}) a JOIN (SELECT g AS r, "
-            f"((sum(n) OVER (ORDER BY g) - n) * {len(self.grouped_records)} // {self.records})::INTEGER AS lot "
-            f"FROM {labels}) USING (r)"
+        rank = session.store_query(
+            "rank",
+            f"SELECT a.g, r, lot FROM ({self._rank_query()}) a JOIN (SELECT g AS r, "
+            f"((sum(n) OVER (ORDER BY g) - n) * {len(self.placed)} // {self.records})::INTEGER AS lot "
+            f"FROM {labels}) USING (r)",
         )
-        session.run(f"DELETE FROM {self.groups}")
-        folder.mkdir(mode=0o700)
-        files = [Path(file) for file in self.grouped_records]
+        session.drop(*self._pieces["labels"])
+        folder = session.new_folder()
         write_partitions(
             session,
-            f"SELECT p.* REPLACE (r AS g), lot AS part FROM {scan_files(files)} p JOIN {rank} USING (g)",
+            f"SELECT p.* REPLACE (r AS g), lot AS part FROM {scan_files(self.placed)} p JOIN {rank} USING (g)",
             folder,
         )
         session.drop(rank)
-        for file in files:
+        for file in self.placed:
             file.unlink()
         return folder
 
-    def _partition_columns(self) -> list[str]:
-        """The released columns whose values are in the folder names of the source."""
-        hidden = [column.name for column in self.columns if isinstance(column, HiddenColumn)]
-        names = [column for column in self._column_types() if column not in hidden]
-        return [column for column in self.source.partition_columns if column in names]
+    def write(self, query: str) -> Source:
+        """Write the sorted rows to a file, or to a folder of files where the source is a folder."""
+        if self.sorted and self.source.root and not self._partition_columns():
+            target = self.session.new_path("released")
+            target.mkdir()
+            moved = [file.rename(target / f"part-{number:04d}.parquet") for number, file in enumerate(self.sorted)]
+            return open_parquet(moved, self.source.format, root=target, own=True)
+        source = self._write_rows(query)
+        for file in self.sorted:
+            file.unlink()
+        return source
 
     def _write_rows(self, query: str) -> Source:
-        """Write the release to a file, or to a folder of files where the source is a folder."""
         target = self.session.new_path("released")
         if self.source.root is None:
             file = target.with_suffix(".parquet")
@@ -276,25 +156,12 @@ class ReleaseWriter:
         self._copy_rows(query, target, options, "OVERWRITE_OR_IGNORE")
         return open_parquet(sorted(target.rglob("*.parquet")), self.source.format, root=target, own=True)
 
+    def _partition_columns(self) -> list[str]:
+        """The released columns whose values are in the folder names of the source."""
+        return [column for column in self.source.partition_columns if column in self.visible]
+
     def _copy_rows(self, query: str, target: Path, *options: str) -> None:
-        copy_rows(self.session, self._column_types(), query, target, *options)
-
-    def _column_types(self) -> dict[str, pa.DataType]:
-        found = {}
-        for column in self.columns:
-            if column.name in self.coded:
-                found[column.name] = pa.int32()
-            elif isinstance(column, UnchangedColumn):
-                found[column.name] = self.source.types[column.name]
-            else:
-                found[column.name] = pa.string() if column.values.dtype == object else pa.array(column.values[:0]).type
-        return found
-
-
-def _build_labels(column: GroupColumn, count: int) -> pa.Array:
-    kind = pa.string() if column.values.dtype == object else None
-    index = column.index[:count]
-    return pa.DictionaryArray.from_arrays(pa.array(index, mask=index < 0), pa.array(column.values, kind))
+        copy_rows(self.session, self.list_types(self.source.types), query, target, *options)
 
 
 def copy_rows(session: Session, types: Mapping[str, pa.DataType], query: str, target: Path, *options: str) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 import os
-import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.arrays import UInt64Array
+import pyarrow as pa
+
+from shoal.engines.keyed_hash import KeyedHash
 from shoal.engines.resources import Resources
+from shoal.engines.sql.session import SqlSession
 from shoal.errors import EngineError
 from shoal.formats.surrogates import is_utf8
 from shoal.threads import CORES
@@ -29,33 +31,30 @@ _kept_sessions: list[
 ] = []  # the user holds relations of these sessions, so they stay open until the program ends
 
 
-class Session:
+class Session(SqlSession):
     """A DuckDB connection that is separate from the user's connections, and a folder (mode 700) for temporary files.
 
     The folder holds raw data. It is removed with the session, at the latest when the program ends; see `WorkFolder` for
     programs that are killed.
     """
 
+    database = "DuckDB"
+    divide = "//"
+
     def __init__(self, resources: Resources) -> None:
         self.duckdb = _import_duckdb()
         self.resources = resources
-        parent = (resources.temp or Path(tempfile.gettempdir())).absolute()
+        parent = resources.temp_folder
         if not is_utf8(parent):
             raise EngineError(
                 f"the path {str(parent)!r} of the temporary folder is not valid UTF-8. Set temp (--temp) to another folder."
             )
         self.connection: duckdb.DuckDBPyConnection = self.duckdb.connect(config=OFFLINE)
-        try:
-            parent.mkdir(parents=True, exist_ok=True)
-            work = WorkFolder(parent)
-        except OSError as error:
-            raise EngineError(
-                f"cannot write temporary files to {str(parent)!r}: {error.strerror or error}. Set temp (--temp) to a folder in "
-                "which you can write."
-            ) from None
+        work = resources.open_work_folder()
         self.folder = work.path
         self.close = weakref.finalize(self, _close, self.connection, work, os.getpid())
         self._numbers = itertools.count()
+        self._hash_functions: dict[KeyedHash, str] = {}
         self._kept: set[Path] = set()
         self._protected: list[tuple[weakref.ref[Any], frozenset[Path]]] = []
         spill = str(self.folder / "spill").replace("'", "''")
@@ -72,6 +71,12 @@ class Session:
         """Return an unused path in the temporary folder."""
         return self.folder / self.new_name(prefix)
 
+    def new_folder(self) -> Path:
+        """Return a new folder in the temporary folder."""
+        folder = self.new_path("parts")
+        folder.mkdir(mode=0o700)
+        return folder
+
     def run(self, sql: str) -> None:
         """Execute a statement."""
         with explain_error():
@@ -82,32 +87,51 @@ class Session:
         with explain_error():
             return self.connection.execute(sql).fetchall()
 
-    def fetch_arrow(self, sql: str) -> Any:
+    def fetch_row(self, sql: str) -> tuple[Any, ...]:
+        """Return the only row of a query result."""
+        (row,) = self.fetch_rows(sql)
+        return row
+
+    def count_rows(self, table: str) -> int:
+        """Return the number of rows of an SQL expression for a table."""
+        return int(self.fetch_row(f"SELECT count(*) FROM {table}")[0])
+
+    def fetch_arrow(self, sql: str) -> pa.Table:
         """Return a query result as an Arrow table."""
         with explain_error():
             return self.connection.sql(sql).to_arrow_table()
 
-    def create_table(self, prefix: str, table: Any, query: str = "SELECT * FROM given") -> str:
-        """Create a temporary table from a query of an Arrow table, which the query calls ``given``; return its name."""
-        name = self.new_name(prefix)
+    def create_table(self, prefix: str, table: pa.Table) -> str:
+        """Create a temporary table from an Arrow table, and return its name."""
         with explain_error():
             self.connection.register("given", table)
-            self.connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
+            name = self.store_query(prefix, "SELECT * FROM given")
             self.connection.unregister("given")
         return name
 
-    def create_function(self, prefix: str, function: Callable[[UInt64Array, UInt64Array], UInt64Array]) -> str:
-        """Create an SQL function of two 64-bit integers, and return its name."""
-        import pyarrow as pa
-
-        def apply_to_arrow(first: Any, second: Any) -> Any:
-            return pa.array(function(first.to_numpy(), second.to_numpy()), pa.uint64())
-
+    def store_query(self, prefix: str, sql: str) -> str:
+        """Store the result of a query in a temporary table, and return its name."""
         name = self.new_name(prefix)
-        with explain_error():
-            create: Any = self.connection.create_function
-            create(name, apply_to_arrow, ["UBIGINT", "UBIGINT"], "UBIGINT", type="arrow")
+        self.run(f"CREATE TEMP TABLE {name} AS {sql}")
         return name
+
+    def create_mix(self, keyed: KeyedHash) -> str:
+        """Create the SQL function that computes `KeyedHash.mix`, and return its name; there is one for every key."""
+        if keyed not in self._hash_functions:
+
+            def mix(first: Any, second: Any) -> Any:
+                return pa.array(keyed.mix(first.to_numpy(), second.to_numpy()), pa.uint64())
+
+            name = self.new_name("mix")
+            with explain_error():
+                create: Any = self.connection.create_function
+                create(name, mix, ["UBIGINT", "UBIGINT"], "UBIGINT", type="arrow")
+            self._hash_functions[keyed] = name
+        return self._hash_functions[keyed]
+
+    def is_nan(self, expression: str) -> str:
+        """Return the SQL condition that a floating-point number is NaN."""
+        return f"isnan({expression})"
 
     def drop(self, *names: str) -> None:
         """Drop tables."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from shoal.engines.duckdb.session import OFFLINE, Session, explain_error
 from shoal.engines.protocol import Detected, Format, TextFormat, detect_format, detect_kind
 from shoal.engines.resources import DATABASES
 from shoal.engines.sql import quote_name, quote_text
+from shoal.engines.sql.table import CHANGED, SqlTable, number_columns
 from shoal.errors import DataError, EngineError, list_some
 from shoal.formats.conventions import Conventions
 from shoal.formats.numbers import EXACT
@@ -25,9 +27,7 @@ from shoal.formats.surrogates import is_utf8
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".gz", ".parquet", ".pq")  # of the files in a folder
 BATCH = 1 << 18  # records per batch
-CHANGED = (
-    "the source changed while it was read, and nothing was released. Run again when no program writes to the source."
-)
+DIGITS = 38  # the largest precision of DuckDB's decimals
 TEXTS = ("UUID", "INTERVAL", "TIME WITH TIME ZONE", "BIT", "BIGNUM", "VARINT")
 STORED = {  # types for Parquet
     "HUGEINT": "DECIMAL(38, 0)",
@@ -37,20 +37,16 @@ STORED = {  # types for Parquet
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(SqlTable):
     """Parquet files that together are one table.
 
-    ``types`` are the Arrow types. ``partition_columns`` are the columns whose values are in folder names (``year=2024``), not
+    ``partition_columns`` are the columns whose values are in folder names (``year=2024``), not
     in files; ``partition_values`` are their values for each file. ``stamps`` are inode, size and modification time of the
     user's files when they were opened. ``root`` is the folder of the source, which is released as a folder. ``own``: Shoal
     wrote the files. ``hidden`` columns are in the files and not in the table. ``detected``: how the user's files are written.
     """
 
-    files: tuple[Path, ...]
-    names: tuple[str, ...]
-    types: Mapping[str, pa.DataType]
-    rows: int
-    format: Format
+    files: tuple[Path, ...] = ()
     partition_columns: tuple[str, ...] = ()
     stamps: tuple[tuple[int, ...], ...] = ()
     root: Path | None = None
@@ -59,28 +55,28 @@ class Source:
     hidden: tuple[str, ...] = ()
     detected: Detected = field(default_factory=Detected, repr=False)
 
-    def hide(self, columns: Sequence[str]) -> Source:
+    def hide(self, columns: Sequence[str]) -> Self:
         """The same table without some columns."""
-        names = tuple(name for name in self.names if name not in columns)
-        types = {name: kind for name, kind in self.types.items() if name in names}
-        return replace(self, names=names, types=types, hidden=(*self.hidden, *columns))
+        return replace(super().hide(columns), hidden=(*self.hidden, *columns))
 
-    @property
-    def sql(self) -> str:
-        """The SQL expression for the table."""
-        if not self.partition_columns:
-            return scan_files(self.files)
-        folders: dict[tuple[str | None, ...], list[Path]] = {}
-        for file in self.files:
-            folders.setdefault(tuple(self.partition_values[file].values()), []).append(file)
-        queries = []
-        for values, files in folders.items():  # DuckDB would also read folder names above the root
-            pairs = zip(self.partition_columns, values, strict=True)
-            columns = ", ".join(
-                f"{'NULL' if v is None else quote_text(v)}::VARCHAR AS {quote_name(n)}" for n, v in pairs
+    @contextmanager
+    def explain_failure(self) -> Iterator[None]:
+        """Where a query on the source fails, first report that the user's files changed."""
+        try:
+            yield
+        except EngineError:
+            self.refuse_changed()
+            raise
+
+    def refuse_unsupported(self, column: str) -> None:
+        """Raise an error for a column that DuckDB cannot group, or cannot store without a loss."""
+        super().refuse_unsupported(column)
+        kind = self.types[column]
+        if (pa.types.is_decimal(kind) and kind.precision > DIGITS) or pa.types.is_duration(kind):
+            raise DataError(
+                f"column {column!r} holds {kind} values, which DuckDB cannot store unchanged. Convert the column to text or "
+                "numbers, or leave it out of the policy."
             )
-            queries.append(f"SELECT *, {columns} FROM {scan_files(files)}")
-        return f"({' UNION ALL BY NAME '.join(queries)})"
 
     def refuse_miscounted(self, rows: int) -> None:
         """Raise an error where DuckDB did not read as many rows as the files hold."""
@@ -110,11 +106,9 @@ class Source:
 
     def restore_type(self, column: str, array: Any) -> Any:
         """Return values with the type of the source file: DuckDB drops the time zones of timestamps."""
-        kind = self.types[column]
         if isinstance(array.type, pa.BaseExtensionType):
             return pa.array([None if value is None else str(value) for value in array.to_pylist()], pa.string())
-        zoned = pa.types.is_timestamp(array.type) and pa.types.is_timestamp(kind) and kind.tz
-        return array.cast(pa.timestamp(array.type.unit, kind.tz)) if zoned and array.type.tz != kind.tz else array
+        return super().restore_type(column, array)
 
 
 def _read_batches(path: Path, columns: list[str], size: int, *, own: bool) -> Iterator[pa.RecordBatch]:
@@ -142,12 +136,24 @@ def _quote_pattern(file: Path) -> str:
     return quote_text(pattern)
 
 
-def normalize_column(column: str, kind: pa.DataType) -> str:
-    """Return the SQL expression for a column ``s."name"`` as it is released; see `table_files.normalize`."""
-    raw, family = f"s.{quote_name(column)}", _type_family(kind)
-    if family == "float":
-        return f"CASE WHEN isnan({raw}) THEN NULL WHEN {raw} = 0 THEN 0 ELSE {raw} END"
-    return f"nullif({raw}, '')" if family in ("text", "bytes") else raw
+def _select_columns(table: str, names: Sequence[str]) -> str:
+    """Return the SQL expression for columns of a table, under the names of `SqlTable`."""
+    numbered = (
+        f"{quote_name(name)} AS {number}" for name, number in zip(names, number_columns(len(names)), strict=True)
+    )
+    return f"(SELECT {', '.join(numbered)} FROM {table})"
+
+
+def _scan_folders(files: Mapping[Path, Mapping[str, str | None]]) -> str:
+    """Return the SQL expression for Parquet files with the columns of their folder names."""
+    folders: dict[tuple[tuple[str, str | None], ...], list[Path]] = {}
+    for file, values in files.items():
+        folders.setdefault(tuple(values.items()), []).append(file)
+    queries = []
+    for pairs, some in folders.items():  # DuckDB would also read folder names above the root
+        columns = ", ".join(f"{'NULL' if v is None else quote_text(v)}::VARCHAR AS {quote_name(n)}" for n, v in pairs)
+        queries.append(f"SELECT *, {columns} FROM {scan_files(some)}")
+    return f"({' UNION ALL BY NAME '.join(queries)})"
 
 
 def open_source(data: Any, session: Session) -> Source:
@@ -219,7 +225,17 @@ def open_parquet(
     types = {n: _merge_types(n, list(schemas.values())) for n in first.names}
     types |= dict.fromkeys(partition_columns, pa.string())
     rows = sum(pq.read_metadata(path).num_rows for path in files)
-    return Source(tuple(files), tuple(names), types, rows, format, partition_columns, stamps, root, own, folders)
+    listed = _scan_folders(folders) if partition_columns else scan_files(files)
+    source = Source.of(_select_columns(listed, names), types, rows, format)
+    return replace(
+        source,
+        files=tuple(files),
+        partition_columns=partition_columns,
+        stamps=stamps,
+        root=root,
+        own=own,
+        partition_values=folders,
+    )
 
 
 def _open_folder(path: Path, session: Session, name: str) -> Source:
@@ -409,17 +425,3 @@ def _file_stamps(files: Sequence[Path]) -> tuple[tuple[int, ...], ...]:
             f"the source changed while it was read: {error.strerror}. Run again when no program writes to the source."
         ) from None
     return tuple((s.st_ino, s.st_size, s.st_mtime_ns) for s in stats)
-
-
-__all__ = [
-    "BATCH",
-    "CHANGED",
-    "Source",
-    "normalize_column",
-    "open_files",
-    "open_parquet",
-    "open_source",
-    "quote_name",
-    "quote_text",
-    "scan_files",
-]

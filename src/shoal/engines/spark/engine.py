@@ -7,7 +7,7 @@ the written files and `frame` have the same rows, whatever happens to the source
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from shoal.engines import table_files
-from shoal.engines.csv_files import CsvWriter
-from shoal.engines.protocol import Counts, Format, TextFormat, detect_format, digest_file
+from shoal.engines.protocol import Counts, Format, detect_format, digest_file
 from shoal.engines.resources import Resources
 from shoal.engines.spark.output import StoredRows, copy_files, count_files, partition_rows, store_rows, write_file
 from shoal.engines.spark.session import Session, explain_error, find_session
@@ -154,7 +153,8 @@ class SparkEngine(SqlEngine):
     def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
         """Copy the files of the released rows to ``path``, or write their rows in the same order to one file."""
         if format == "csv":
-            return self._write_csv(path, escape_formulas)
+            rows = self._store_visible().batches(self.table.names)
+            return table_files.write_csv_batches(rows, path, self.table.names, escape_formulas=escape_formulas)
         stored = self._store_visible()
         with table_files.explain_write_errors(path):
             if not self.is_folder:
@@ -168,29 +168,12 @@ class SparkEngine(SqlEngine):
 
     def write_like_input(self, path: Path, *, escape_formulas: bool = True) -> tuple[int, Conventions]:
         """Write a CSV file in the conventions of the source."""
-        written, formats = table_files.describe_output(self.detected, self.styles, self.table.names)
-        return self._write_csv(path, escape_formulas, written, formats), written
-
-    def _write_csv(
-        self,
-        path: Path,
-        escape_formulas: bool,
-        written: Conventions | None = None,
-        formats: Mapping[str, TextFormat] | None = None,
-    ) -> int:
-        columns, styles = list(self.table.names), formats or {}
-        header, changed = table_files.format_header(columns, escape_formulas=escape_formulas)
-        schema = pa.schema([(name, pa.large_string()) for name in header])
-        stored = self._store_visible()
-        with table_files.explain_write_errors(path), CsvWriter(path, schema, written) as writer:
-            for batch in stored.batches(columns):
-                formatted = [
-                    table_files.format_csv_values(a, c, escape_formulas=escape_formulas, style=styles.get(c))
-                    for c, a in batch.items()
-                ]
-                writer.write(pa.record_batch([texts for texts, _ in formatted], schema=schema))
-                changed += sum(count for _, count in formatted)
-        return changed
+        names, rows = self.table.names, self._store_visible().batches(self.table.names)
+        written, formats = table_files.describe_output(self.detected, self.styles, names)
+        changed = table_files.write_csv_batches(
+            rows, path, names, escape_formulas=escape_formulas, written=written, formats=formats
+        )
+        return changed, written
 
     def _store_visible(self) -> StoredRows:
         """Return files with the columns of this table, without hidden ones; they are written on first use."""

@@ -11,7 +11,6 @@ import itertools
 import os
 import secrets
 import sys
-import tempfile
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -178,15 +177,7 @@ class Scratch:
                 "Spark's workers need a folder that all machines share, for temporary files with raw data. Set temp (--temp) "
                 "to such a folder, or set Spark's checkpoint folder with SparkContext.setCheckpointDir."
             )
-        parent = (resources.temp or Path(tempfile.gettempdir())).absolute()
-        try:
-            parent.mkdir(parents=True, exist_ok=True)
-            work = WorkFolder(parent)
-        except OSError as error:
-            raise EngineError(
-                f"cannot write temporary files to {str(parent)!r}: {error.strerror or error}. Set temp (--temp) to a folder in "
-                "which you can write."
-            ) from None
+        work = resources.open_work_folder()
         if not is_remote:
             return cls(work.path.as_uri(), work)
         path = f"{str(checkpoints).rstrip('/')}/shoal-{secrets.token_hex(8)}"

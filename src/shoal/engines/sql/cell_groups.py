@@ -59,25 +59,23 @@ def join_whole_cells(keys: Keys, records: str, cells: str, columns: Sequence[str
     return f"SELECT {_select(columns)} FROM {records} s JOIN {cells} USING ({keys.name_list})"
 
 
-def join_divided_cells(
-    keys: Keys,
-    records: str,
-    quotas: str,
-    columns: Sequence[str],
-    *,
-    hashes: str,
-    joins: str,
-    record: str,
-    mix: str,
-    hash_type: str = "UBIGINT",
-) -> str:
+def join_divided_cells(keys: Keys, numbered: str, quotas: str, columns: Sequence[str]) -> str:
     """Return the query for the released records of divided cells with their groups as ``g``.
+
+    ``numbered`` is the SQL expression for the records of divided cells, with their number in the keyed order as ``o``.
+    ``quotas`` has keys, the number of each record as ``o`` and its group as ``g``.
+    """
+    return f"SELECT {_select(columns)} FROM {numbered} s JOIN {quotas} USING ({keys.name_list}, o) WHERE g >= 0"
+
+
+def number_records(
+    keys: Keys, records: str, *, hashes: str, joins: str, record: str, mix: str, hash_type: str = "UBIGINT"
+) -> str:
+    """Return the SQL expression for the records of divided cells with their number in the keyed order, from 1, as ``o``.
 
     Parameters
     ----------
     records : SQL expression for the records of divided cells, which the query calls ``s``
-    quotas : table of keys, with the ordinal of each record as ``o`` and its group as ``g``
-    columns : selected columns of the records
     hashes : table of the keys of divided cells with their keyed hashes as ``h``, which the query calls ``c``
     joins : further joins with ``s``, which ``record`` needs
     record : SQL expression for the sum of the keyed hashes of a record's values
@@ -90,8 +88,7 @@ def join_divided_cells(
     hashed = f"SELECT s.*, {mix}(c.h, {record}) AS h_ FROM {records} s JOIN {hashes} c USING ({keys.name_list}) {joins}"
     number = f"CAST(row_number() OVER (PARTITION BY {by}, s.h_) - 1 AS {hash_type})"
     equal = f"SELECT s.*, {number} AS e_ FROM ({hashed}) s"
-    numbered = f"SELECT s.*, row_number() OVER (PARTITION BY {by} ORDER BY {mix}(s.h_, s.e_)) AS o FROM ({equal}) s"
-    return f"SELECT {_select(columns)} FROM ({numbered}) s JOIN {quotas} USING ({keys.name_list}, o) WHERE g >= 0"
+    return f"(SELECT s.*, row_number() OVER (PARTITION BY {by} ORDER BY {mix}(s.h_, s.e_)) AS o FROM ({equal}) s)"
 
 
 def _select(columns: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The base of the engines that hold their tables in an SQL database: Spark, and databases such as PostgreSQL.
+"""The base of the engines that run SQL: DuckDB, Spark, and databases such as PostgreSQL.
 
 `distinct` groups columns in the database and converts the distinct values in Python, as the engine in memory does. `encode`
 creates a table of codes for every column. `count` joins these tables and groups the records by their *keys*: all codes packed
@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -31,59 +31,21 @@ from shoal.engines.protocol import (
     Distinct,
     Engine,
     Format,
-    HiddenColumn,
     Partitioning,
     Plan,
     Reading,
     Schema,
     TextFormat,
 )
+from shoal.engines.sql.coded_columns import CodedColumn
+from shoal.engines.sql.counted_cells import CountedCells, FetchedCells
 from shoal.engines.sql.keys import Keys, build_counts, select_keys
-from shoal.engines.sql.partition_tree import CodeTally, Region, partition_expression, split_cells, tally_query
+from shoal.engines.sql.partition_tree import CodeTally, Region, split_cells, tally_query
 from shoal.engines.sql.raw_cells import FEW, CellBound, RawCells
 from shoal.engines.sql.release_query import DividedRecords, KeyedRecords, ReleaseQuery
 from shoal.engines.sql.session import SqlSession
 from shoal.engines.sql.table import CHANGED, SqlTable
 from shoal.errors import DataError, EngineError
-
-
-@dataclass
-class CodedColumn:
-    """The codes of a column: ``codes[i]`` is the code of the raw value ``raw[i]``, and ``size`` the number of codes."""
-
-    raw: pa.Array
-    codes: Int32Array
-    size: int
-    _table: str | None = field(default=None, repr=False)
-
-    def table(self, session: SqlSession) -> str:
-        """The name of a table of raw values and codes; it is created on first use."""
-        if self._table is None:
-            self._table = session.create_table("codes", pa.table({"raw": self.raw, "code": self.codes}))
-        return self._table
-
-
-@dataclass(frozen=True)
-class CountedCells:
-    """Cells that were counted in the database, as an SQL expression for their keys and their numbers of records as ``n``.
-
-    ``whole`` are the cells themselves where they were fetched at once.
-    """
-
-    keys: Keys
-    sql: str
-    partitioning: Partitioning
-    whole: pa.Table | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True)
-class FetchedCells:
-    """The handle of counts: the keys of the counted cells in the order of the cells, and whether these are all cells."""
-
-    session: SqlSession
-    keys: Keys
-    words: list[Int64Array]
-    is_whole: bool
 
 
 @dataclass(frozen=True)
@@ -95,6 +57,9 @@ class SqlEngine(Engine):
     ``summaries`` are the summaries of columns, and their numbers of values that occur once, as far as they were asked for.
     ``bound`` limits the number of cells of a released table; if they are few, ``raw_cells`` are fetched in one query.
     """
+
+    keeps_cells: ClassVar[bool] = True
+    """Whether the counted cells of a small table are kept in memory, instead of a table of the database."""
 
     session: SqlSession
     table: SqlTable
@@ -194,6 +159,13 @@ class SqlEngine(Engine):
     def _group_columns(self, columns: Sequence[str]) -> None:
         """Fetch the raw values of columns, each with its number of records."""
         names = self._find_groupable(columns)
+        if len(names) == 1:
+            ((column, name),) = names.items()
+            found = self.session.fetch_arrow(
+                f"SELECT {name}, count(*) AS records FROM {self.table.sql} s GROUP BY {name}"
+            )
+            self._cache["raw", column] = _combine(found[name]), found["records"].to_numpy().astype(np.int64, copy=False)
+            return
         flags = ", ".join(f"grouping({name}) AS f{i}" for i, name in enumerate(names.values()))
         sets = ", ".join(f"({name})" for name in names.values())
         raw = ", ".join(names.values())
@@ -202,8 +174,7 @@ class SqlEngine(Engine):
         )
         for i, (column, name) in enumerate(names.items()):
             rows = np.flatnonzero(found[f"f{i}"].to_numpy() == 0)
-            values = found[name].take(pa.array(rows)).combine_chunks()
-            values = values.chunk(0) if isinstance(values, pa.ChunkedArray) else values
+            values = _combine(found[name].take(pa.array(rows)))
             self._cache["raw", column] = values, found["records"].to_numpy()[rows].astype(np.int64)
 
     def _raw_values(self, column: str) -> tuple[pa.Array, Int64Array]:
@@ -254,9 +225,7 @@ class SqlEngine(Engine):
             self.table.refuse_unsupported(column)
         for column, dictionary in dictionaries.items():
             _, index = self._read_column(column, dictionary.reading)
-            target = np.append(dictionary.codes, np.int32(dictionary.missing)).astype(np.int32)
-            size = int(target.max(initial=0)) + 1
-            codings[column] = CodedColumn(self._raw_values(column)[0], target[index], size)
+            codings[column] = CodedColumn.of(self._raw_values(column)[0], index, dictionary, self.hidden.get(column))
         return replace(
             self,
             codings=codings,
@@ -273,21 +242,15 @@ class SqlEngine(Engine):
     def count(self, quasi: Sequence[str], sensitive: Sequence[str] = (), *, partition: int | None = None) -> Counts:
         """Count the cells of encoded columns, sorted by their codes."""
         cells = self._count_cells(quasi, sensitive)
-        is_whole = partition is None or cells.partitioning.partitions == 1
-        if cells.whole is not None:
-            table = cells.whole
-        elif is_whole:
-            if cells.partitioning.partitions > 1 and self.carry is not None:
-                raise EngineError("the table is too large to be counted at once. Count its partitions one by one.")
-            table = self.session.fetch_arrow(f"SELECT * FROM {cells.sql}")
-        else:
-            number = partition_expression(cells.keys, cells.partitioning)
-            table = self.session.fetch_arrow(f"SELECT * FROM {cells.sql} WHERE {number} = {partition}")
+        number = None if cells.partitioning.partitions == 1 else partition
+        if number is None and cells.partitioning.partitions > 1 and self.carry is not None:
+            raise EngineError("the table is too large to be counted at once. Count its partitions one by one.")
+        table = self.session.fetch_arrow(cells.select(number)) if cells.whole is None else cells.whole
         if any(table[word].null_count for word in cells.keys.names):
             raise DataError(CHANGED)
         words = [table[word].to_numpy() for word in cells.keys.names]
         words, counts = build_counts(cells.keys, words, table["n"].to_numpy(), len(quasi))
-        return replace(counts, handle=FetchedCells(self.session, cells.keys, words, is_whole))
+        return replace(counts, handle=FetchedCells(self.session, cells, words, number))
 
     def _count_cells(self, quasi: Sequence[str], sensitive: Sequence[str], least: int = 1) -> CountedCells:
         """Count the cells in the database. Few cells are fetched; many are stored there and split into partitions."""
@@ -303,7 +266,7 @@ class SqlEngine(Engine):
             codes = {column: self.codings[column].codes for column in columns}
             return CountedCells(keys, "", Partitioning.whole(), self.raw_cells.count(keys, codes))
         query = f"SELECT {keys.name_list}, count(*) AS n FROM ({self._encode_query(keys)}) e GROUP BY {keys.name_list}"
-        if self.table.rows <= most:
+        if self.keeps_cells and self.table.rows <= most:
             whole = self.session.fetch_arrow(query)
             self.table.refuse_miscounted(int(whole["n"].to_numpy().sum()))
             return CountedCells(keys, "", Partitioning.whole(), whole)
@@ -337,11 +300,11 @@ class SqlEngine(Engine):
         for place, column in enumerate(keys.columns):
             coding = self.codings[column]
             values = None if release is None else release.list_code_values(place, coding.raw, coding.codes)
-            if values is None:
-                tables[column] = coding.table(self.session)
-            else:
+            if values is not None:
                 tables[column] = self.session.create_table("codes", values)
                 added[column] = values.column_names[2:]
+            elif not coding.is_stored:
+                tables[column] = coding.table(self.session)
         carried = [self._normalize_column(column) for column in carry]
         return select_keys(
             keys, self.table.sql, tables, carried, added=added, quote=self.table.find, look_up=self.session.look_up
@@ -350,55 +313,62 @@ class SqlEngine(Engine):
     def _normalize_column(self, column: str) -> str:
         """Return the SQL expression for a column of ``s`` as it is released: NaN and empty texts are missing values."""
         raw, kind = f"s.{self.table.find(column)}", self.table.types[column]
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         if pa.types.is_floating(kind):
             return f"CASE WHEN {self.session.is_nan(raw)} THEN NULL WHEN {raw} = 0 THEN 0 ELSE {raw} END"
-        return f"nullif({raw}, '')" if column_values.is_text(kind) else raw
+        is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+        return f"nullif({raw}, '')" if column_values.is_text(kind) or is_bytes else raw
 
     def apply(self, plans: Iterable[Plan]) -> Self:
         """Return the released data: all plans are applied in one query, which is computed and stored once."""
         if self.carry is None:
             raise EngineError("this table was encoded only to be counted. To release it, encode it with carry.")
-        query, keys = ReleaseQuery(self.session), None
+        release, counted = self._start_release(self.carry), None
         for plan in plans:
             counted = plan.counts.handle
             if not isinstance(counted, FetchedCells) or counted.session is not self.session:
                 raise EngineError(NOT_COUNTED)
-            keys = counted.keys
-            query.add(plan, keys, counted.words, is_whole=counted.is_whole)
-        if keys is None:
+            release.add(plan, counted.cells.keys, counted.words, is_whole=counted.partition is None)
+            self._place_records(counted, release)
+        if counted is None:
             raise EngineError(NOT_COUNTED)
-        hidden = [column.name for column in query.columns if isinstance(column, HiddenColumn)]
-        query.coded = tuple(name for name in hidden if name not in self.carry)
-        sql = query.select(self._select_records(keys, query), self._number_records)
-        released = self._store_release(sql, query)
-        if released.table.rows != query.records:
+        query = release.select(self._select_records(counted, release), self._number_records)
+        released = self._store_release(query, release)
+        if released.table.rows != release.records:
             raise DataError(CHANGED)
-        self.session.drop(*query.tables)
+        self.session.drop(*release.tables)
         sizes = {column: summary.values + 1 for column, (summary, _) in self.summaries.items()}  # with missing values
         sizes |= {column: len(coding.raw) for column, coding in self.codings.items()}
         return replace(
             released,
-            hidden={name: self.dictionaries[name] for name in query.coded},
-            bound=query.bound_cells(sizes),
+            hidden={name: self.dictionaries[name] for name in release.coded},
+            bound=release.bound_cells(sizes),
         )
 
-    def _select_records(self, keys: Keys, release: ReleaseQuery) -> KeyedRecords:
+    def _start_release(self, carry: tuple[str, ...]) -> ReleaseQuery:
+        """Return an object that collects the plans of a release; ``carry`` are the columns that the records carry."""
+        return ReleaseQuery(self.session, carry)
+
+    def _place_records(self, counted: FetchedCells, release: ReleaseQuery) -> None:
+        """Assign the records of a partition to their groups, before the next plan is requested (default: after all plans)."""
+
+    def _select_records(self, counted: FetchedCells, release: ReleaseQuery) -> KeyedRecords:
         """Return the records with their keys, the carried columns, and the values and codes of some columns of the keys.
 
         The codes are released; the keyed order is that of the values, as in every engine.
         """
-        assert self.carry is not None  # noqa: S101
-        coded = release.coded
-        query = f"({self._encode_query(keys, (*self.carry, *coded), release)})"
-        records = KeyedRecords(keys, self.carry, query, coded)
-        if not coded:
-            return records
-        codes = ((keys.code(keys.columns.index(column)), records.find_released(column)) for column in coded)
-        more = "".join(f", CAST({code} AS INTEGER) AS {name}" for code, name in codes)
-        return replace(records, sql=f"(SELECT e.*{more} FROM {query} e)")
+        keys, carried = counted.cells.keys, (*release.carried, *release.coded)
+        records = KeyedRecords(keys, carried, f"({self._encode_query(keys, carried, release)})")
+        return records.add_codes(release.coded)
 
     def without(self, columns: Sequence[str]) -> Self:
         """Return the same rows without some columns."""
         return replace(
             self, table=self.table.hide(columns), codings={}, carry=None, dictionaries={}, raw_cells=None, _cache={}
         )
+
+
+def _combine(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column of a query result as one array."""
+    values = column.combine_chunks()
+    return values.chunk(0) if isinstance(values, pa.ChunkedArray) else values

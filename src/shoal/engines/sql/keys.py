@@ -111,26 +111,6 @@ class Keys:
             column -= len(sizes)
         raise IndexError(column)
 
-    def first_codes(self, columns: int) -> str:
-        """Return the SQL expression for the codes in the first word of the first ``columns`` columns, as one number."""
-        return f"k0 {self.divide} {math.prod(self.word_sizes[0][columns:])}"
-
-
-@dataclass(frozen=True)
-class CellTable:
-    """A table of counted cells, in ranges of the number ``first``; range i ends at ``ends[i]``, the last range is open."""
-
-    table: str
-    keys: Keys
-    first: str
-    ends: tuple[int | None, ...]
-
-    def where(self, partition: int) -> str:
-        """Return the SQL condition for the cells of a range."""
-        low, high = self.ends[partition - 1] if partition else None, self.ends[partition]
-        limits = [] if low is None else [f"{self.first} > {low}"]
-        return " AND ".join([*limits, *([] if high is None else [f"{self.first} <= {high}"])]) or "true"
-
 
 def select_keys(
     keys: Keys,
@@ -166,17 +146,6 @@ def select_keys(
     carry = (f"{expression} AS c{number}" for number, expression in enumerate(carried))
     columns = [*keys.pack(codes), *carry, *further]
     return f"SELECT {', '.join(columns)} FROM {source} s {' '.join(joins)}"
-
-
-def join_values(join: str, alias: str, tables: Sequence[tuple[str, str]]) -> str:
-    """Return joins of the records ``s`` with tables of values, given as pairs of a column and the table of its values.
-
-    Each table has the values as ``raw`` and is called ``alias`` with its number. NULL is a value like any other.
-    """
-    return " ".join(
-        f"{join} {table} {alias}{number} ON s.{column} IS NOT DISTINCT FROM {alias}{number}.raw"
-        for number, (column, table) in enumerate(tables)
-    )
 
 
 def build_counts(

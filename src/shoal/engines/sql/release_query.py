@@ -6,8 +6,8 @@ Where every published value depends on one code alone, the values are joined by 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from shoal.arrays import Int32Array, Int64Array
 from shoal.engines.protocol import GroupColumn, HiddenColumn, KeyedOrder, Plan, UnchangedColumn
-from shoal.engines.sql.cell_groups import CellGroups, join_whole_cells, take_keys
+from shoal.engines.sql.cell_groups import CellGroups, join_divided_cells, join_whole_cells, take_keys
 from shoal.engines.sql.code_labels import NO_RECORD, CodeLabels, find_code_labels
 from shoal.engines.sql.keys import Keys
 from shoal.engines.sql.raw_cells import CellBound
@@ -29,7 +29,7 @@ class KeyedRecords:
     """The records with their keys as ``k0``, ``k1``… and the carried columns as ``c0``, ``c1``…
 
     ``sql`` is the SQL expression for the records; ``carried`` are the user's names of the carried columns. After them come the
-    values, then the codes, of the columns ``coded``.
+    codes of the columns ``coded``.
     """
 
     keys: Keys
@@ -37,24 +37,27 @@ class KeyedRecords:
     sql: str
     coded: tuple[str, ...] = ()
 
+    def add_codes(self, columns: Sequence[str]) -> KeyedRecords:
+        """The same records, also with the codes of some columns of the keys."""
+        if not columns:
+            return self
+        records = replace(self, coded=(*self.coded, *columns))
+        codes = ((self.keys.code(self.keys.columns.index(column)), records.find_released(column)) for column in columns)
+        more = "".join(f", CAST({code} AS INTEGER) AS {name}" for code, name in codes)
+        return replace(records, sql=f"(SELECT e.*{more} FROM {self.sql} e)")
+
     def find_released(self, column: str) -> str:
         """The SQL name of a column as it is released: with codes, if it is coded."""
-        if column in self.coded:
-            return f"c{len(self.carried) + len(self.coded) + self.coded.index(column)}"
-        return self.name(column)
+        return f"c{len(self.carried) + self.coded.index(column)}" if column in self.coded else self.name(column)
 
     def name(self, column: str) -> str:
         """The SQL name of the values of a column."""
-        return f"c{(*self.carried, *self.coded).index(column)}"
-
-    @property
-    def _count(self) -> int:
-        return len(self.carried) + 2 * len(self.coded)
+        return f"c{self.carried.index(column)}"
 
     @property
     def names(self) -> list[str]:
-        """The SQL names of the carried columns."""
-        return [f"c{number}" for number in range(self._count)]
+        """The SQL names of the carried columns and of the codes."""
+        return [f"c{number}" for number in range(len(self.carried) + len(self.coded))]
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,15 @@ class DividedRecords:
     """The records of divided cells, which are numbered in their keyed order; see `SqlEngine._number_records`.
 
     ``sql`` is the SQL expression for these records. ``hashes`` is a table of the keys of divided cells with their keyed hashes
-    as ``h``, as signed numbers.
+    as ``h``, as signed numbers unless `ReleaseQuery.hash_type` is another. ``tables`` takes the names of tables that are no
+    longer needed when the records are released.
     """
 
     records: KeyedRecords
     sql: str
     order: KeyedOrder
     hashes: str
+    tables: list[str] = field(default_factory=list)
 
 
 NumberRecords = Callable[[DividedRecords], str]
@@ -78,12 +83,15 @@ NumberRecords = Callable[[DividedRecords], str]
 class ReleaseQuery:
     """Collects the groups of every plan in tables of the database, and builds one query for all released records.
 
-    ``records`` and ``groups`` are the numbers of records and of groups that the plans release.
+    ``carried`` are the columns whose values the records carry. ``records`` and ``groups`` are the numbers of records and of
+    groups that the plans release.
     """
 
+    hash_type: ClassVar[type[np.integer]] = np.int64  # of 64 bits; not every database has unsigned numbers
+
     session: SqlSession
+    carried: tuple[str, ...]
     columns: tuple[ReleasedColumn, ...] = ()
-    coded: tuple[str, ...] = ()
     records: int = 0
     groups: int = 0
     tables: list[str] = field(default_factory=list)
@@ -95,7 +103,6 @@ class ReleaseQuery:
         """Store the groups of a plan; ``cells`` are the keys of its cells. ``is_whole``: it is the plan of the whole table."""
         self.columns = plan.columns
         self.records += int(plan.count[plan.group >= 0].sum())
-        self.groups += int(plan.group.max(initial=-1)) + 1
         words = dict(zip(keys.names, cells, strict=True))
         if not (is_whole and self._add_code_labels(plan, keys, words)):
             self._add_groups(plan, words)
@@ -109,6 +116,7 @@ class ReleaseQuery:
         if len(suppressed):
             self._create("suppressed", take_keys(words, suppressed))
         self._by_code = found
+        self.groups = int(plan.group.max(initial=-1)) + 1
         return True
 
     def list_code_values(self, column: int, raw: pa.Array, codes: Int32Array) -> pa.Table | None:
@@ -128,18 +136,27 @@ class ReleaseQuery:
 
     def _add_groups(self, plan: Plan, words: Mapping[str, Int64Array]) -> None:
         """Store the cells with their groups, and the values of the groups."""
-        count = int(plan.group.max(initial=-1)) + 1
-        number = np.arange(self.groups - count, self.groups)
-        groups = CellGroups.of(plan, number)
+        groups = CellGroups.of(plan, self._add_labels(plan))
         self._create("cells", take_keys(words, groups.cell), g=groups.group)
         if len(groups.divided):
             quotas = take_keys(words, groups.quota_cell)
             self._create("quotas", quotas, o=groups.quota_ordinal.astype(np.int64), g=groups.quota_group)
-            hashes = plan.order.cells[groups.divided].view(np.int64)
+            hashes = plan.order.cells[groups.divided].view(self.hash_type)
             self._create("hashes", take_keys(words, groups.divided), h=hashes)
             self._order = plan.order
-        labels = {f"w{i}": take_values(column, column.index[:count]) for i, column in enumerate(self._group_columns)}
+
+    def _add_labels(self, plan: Plan) -> Int64Array:
+        """Store the values of the groups of a plan, and return the numbers of the groups."""
+        number = self._number_groups(plan)
+        labels = {f"w{i}": take_values(c, c.index[: len(number)]) for i, c in enumerate(self._group_columns)}
         self._create("labels", {"g": number}, **labels)
+        return number
+
+    def _number_groups(self, plan: Plan) -> Int64Array:
+        """Return numbers for the groups of a plan, which follow those of earlier plans."""
+        first, count = self.groups, int(plan.group.max(initial=-1)) + 1
+        self.groups += count
+        return np.arange(first, first + count)
 
     def _create(self, kind: str, words: Mapping[str, Any], **columns: NDArray[Any] | pa.Array) -> None:
         table = self.session.create_table(kind, pa.table({**words, **columns}))
@@ -181,11 +198,15 @@ class ReleaseQuery:
         columns, groups = [], 0
         for place, column in enumerate(self.columns):
             if isinstance(column, UnchangedColumn):
-                columns.append(f"p.{records.find_released(column.name)} AS r{place}")
+                columns.append(f"p.{records.find_released(column.name)} AS {self._name_column(place)}")
             else:
-                columns.append(f"{labels}.w{groups} AS r{place}")
+                columns.append(f"{labels}.w{groups} AS {self._name_column(place)}")
                 groups += 1
         return ", ".join(columns)
+
+    def _name_column(self, place: int) -> str:
+        """Return the SQL name of a released column."""
+        return f"r{place}"
 
     def _assign_groups(self, records: KeyedRecords, number_records: NumberRecords) -> str:
         """Return the query for the released records with their groups as ``g``, without the keys."""
@@ -196,11 +217,8 @@ class ReleaseQuery:
         hashes = self._union("hashes")
         columns = ", ".join(f"s.{name}" for name in [*keys.names, *records.names])
         of_divided = f"(SELECT {columns} FROM {records.sql} s JOIN {hashes} USING ({keys.name_list}))"
-        numbered = number_records(DividedRecords(records, of_divided, self._order, hashes))
-        selected = ", ".join(["g", *(f"s.{name}" for name in records.names)])
-        divided = (
-            f"SELECT {selected} FROM {numbered} s JOIN {self._union('quotas')} USING ({keys.name_list}, o) WHERE g >= 0"
-        )
+        numbered = number_records(DividedRecords(records, of_divided, self._order, hashes, self.tables))
+        divided = join_divided_cells(keys, numbered, self._union("quotas"), records.names)
         return f"{query} UNION ALL {divided}"
 
     def list_types(self, source: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
@@ -220,12 +238,24 @@ class ReleaseQuery:
         return CellBound(self.groups, self.records, {**sizes, **{column.name: 1 for column in self._group_columns}})
 
     @property
+    def coded(self) -> tuple[str, ...]:
+        """The hidden columns that are released as codes, because the records do not carry their values."""
+        hidden = (column.name for column in self.columns if isinstance(column, HiddenColumn))
+        return tuple(name for name in hidden if name not in self.carried)
+
+    @property
     def visible(self) -> list[str]:
         """The names of the released columns that are not hidden."""
         return [column.name for column in self.columns if not isinstance(column, HiddenColumn)]
 
 
+def index_values(column: GroupColumn, index: Int32Array) -> pa.DictionaryArray:
+    """Return published values of a column by their indices, where -1 is missing, with the dictionary of all values."""
+    kind = pa.string() if column.values.dtype == object else None
+    return pa.DictionaryArray.from_arrays(pa.array(index, mask=index < 0), pa.array(column.values, kind))
+
+
 def take_values(column: GroupColumn, index: Int32Array) -> pa.Array:
     """Return published values of a column by their indices, where -1 is missing."""
-    kind = pa.string() if column.values.dtype == object else None
-    return pa.array(column.values, kind).take(pa.array(index, mask=index < 0))
+    values = index_values(column, index)
+    return values.dictionary.take(values.indices)

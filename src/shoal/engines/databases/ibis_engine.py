@@ -66,11 +66,12 @@ class Coding(NamedTuple):
 
 
 class CountedThere(NamedTuple):
-    """The handle of counts of the database: the table, and the counted columns."""
+    """The handle of counts of the database: the table, the counted columns, and the counts before anything is derived."""
 
     source: IbisSource
     quasi: tuple[str, ...]
     sensitive: tuple[str, ...]
+    counts: Counts
 
 
 @dataclass(frozen=True)
@@ -181,22 +182,17 @@ class IbisEngine(Engine):
 
     def _count_cells(self, quasi: Sequence[str], sensitive: Sequence[str]) -> Counts | None:
         """Count the cells in the database; None where memory does not allow to fetch them."""
-        handle = CountedThere(self.source, tuple(quasi), tuple(sensitive))
-        if handle[1:] not in self._cache:
-            keys = self._keys(handle)
-            cells = self._fetch_cells(keys)
-            counts = None
+        columns = tuple(quasi), tuple(sensitive)
+        if columns not in self._cache:
+            keys = Keys.of((*quasi, *sensitive), [self.codings[column].size for column in (*quasi, *sensitive)])
+            cells, counts = self._fetch_cells(keys), None
             if cells is not None:
                 words = [cells[word].to_numpy() for word in keys.names]
                 _, counts = build_counts(keys, words, cells[COUNT].to_numpy(), len(quasi))
-                counts = replace(counts, handle=handle)
-            self._cache[handle[1:]] = counts
-        cached: Counts | None = self._cache[handle[1:]]
+                counts = replace(counts, handle=CountedThere(self.source, *columns, counts))
+            self._cache[columns] = counts
+        cached: Counts | None = self._cache[columns]
         return cached
-
-    def _keys(self, handle: CountedThere) -> Keys:
-        columns = (*handle.quasi, *handle.sensitive)
-        return Keys.of(columns, [self.codings[column].size for column in columns])
 
     def _fetch_cells(self, keys: Keys) -> pa.Table | None:
         """Fetch the combinations of raw values, and encode them batch by batch; None where there are too many cells."""
@@ -253,9 +249,9 @@ class IbisEngine(Engine):
             raise EngineError(NOT_COUNTED)
         counts = copied.count(handle.quasi, handle.sensitive)
         names = ("quasi", "start", "sensitive", "size")
-        if not all(np.array_equal(getattr(counts, name), getattr(plan.counts, name)) for name in names):
+        if not all(np.array_equal(getattr(counts, name), getattr(handle.counts, name)) for name in names):
             raise DataError(CHANGED)
-        return replace(plan, counts=counts)
+        return replace(plan, counts=replace(plan.counts, handle=counts.handle))
 
     def without(self, columns: Sequence[str]) -> Self:
         """Return the same rows without some columns."""

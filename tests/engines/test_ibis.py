@@ -286,7 +286,7 @@ def test_texts_are_compared_byte_by_byte(backend: str, collation: str) -> None:
 
 
 def test_a_database_with_a_collation_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ibis_engine, "COLLATED", ("sqlite",))
+    monkeypatch.setattr(ibis_engine, "BYTEWISE", ())
     placed = place_table(PEOPLE, "sqlite")
     assert isinstance(open_data(placed), CopyEngine)
     found, memory = (shoal.anonymize(data, POLICY, seed=SEED) for data in (placed, PEOPLE))

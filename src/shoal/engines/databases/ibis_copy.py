@@ -66,11 +66,11 @@ class CopyEngine(DuckEngine):
         """Return an Ibis table of DuckDB over the files."""
         import ibis
 
-        query = super().frame().sql_query()
+        relation = super().frame()
+        schema = ibis.Schema.from_pyarrow(relation.limit(0).to_arrow_table().schema)
         connection = ibis.duckdb.connect()
         connection.raw_sql("SET TimeZone = 'UTC'")
-        connection.raw_sql(f"CREATE TEMP VIEW released AS {query}")
-        return connection.table("released")
+        return connection.sql(relation.sql_query(), schema=schema)
 
 
 def copy_table(source: IbisSource, resources: Resources) -> CopyEngine:

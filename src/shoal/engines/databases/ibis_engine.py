@@ -47,7 +47,10 @@ from shoal.engines.sql.table import CHANGED
 from shoal.errors import DataError, EngineError
 from shoal.formats.conventions import Conventions
 
-COLLATED = ("mssql", "mysql", "singlestoredb")  # their default collations ignore case, accents or trailing spaces
+BYTEWISE = (  # databases that compare texts byte by byte by default; MySQL and SQL Server ignore case and trailing spaces
+    *("athena", "bigquery", "clickhouse", "databricks", "datafusion", "druid", "duckdb", "exasol", "flink", "impala"),
+    *("materialize", "oracle", "polars", "pyspark", "risingwave", "snowflake", "sqlite", "trino"),
+)
 
 
 class RawValues(NamedTuple):
@@ -93,9 +96,9 @@ class IbisEngine(Engine):
 
     @classmethod
     def open(cls, data: Any, resources: Resources) -> Engine:
-        """Open an Ibis table. A database that compares texts by a collation cannot count them, so its table is copied."""
+        """Open an Ibis table. A database that may treat different texts as equal cannot count them: its table is copied."""
         source = IbisSource.open(data.get_backend(), data)
-        if source.backend.name in COLLATED:
+        if source.backend.name not in BYTEWISE:
             return copy_table(source, resources)
         return cls(source, resources, detected=Detected(resources.conventions))
 

@@ -643,19 +643,6 @@ def test_an_ibis_table_stays_an_ibis_table(server: Server) -> None:
     assert shoal.check(given, POLICY).records == 6
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ibis, which calls functions of DuckDB by their old names
-def test_ibis_tables_in_other_databases(server: Server, tmp_path: Path) -> None:
-    import ibis
-
-    connection = ibis.duckdb.connect()
-    connection.con.execute("CREATE TABLE t AS SELECT i AS age, 'a' AS ill FROM range(8) r(i)")
-    release = shoal.anonymize(connection.table("t"), POLICY, seed=SEED)
-    frame = pa.table({"age": range(8), "ill": ["a"] * 8})
-    assert release.certificate == shoal.anonymize(frame, POLICY, seed=SEED).certificate
-    with pytest.raises(shoal.PolicyError, match="are for PostgreSQL; this Ibis table is in 'duckdb'"):
-        shoal.anonymize(connection.table("t"), POLICY, table="t")
-
-
 def test_the_search_path_and_the_role_of_an_ibis_connection_are_kept(role: str, server: Server) -> None:
     """Otherwise another table of the same name, or a table that the role may not read, would be released."""
     server.run("CREATE SCHEMA clinic", "CREATE TABLE clinic.people AS SELECT * FROM people WHERE age > 30")

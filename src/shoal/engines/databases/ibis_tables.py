@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from shoal.engines.databases.ibis_copy import refuse_target
+from shoal.engines.databases.ibis_engine import IbisEngine
 from shoal.engines.databases.session import Session
-from shoal.engines.duckdb import DuckEngine
 from shoal.engines.protocol import Engine
 from shoal.engines.resources import Resources
 from shoal.engines.sql import quote_name
@@ -38,15 +39,16 @@ def _find_backend(table: Any) -> Any:
 
 
 def open_elsewhere(table: Any, resources: Resources) -> Engine:
-    """Open an Ibis table that is not in PostgreSQL: DuckDB reads its own tables, and copies of other tables."""
+    """Open an Ibis table that is not in PostgreSQL; the database counts it, and no table is written there."""
     backend = _find_backend(table)
-    if resources.table is not None or resources.target is not None:
+    if resources.target is not None:
+        raise refuse_target(resources.target.name, backend.name)
+    if resources.table is not None:
         raise PolicyError(
-            f"'table' and 'out-table' are for PostgreSQL; this Ibis table is in {backend.name!r}. Remove them, and write the "
-            "release to files."
+            f"table={resources.table!r} names a table of a database, but the data are an Ibis table, in {backend.name!r}. "
+            "Remove table."
         )
-    data = backend.con.sql(compile_query(table)) if backend.name == "duckdb" else table.to_pyarrow()
-    return DuckEngine.open(data, resources)
+    return IbisEngine.open(table, resources)
 
 
 def compile_query(table: Any) -> str:

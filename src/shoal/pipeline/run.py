@@ -33,7 +33,7 @@ from shoal.pipeline.people import PersonColumn, SuppressedPeople, Votes, find_pe
 from shoal.pipeline.publication import LabelledGroups, Publication, RecodedTable
 from shoal.pipeline.unique_values import note_unique_values
 from shoal.policy import Policy
-from shoal.progress import Progress, ignore_progress
+from shoal.progress import Progress, ignore_progress, report_rows
 from shoal.recoding.grouping import Grouping, build_published_groups
 from shoal.recoding.publishing import EndCounts, create_partitions
 from shoal.recoding.search_path import SearchPath
@@ -92,6 +92,7 @@ def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress:
     secret = new_seed() if seed is None else parse_seed(seed)
     engine = open_data(data, method.policy.with_conventions())
     schema = engine.schema()
+    report_rows(progress or ignore_progress, schema.rows)
     method.policy.check_schema(schema)
     unique = note_unique_values(engine, method.policy)
     people = find_person_column(engine, method.policy)

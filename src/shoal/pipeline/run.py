@@ -265,8 +265,13 @@ class Run:
         return threads.run_search(lambda progress: self._group(codes, rng, progress, seconds), report)
 
     def _group(self, codes: Codes, rng: np.random.Generator, report: Progress, seconds: float | None) -> ImprovedGroups:
-        suppresses = self.method.tries_suppression and self.policy.most_suppressed(codes.records) > 0
-        refuse_unreachable(self.policy.require, codes.raw_groups, suppresses=suppresses)
+        refuse_unreachable(
+            self.policy.require,
+            codes.raw_groups,
+            method=self.method.name,
+            suppressible=self.policy.most_suppressed(codes.records),
+            tries_suppression=self.method.tries_suppression,
+        )
         if codes.person is not None:
             return self._group_people(codes, rng, report, seconds)
         grouping = self.method.decide(codes, rng=rng, progress=report)

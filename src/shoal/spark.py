@@ -77,6 +77,8 @@ def _refuse_table(name: str) -> None:
 def run_job(table: str, save_as: str | None, options: dict[str, Any]) -> None:
     """Anonymize a table with Spark, with the options of `shoal anonymize`."""
     if save_as is not None:
+        if options["recoding"] is None:
+            commands.refuse_several_tables(options["method"], options["set_"], "--save-table")
         _refuse_table(save_as)
     data = open_table(table, delimiter=options["delimiter"], encoding=options["encoding"])
     release = commands.anonymize(table=data, **options)

@@ -121,6 +121,17 @@ def test_wrong_input_has_the_exit_status_2(
     assert files(here) == ["policy.yaml"]
 
 
+def test_two_tables_are_not_released_to_one(run: Run, here: Path, server: Server) -> None:
+    """Refused before the database is asked for anything; with the shuffled values there is one table."""
+    (here / "policy.yaml").write_text(POLICY.replace("k-anonymity: 2", "l-diversity: {l: 2, of: ill}"))
+    asked = ("-p", "policy.yaml", "-m", "anatomy", "--table", "people", "-o", "out", "--out-table", "t")
+    ran = run("anonymize", "postgresql://127.0.0.1:1/absent", *asked)
+    assert (ran.code, "the release of anatomy is not one table" in " ".join(ran.err.split())) == (2, True)
+    assert files(here) == ["policy.yaml"]
+    assert run("anonymize", server.url(), *asked, "--set", "form=permuted").code == 0
+    assert server.rows("SELECT COUNT(*) FROM t") == [(8,)]
+
+
 def test_a_file_cannot_be_released_to_a_table(run: Run, here: Path) -> None:
     (here / "table.csv").write_text("age,ill\n1,a\n1,b\n")
     ran = run("anonymize", "table.csv", "-p", "policy.yaml", "-o", "out", "--out-table", "t")

@@ -381,6 +381,9 @@ def test_a_job_reads_a_table_and_saves_a_table(spark: Any, stored: pa.Table, tmp
     assert [t.name for t in spark.catalog.listTables() if t.name.startswith("released")] == ["released_people"]
     assert run_here("raw_people", *given, str(tmp_path / "again"), *saved) == 2
     assert "the table 'released_people' already exists" in capsys.readouterr().err
+    several = ("--method", "anatomy", "--save-table", "other_people")
+    assert run_here("no_such_table", *given, str(tmp_path / "again"), *several) == 2
+    assert "the release of anatomy is not one table" in " ".join(capsys.readouterr().err.split())
     assert run_here("no_such_table", *given, str(tmp_path / "again")) == 2
     assert "no table 'no_such_table'" in capsys.readouterr().err
     strict = policy(quasi={"age": "numeric"}, require=[shoal.LDiversity(4, of="ill")])

@@ -166,6 +166,26 @@ def test_an_unreachable_requirement_reports_the_best_value() -> None:
         shoal.anonymize(frame, policy)
 
 
+def test_a_requirement_that_needs_suppression_is_refused_for_the_method_alone() -> None:
+    """Without some records with flu the requirement holds: the lattice methods find this release, others do not try."""
+    frame = pd.DataFrame({"age": [1] * 8 + [2] * 4, "ill": ["flu"] * 10 + ["cold"] * 2})
+    entropy = shoal.LDiversity(1.9, of="ill", kind="entropy")
+
+    def policy(suppress: float) -> shoal.Policy:
+        return shoal.Policy(quasi={"age": "numeric"}, sensitive="ill", require=[entropy], suppress=suppress)
+
+    for method in ("mondrian", "tds", "kmember"):
+        text = (
+            rf"{method} cannot meet l-diversity .*begins with groups of all records.*'optimal': .* suppress 9 records\."
+        )
+        with pytest.raises(shoal.RequirementNotMet, match=text):
+            shoal.anonymize(frame, policy(0.8), method=method)
+    assert shoal.anonymize(frame, policy(0.8), method="optimal", seed=1).certificate.suppressed == 8
+    for method in ("mondrian", "optimal"):  # all records are released: nothing can meet it
+        with pytest.raises(shoal.RequirementNotMet, match=r"l-diversity .*\) cannot be met: the whole table"):
+            shoal.anonymize(frame, policy(0.0), method=method)
+
+
 class Lavish(GroupingMethod):
     """Suppresses all but the first combination itself."""
 

@@ -105,3 +105,28 @@ def test_ranges_that_end_at_single_values_are_noted() -> None:
     labels = int(found.measures["unique_ends"])
     assert labels > 0
     assert any(note.startswith(f"{labels:,} labels of ranges end at a value that occurs once") for note in found.notes)
+
+
+SUPPRESSED = [  # a suppressed record has an age that the rounded range of the next interval contains
+    ({"age": [21, 21, 24, 26, 26, 27, 27, 28, 28]}, {"age": {"kind": "numeric", "round": 3}}, 4),
+    (  # no range contains its score and its day
+        {
+            "age": [29, 23, 26, 20, 25, 26, 21],
+            "score": [0.25, -0.5, 0.25, 3.0, 0.0, 3.0, -0.5],
+            "day": [7, 7, 7, 6, 1, 5, 7],
+        },
+        {"age": {"kind": "numeric", "round": 3}, "score": "numeric", "day": "numeric"},
+        2,
+    ),
+]
+
+
+@pytest.mark.parametrize(("columns", "quasi", "k"), SUPPRESSED, ids=["inside one range", "outside every box"])
+def test_a_suppressed_record_stays_suppressed_though_a_rounded_range_contains_it(
+    columns: dict[str, list[float]], quasi: dict[str, object], k: int
+) -> None:
+    frame = pd.DataFrame(columns)
+    policy = shoal.Policy(quasi=quasi, require=[shoal.KAnonymity(k)], suppress=1.0)
+    found = shoal.anonymize(frame, policy, method="tds", seed=3)
+    assert found.certificate.suppressed > 0
+    pd.testing.assert_frame_equal(found.recoding.apply(frame), found.frame)

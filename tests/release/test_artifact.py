@@ -7,6 +7,7 @@ import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import shoal
@@ -80,3 +81,13 @@ def test_the_reopened_artifact_is_audited(tmp_path: Path) -> None:
 def test_only_a_table_has_a_frame() -> None:
     with pytest.raises(shoal.PolicyError, match="this release is not a table but a CountsArtifact"):
         _ = release_of(CountsArtifact({"a": 5})).frame
+
+
+def test_two_tables_cannot_be_written_to_one_table_of_a_database(tmp_path: Path) -> None:
+    """Refused before the method runs again with the secret of an earlier release."""
+    policy = shoal.Policy(quasi={"age": "numeric"}, sensitive=["ill"], require=[shoal.LDiversity(2, of="ill")])
+    table = pa.table({"age": [1, 2, 3, 4], "ill": ["a", "b", "a", "b"]})
+    release = shoal.anonymize(table, policy, method="anatomy")
+    with pytest.raises(shoal.PolicyError, match="not one table, so it cannot be written to the database table 'ward'"):
+        release.save(tmp_path / "release", table="ward")
+    assert not list(tmp_path.iterdir())

@@ -204,6 +204,8 @@ def anonymize(
     if format is not None and format not in FORMATS:
         raise shoal.PolicyError(f"unknown format {format!r}; {list_choices(format, FORMATS)}")
     options = SaveOptions(format, escape_formulas, like_input, out_table, range_types)  # type: ignore[arg-type]
+    if out_table is not None and recoding is None:
+        refuse_several_tables(method, set_, "--out-table")
     if policy is None and recoding is None:
         raise shoal.PolicyError(
             "the policy is missing. Give a policy file with --policy, or the recoding.json of an earlier release with "
@@ -247,6 +249,16 @@ def anonymize(
         if out_table is not None:
             print_line(f"Public table in the database: {escape_invisible(out_table)}")
     return release
+
+
+def refuse_several_tables(method: str | None, settings: list[str] | None, option: str) -> None:
+    """Raise `PolicyError` if a release of a method with the arguments of --set is not one table, which ``option`` needs."""
+    chosen = METHODS.find(method or "mondrian")
+    if not chosen.publishes_one_table(_parse_parameters(settings or [])):
+        raise shoal.PolicyError(
+            f"the release of {chosen.name} is not one table, so {option} cannot write it to a table. Remove {option} to write "
+            "files, or use another method. Nothing was read."
+        )
 
 
 def _open_for_table(

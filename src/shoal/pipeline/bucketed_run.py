@@ -28,7 +28,7 @@ from shoal.pipeline.publication import build_plan
 from shoal.pipeline.unique_values import note_unique_values
 from shoal.pipeline.whole_table import count_whole_table
 from shoal.policy import Policy
-from shoal.progress import Progress, ignore_progress
+from shoal.progress import Progress, ignore_progress, report_rows
 from shoal.recoding import Columns, Output, Placement
 from shoal.recoding.group_labels import write_values
 from shoal.release import AuditedTable, BucketArtifact, BucketedTables, Release, TableArtifact
@@ -50,6 +50,7 @@ def run_bucketing(
     secret = new_seed() if seed is None else parse_seed(seed)
     engine = open_data(data, policy.with_conventions())
     schema = engine.schema()
+    report_rows(report, schema.rows)
     policy.check_schema(schema)
     unique = note_unique_values(engine, policy.model_copy(update={"sensitive": ()}))
     others = tuple(name for name in policy.carried_columns if name != method.sensitive)

@@ -25,7 +25,7 @@ from shoal.measures import compute_measures
 from shoal.pipeline.people import SuppressedPeople
 from shoal.pipeline.publication import RecodedTable, add_pseudonyms, list_hidden_columns
 from shoal.policy import Policy
-from shoal.progress import Progress, ignore_progress
+from shoal.progress import Progress, ignore_progress, report_rows
 from shoal.recoding import (
     Columns,
     EncodedLaterData,
@@ -244,6 +244,7 @@ def release_new_records(
     policy = prior.policy
     source = open_data(data, policy.with_conventions(resources))
     schema = source.schema()
+    report_rows(progress, schema.rows)
     policy.check_schema(schema, check=True)
     if policy.unit_column is not None and policy.unit_column not in schema.names:
         raise PolicyError(

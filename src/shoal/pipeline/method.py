@@ -84,6 +84,11 @@ class Method(ABC):
                     "method, or another requirement."
                 )
 
+    @classmethod
+    def publishes_one_table(cls, parameters: Mapping[str, Any]) -> bool:
+        """Whether a release with these parameters is one table, so that a table of a database can hold it."""
+        return True
+
     def extra_columns(self) -> tuple[str, ...]:
         """Columns that the method reads beside the quasi-identifiers and the columns of the requirements."""
         return ()
@@ -274,6 +279,11 @@ class BucketingMethod(Method):
 
     tests: ClassVar[frozenset[TestedOn]] = frozenset({"table"})
     form: str
+
+    @classmethod
+    def publishes_one_table(cls, parameters: Mapping[str, Any]) -> bool:
+        """Whether the sensitive values are shuffled within the buckets, instead of counted in a second table."""
+        return parameters.get("form") == "permuted"
 
     @property
     def sensitive(self) -> str:

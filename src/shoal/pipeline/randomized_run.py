@@ -28,7 +28,7 @@ from shoal.pipeline.notes import note_suppress
 from shoal.pipeline.publication import build_plan
 from shoal.pipeline.unique_values import note_unique_values
 from shoal.pipeline.whole_table import count_whole_table
-from shoal.progress import Progress, ignore_progress
+from shoal.progress import Progress, ignore_progress, report_rows
 from shoal.recoding import Output, Placement, Randomize, expand_placement
 from shoal.recoding.group_labels import label_codes, write_values
 from shoal.recoding.publishing import build_fields
@@ -54,6 +54,7 @@ def run_randomizing(
     secret = new_seed() if seed is None else parse_seed(seed)
     engine = open_data(data, policy.with_conventions())
     schema = engine.schema()
+    report_rows(report, schema.rows)
     policy.check_schema(schema, requires=False)
     unique = note_unique_values(engine, policy)
     keyed = KeyedHash.of(secret)

@@ -33,7 +33,7 @@ from shoal.pipeline.people import PersonColumn, SuppressedPeople, Votes, find_pe
 from shoal.pipeline.publication import LabelledGroups, Publication, RecodedTable
 from shoal.pipeline.unique_values import note_unique_values
 from shoal.policy import Policy
-from shoal.progress import Progress, ignore_progress
+from shoal.progress import Progress, ignore_progress, report_rows
 from shoal.recoding.grouping import Grouping, build_published_groups
 from shoal.recoding.publishing import EndCounts, create_partitions
 from shoal.recoding.search_path import SearchPath
@@ -92,6 +92,7 @@ def run(method: GroupingMethod, data: Any, *, seed: int | None = None, progress:
     secret = new_seed() if seed is None else parse_seed(seed)
     engine = open_data(data, method.policy.with_conventions())
     schema = engine.schema()
+    report_rows(progress or ignore_progress, schema.rows)
     method.policy.check_schema(schema)
     unique = note_unique_values(engine, method.policy)
     people = find_person_column(engine, method.policy)
@@ -264,8 +265,13 @@ class Run:
         return threads.run_search(lambda progress: self._group(codes, rng, progress, seconds), report)
 
     def _group(self, codes: Codes, rng: np.random.Generator, report: Progress, seconds: float | None) -> ImprovedGroups:
-        suppresses = self.method.tries_suppression and self.policy.most_suppressed(codes.records) > 0
-        refuse_unreachable(self.policy.require, codes.raw_groups, suppresses=suppresses)
+        refuse_unreachable(
+            self.policy.require,
+            codes.raw_groups,
+            method=self.method.name,
+            suppressible=self.policy.most_suppressed(codes.records),
+            tries_suppression=self.method.tries_suppression,
+        )
         if codes.person is not None:
             return self._group_people(codes, rng, report, seconds)
         grouping = self.method.decide(codes, rng=rng, progress=report)

@@ -187,6 +187,18 @@ class FieldCut:
         interval = np.where(missing, 0 if self.is_root else len(self.labels), np.where(unknown, 0, interval))
         return interval.astype(np.int32), (~inside | unknown) & ~missing & (not self.is_root)
 
+    def locate_unrounded(self, positions: FloatArray, interval: Int32Array) -> Int32Array:
+        """The interval of the cut that contains each position, whatever range it publishes; outside all: ``interval``.
+
+        It differs from the interval of `locate` where a rounded range begins before its interval.
+        """
+        if not len(self.begin):
+            return interval
+        own = (np.searchsorted(self.begin, positions, side="right") - 1).clip(0)
+        inside = (positions >= self.begin[own]) & (positions < self.end[own])
+        inside |= self.closed & (positions == self.end[-1])
+        return np.where(inside & np.isfinite(positions), own, interval).astype(np.int32)
+
     def ends(self, interval: Int32Array) -> tuple[FloatArray, FloatArray]:
         """The ends of the published ranges of intervals; infinite for the root and for a missing value."""
         begin, end = (self.begin, self.end) if self.low is None or self.high is None else (self.low, self.high)
@@ -308,14 +320,15 @@ class Cut(BaseRecoding):
     def place(self, later: LaterData) -> LaterPlacement:
         """Place every code in its interval; each combination of intervals in the data is a group."""
         quasi = later.quasi
-        intervals, near = np.empty(quasi.shape, np.int32), np.empty(quasi.shape, np.int32)
+        own, intervals, near = np.empty((3, *quasi.shape), np.int32)
         outside = np.zeros(len(quasi), bool)
         for j, (cut, positions) in enumerate(zip(self.cuts, later.positions, strict=True)):
             interval, is_outside = cut.locate(positions)
+            own[:, j] = cut.locate_unrounded(positions, interval)[quasi[:, j]]
             intervals[:, j] = interval[quasi[:, j]]
             near[:, j] = cut.nearest_released(interval, positions)[quasi[:, j]]
             outside |= is_outside[quasi[:, j]]
-        suppressed = self._are_suppressed(intervals)
+        suppressed = self._are_suppressed(own) | self._are_suppressed(intervals)  # by the cut, and as published
         intervals = np.where(
             suppressed[:, None], intervals, near
         )  # a label of suppressed records alone is never published

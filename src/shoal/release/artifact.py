@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, get_args, runtime_checkable
+from typing import Any, ClassVar, Protocol, get_args, runtime_checkable
 
 from shoal.engines import Conventions, Engine, Format, Resources, TargetTable, WrittenTable, digest_file, open_data
 from shoal.errors import PolicyError, list_choices
@@ -130,6 +130,7 @@ class TableArtifact:
     engine: Engine
     format: Format
     audited: AuditedTable | None = field(default=None, repr=False)
+    one_table: ClassVar[bool] = True  # whether a table of a database can hold all that is released
 
     def write(self, folder: Path, options: SaveOptions) -> WrittenArtifact:
         """Write ``table.csv`` or ``table.parquet``."""

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -176,6 +176,7 @@ class BucketArtifact(TableArtifact):
     """Two tables: ``engine`` has the records, ``sensitive`` the counts of the sensitive values by bucket."""
 
     sensitive: Engine
+    one_table: ClassVar[bool] = False
 
     @property
     def tables(self) -> BucketedTables:

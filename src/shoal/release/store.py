@@ -47,6 +47,8 @@ def save_release(release: Release, path: str | Path, options: SaveOptions, *, ov
         _refuse_overwrite(existing, mark, overwrite)
     if release.prior is not None:
         _refuse_overwriting_prior(owner, release.prior)
+    if options.table is not None:
+        _refuse_several_tables(release, options.table)
     if release.remake is not None:
         release.reuse_secret(read_earlier_seed(folder, release.policy))
     target = _find_target(release, options, overwrite=overwrite)
@@ -77,15 +79,19 @@ def save_release(release: Release, path: str | Path, options: SaveOptions, *, ov
     return folder
 
 
-def _find_target(release: Release, options: SaveOptions, *, overwrite: bool) -> TargetTable | None:
-    """The table in a database that the release is written to; `PolicyError` if the release cannot be such a table."""
-    if options.table is None:
-        return None
-    if not isinstance(release.artifact, TableArtifact):
+def _refuse_several_tables(release: Release, table: str) -> None:
+    """Raise `PolicyError` if the release cannot be a table in a database."""
+    if not isinstance(release.artifact, TableArtifact) or not release.artifact.one_table:
         raise PolicyError(
-            f"this release is not one table, so it cannot be written to the database table {options.table!r}. Remove table "
-            "(--out-table) to write its files."
+            f"this release is not one table, so it cannot be written to the database table {table!r}. Remove 'table' to write "
+            "its files."
         )
+
+
+def _find_target(release: Release, options: SaveOptions, *, overwrite: bool) -> TargetTable | None:
+    """The table in a database that the release is written to; None if files are written."""
+    if options.table is None or not isinstance(release.artifact, TableArtifact):
+        return None
     order = KeyedHash.of(release.seed)
     columns = tuple(name for name, quasi in release.policy.quasi.items() if quasi.kind != "categorical")
     target = TargetTable(options.table, order, overwrite=overwrite, ranges=columns if options.range_types else ())

@@ -410,11 +410,19 @@ def format_worst(requirement: Requirement, value: float, groups: Groups) -> str:
     return requirement.format_worst(value)
 
 
-def refuse_unreachable(requirements: Iterable[Requirement], table: Groups, *, suppresses: bool = False) -> None:
-    """Raise an error for a requirement that even the whole table as one group fails: no release can meet it.
+def refuse_unreachable(
+    requirements: Iterable[Requirement],
+    table: Groups,
+    *,
+    method: str,
+    suppressible: int = 0,
+    tries_suppression: bool = False,
+) -> None:
+    """Raise an error for a requirement that even the whole table as one group fails.
 
-    ``suppresses``: the search also considers releases without some records. These can meet such a requirement, unless fewer
-    records never help.
+    No release with all records can meet it if unions of passing groups pass. A release without some records can meet it, unless
+    fewer records never help; so the error names the ``method`` if the policy allows to suppress records (``suppressible``) and
+    the method does not try this. Methods that do (``tries_suppression``) go on.
     """
     whole_table = Groups(
         (),
@@ -428,13 +436,24 @@ def refuse_unreachable(requirements: Iterable[Requirement], table: Groups, *, su
         table.person,
     )
     for requirement in requirements:
-        if suppresses and not requirement.upward_closed:
+        if suppressible and tries_suppression and not requirement.upward_closed:
             continue
         verdict = requirement.test(whole_table)
         if not verdict.ok.all():
             value = format_reached(requirement, verdict.reached, table)
+            reached = f"the whole table as one group reaches {value}"
+            monotone = requirement.monotone and table.person is None  # a person can be in several groups
+            if requirement.upward_closed or (monotone and not suppressible):
+                raise RequirementNotMet(f"{describe(requirement)} cannot be met: {reached}. Relax the requirement.")
+            other = (
+                f", or use a method that also tries releases without some records, such as 'optimal': the policy allows to "
+                f"suppress {format_count(suppressible, 'record')}"
+                if suppressible and monotone
+                else ""
+            )
             raise RequirementNotMet(
-                f"{describe(requirement)} cannot be met: the whole table as one group reaches {value}. Relax the requirement."
+                f"{method} cannot meet {describe(requirement)}: {reached}, and {method} begins with groups of all records. "
+                f"Relax the requirement{other}."
             )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ def publish_cut(recoding: Cut, values: str, prefix: str) -> Published:
     """The tables and expressions of a cut; ``values`` is the table with the value of every field, v1, v2, …"""
     fields = recoding.fields
     intervals = [
-        f"{write_case(field, f'v{j}', _find_interval(cut), _list_points(field, cut))} AS i{j}"
+        f"{write_case(field, f'v{j}', find(cut), _list_points(field, cut))} AS {letter}{j}"
+        for letter, find in _list_intervals(recoding).items()
         for j, (field, cut) in enumerate(zip(fields, recoding.cuts, strict=True), start=1)
     ]
     placed = f"{prefix}_placed"
@@ -30,10 +31,23 @@ def publish_cut(recoding: Cut, values: str, prefix: str) -> Published:
         names = ", ".join(f"x{j}" for j in range(1, len(fields) + 1))
         rows = ", ".join(f"({', '.join(map(str, row))})" for row in recoding.suppressed.tolist())
         tables.append((suppressed, f"SELECT * FROM (VALUES {rows}) AS combinations({names})"))
-        equal = " AND ".join(f"i{j} = x{j}" for j in range(1, len(fields) + 1))
-        source = f"{placed} LEFT JOIN {suppressed} ON {equal}"
-        conditions.append("x1 IS NULL")
+        for letter in _list_intervals(recoding):
+            table = f"{prefix}_{letter}"
+            equal = " AND ".join(f"{letter}{j} = {table}.x{j}" for j in range(1, len(fields) + 1))
+            source += f" LEFT JOIN {suppressed} AS {table} ON {equal}"
+            conditions.append(f"{table}.x1 IS NULL")
     return Published(tables, _write_labels(recoding), source, " AND ".join(conditions))
+
+
+def _list_intervals(recoding: Cut) -> dict[str, Callable[[FieldCut], Keys]]:
+    """The intervals of a value that the query needs, by the letter of their columns.
+
+    A combination is suppressed by its published intervals i1, i2, … or by those of the cut itself, w1, w2, …, which differ
+    only where published ranges do.
+    """
+    ranges = any(cut.low is not None for cut in recoding.cuts)
+    suppresses = recoding.suppressed is not None and len(recoding.suppressed) > 0
+    return {"i": _find_interval, **({"w": _find_unrounded} if ranges and suppresses else {})}
 
 
 def _list_points(field: Field, cut: FieldCut) -> Sequence[float]:
@@ -50,6 +64,16 @@ def _find_interval(cut: FieldCut) -> Keys:
     def find(positions: FloatArray) -> list[int | None]:
         interval, outside = cut.locate(positions)
         return [None if out else int(i) for i, out in zip(interval, outside | np.isnan(positions), strict=True)]
+
+    return find
+
+
+def _find_unrounded(cut: FieldCut) -> Keys:
+    """The interval of every position in the cut itself; None for values that are not in the recoding."""
+
+    def find(positions: FloatArray) -> list[int | None]:
+        interval = cut.locate_unrounded(positions, cut.locate(positions)[0])
+        return [None if unknown else int(i) for i, unknown in zip(interval, np.isnan(positions), strict=True)]
 
     return find
 

@@ -77,7 +77,7 @@ class Anatomy(BucketingMethod):
         records = np.bincount(value, minlength=len(codes.sensitive[column].labels))
         widest = int(len(cell) // records.max())
         self._refuse_impossible(widest)
-        refuse_unreachable(self.policy.require, codes.raw_groups)
+        refuse_unreachable(self.policy.require, codes.raw_groups, method=self.name)
         for width in self._list_widths(widest):
             bucket = fill_buckets(value, records, width, rng)
             if self._passes(codes, column, value, bucket):

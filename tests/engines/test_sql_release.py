@@ -106,7 +106,7 @@ def test_values_by_codes_and_by_groups_are_the_same_rows(
         with closing(sqlite3.connect(":memory:")) as connection:
             session = Sqlite(connection)
             source = session.create_table("source", pa.table({**values, "number": list(range(len(given)))}))
-            query, tables, added = ReleaseQuery(session), {}, {}
+            query, tables, added = ReleaseQuery(session, ("number",)), {}, {}
             query.add(plan, keys, words, is_whole=is_whole)
             for place, name in enumerate(COLUMNS):
                 raw = pa.array(VALUES)

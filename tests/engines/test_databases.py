@@ -17,7 +17,9 @@ import pyarrow as pa
 import pytest
 
 import shoal
-from shoal.engines import open_data, parse_resources
+from shoal.engines import Resources, open_data, parse_resources
+from shoal.engines.databases.ibis_engine import IbisEngine
+from shoal.engines.databases.ibis_source import IbisSource
 from shoal.engines.databases.output import PURPOSE
 from shoal.engines.databases.range_types import choose_type, parse_label
 from shoal.engines.databases.sources import parse_table_name
@@ -641,6 +643,16 @@ def test_an_ibis_table_stays_an_ibis_table(server: Server) -> None:
     assert isinstance(release.frame, ibis.Table) and release.frame.columns == ("age", "ill")
     assert sorted(release.frame.to_pyarrow().to_pylist(), key=str) == sorted(memory.frame.to_pylist(), key=str)
     assert shoal.check(given, POLICY).records == 6
+
+
+def test_the_expressions_for_other_databases_run_in_postgresql(server: Server) -> None:
+    """A database with a server, whose results Ibis itself reads from a cursor."""
+    people = connect_ibis().table("people")
+    opened = IbisEngine(IbisSource.open(people.get_backend(), people), Resources())
+    release, memory = (shoal.anonymize(data, POLICY, seed=SEED) for data in (opened, PEOPLE))
+    assert release.certificate == memory.certificate and shoal.check(opened, POLICY) == shoal.check(PEOPLE, POLICY)
+    assert sorted(release.frame.to_pyarrow().to_pylist(), key=str) == sorted(memory.frame.to_pylist(), key=str)
+    assert tables(server) == ["people"]
 
 
 def test_the_search_path_and_the_role_of_an_ibis_connection_are_kept(role: str, server: Server) -> None:

@@ -88,7 +88,6 @@ def assert_same(found: shoal.Release, memory: shoal.Release) -> None:
 
 WAYS = [
     ("mondrian", {}),
-    ("mondrian", {"cut": "median", "relaxed": True}),
     ("tds", {}),
     ("optimal", {}),
     ("mdav", {}),  # divides cells
@@ -213,8 +212,7 @@ def test_results_are_read_in_batches(backend: str, monkeypatch: pytest.MonkeyPat
     opened = open_data(place_table(PEOPLE, backend))
     assert isinstance(opened, IbisEngine)
     assert [batch.num_rows for batch in opened.source.stream(["age"])] == [32] * 7 + [16]
-    found, memory = (shoal.anonymize(data, POLICY, seed=SEED) for data in (place_table(PEOPLE, backend), PEOPLE))
-    assert_same(found, memory)
+    assert shoal.check(place_table(PEOPLE, backend), POLICY) == shoal.check(PEOPLE, POLICY)
 
 
 # The database stays as it is
@@ -259,11 +257,10 @@ def test_the_session_of_the_user_stays_as_it_is(backend: str) -> None:
     assert connection.raw_sql("SELECT mine FROM released").fetchall() == [(1,)]
 
 
-@each_database
-def test_the_order_of_the_rows_is_not_that_of_the_source(backend: str, tmp_path: Path) -> None:
+def test_the_order_of_the_rows_is_not_that_of_the_source(tmp_path: Path) -> None:
     orders = []
     for number, table in enumerate((PEOPLE, PEOPLE.take(list(range(len(PEOPLE)))[::-1]))):
-        release = shoal.anonymize(place_table(table, backend), POLICY, seed=SEED)
+        release = shoal.anonymize(place_table(table, "sqlite"), POLICY, seed=SEED)
         release.save(tmp_path / f"release{number}")
         orders.append((tmp_path / f"release{number}" / "table.parquet").read_bytes())
     assert orders[0] == orders[1]
@@ -396,7 +393,7 @@ def test_a_source_that_changes_is_noticed(backend: str, statement: str, monkeypa
     changing = Changing(monkeypatch, placed, "")
     shoal.anonymize(placed, DIVERSE, seed=SEED)
     results = -changing.left - 1  # the last one is the copy
-    for before in range(2, results + 1):
+    for before in (results - 1, results):  # before the combinations are counted, and before the copy
         placed = place_table(table, backend)
         changing = Changing(monkeypatch, placed, statement)
         changing.left = before
@@ -442,14 +439,22 @@ def test_a_column_that_does_not_exist() -> None:
         open_data(place_table(PEOPLE, "sqlite")).distinct("aged", AS_PUBLISHED)
 
 
+def test_only_released_rows_are_written(tmp_path: Path) -> None:
+    opened = open_data(place_table(PEOPLE, "sqlite"))
+    with pytest.raises(shoal.EngineError, match="Release it"):
+        opened.write(tmp_path / "table.csv", "csv")
+    less = opened.without(["person", "seen"])
+    assert less.frame().columns == less.schema().names == ("age", ODD, "born", "r0", "ill", "n")
+    assert less.fingerprint() == open_data(PEOPLE.drop_columns(["person", "seen"])).fingerprint()
+
+
 def test_an_ibis_table_without_a_database() -> None:
     with pytest.raises(shoal.DataError, match="belongs to no database"):
         shoal.anonymize(ibis.table({"age": "int64", "ill": "string"}), SIMPLE)
 
 
-@each_database
-def test_copies_are_removed(backend: str, tmp_path: Path) -> None:
-    release = shoal.anonymize(place_table(PEOPLE, backend), POLICY, temp=tmp_path, seed=SEED)
+def test_copies_are_removed(tmp_path: Path) -> None:
+    release = shoal.anonymize(place_table(PEOPLE, "sqlite"), POLICY, temp=tmp_path, seed=SEED)
     release.save(tmp_path / "release")
     del release
     assert not list(tmp_path.rglob("copied.parquet"))

@@ -277,9 +277,8 @@ class IbisEngine(Engine):
         self.source.refuse_miscounted(rows)
 
     def write(self, path: Path, format: Format, *, escape_formulas: bool = True) -> int:
-        """Write a copy of all columns to a file."""
-        copied = copy_columns(self.source, self.source.names, self.resources)
-        return copied.write(path, format, escape_formulas=escape_formulas)
+        """Raise an error: only released rows are written, and `apply` returns them as a `CopyEngine`."""
+        raise EngineError("the table of a database is not written to a file. Release it, and write the release.")
 
     def reopen(self, path: Path, written: Conventions | None = None) -> Engine:
         """Open a file that this engine wrote, with the engine for such files."""

@@ -51,7 +51,7 @@ def _find_labels(
     cells: _ReleasedCells, column: GroupColumn, columns: Sequence[str], sizes: Sequence[int]
 ) -> CodeLabels | None:
     index = column.index[cells.group]
-    for place in sorted(range(len(columns)), key=lambda i: columns[i] != column.name):  # most often the column itself
+    for place in sorted(range(cells.quasi), key=lambda i: columns[i] != column.name):  # most often the column itself
         by_code = np.full(sizes[place], NO_RECORD, np.int32)
         if all(_is_function(by_code, cells.codes(place, some), index[some]) for some in (slice(SAMPLE), slice(None))):
             return CodeLabels(place, by_code)
@@ -72,13 +72,9 @@ class _ReleasedCells:
         self._counts: Counts = plan.counts
         self._cell, self.group = plan.cell[is_released], plan.group[is_released]
         self._combination = np.repeat(np.arange(len(plan.counts.quasi)), np.diff(plan.counts.start))
+        self.quasi = plan.counts.quasi.shape[1]
 
     def codes(self, column: int, cells: slice) -> Int32Array:
-        """The codes of a key column: first the quasi-identifiers, then the sensitive columns."""
-        quasi, cell = self._counts.quasi.shape[1], self._cell[cells]
-        codes: Int32Array
-        if column < quasi:
-            codes = self._counts.quasi[self._combination[cell], column]
-        else:
-            codes = self._counts.sensitive[cell, column - quasi]
+        """The codes of a quasi-identifier. The other key columns need not be in the counts: people are counted apart."""
+        codes: Int32Array = self._counts.quasi[self._combination[self._cell[cells]], column]
         return codes

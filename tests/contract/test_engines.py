@@ -17,8 +17,8 @@ import shoal
 from shoal.engines import ENGINES, Dictionary, GroupColumn, HiddenColumn, Plan, Reading, open_data
 from shoal.engines.resources import Resources
 from tests.support.cases import Case, averaged, cases, suited
-from tests.support.engines import each_server_engine, place
-from tests.support.outcomes import Outcome, counted
+from tests.support.engines import SLOW, each_server_engine, place
+from tests.support.outcomes import Outcome, assert_enough_tested, counted, outcomes_of
 from tests.support.ways import list_engines, list_ways
 
 duckdb = pytest.importorskip("duckdb")
@@ -95,15 +95,20 @@ def test_every_engine_gives_the_same_release(
 @pytest.mark.engines
 @each_server_engine
 @ways
-@settings(max_examples=3, suppress_health_check=list(HealthCheck))
-@given(case=cases())
-@counted
 def test_every_engine_with_a_server_gives_the_same_release(
-    case: Case, method: str, parameters: dict[str, Any], engine: str
-) -> Outcome:
-    """Few examples: a release takes seconds even of a small table."""
-    case = suited(case, method, parameters)
-    return assert_same(*(anonymized(case.frame, case.policy, method, parameters, e) for e in ("memory", engine)))
+    method: str, parameters: dict[str, Any], engine: str
+) -> None:
+    """Few examples for engines that take seconds even for a small table."""
+
+    @settings(max_examples=3 if engine in SLOW else 8, suppress_health_check=list(HealthCheck))
+    @given(case=cases())
+    @counted
+    def compare(case: Case) -> Outcome:
+        case = suited(case, method, parameters)
+        return assert_same(*(anonymized(case.frame, case.policy, method, parameters, e) for e in ("memory", engine)))
+
+    compare()
+    assert_enough_tested(outcomes_of(compare) or Counter())
 
 
 def test_duckdb_releases_a_relation() -> None:

@@ -17,7 +17,7 @@ import shoal
 from shoal.errors import PolicyError
 from tests.reference.requirements import passes
 from tests.support.cases import Case, as_rows, cases, covers, released, stayed, suited
-from tests.support.engines import each_engine, place, to_pandas
+from tests.support.engines import SLOW, each_engine, place, to_pandas
 from tests.support.outcomes import Outcome, counted
 from tests.support.ways import each_of, evidence, list_engines, list_requirements, list_styles, list_ways
 
@@ -140,7 +140,10 @@ def test_release_holds_for_people_and_covers(case: Case, method: str, parameters
 @pytest.mark.parametrize("requirement", list_requirements("illness"), ids=str)
 def test_every_requirement_and_engine(requirement: Any, engine: str) -> None:
     frame, policy = visits(60), policy_of([shoal.KAnonymity(3), requirement], suppress=0.2)
-    for method in ("mondrian", "kmember", "tds"):
+    methods = ("mondrian", "kmember", "tds")
+    if engine in SLOW:  # one method for each requirement
+        methods = (methods[list_requirements("illness").index(requirement) % len(methods)],)
+    for method in methods:
         try:
             release = shoal.anonymize(place(frame, engine), policy, method=method, engine=engine)
         except shoal.RequirementNotMet:

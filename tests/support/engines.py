@@ -13,17 +13,15 @@ from tests.support import postgres
 from tests.support.spark import require_spark
 from tests.support.ways import list_engines, list_server_engines
 
-SLOW = ("spark",)  # seconds even for a small table: only the tests of `each_server_engine` run with it
+SLOW = ("spark",)  # seconds even for a small table: tests with many cases take some of them
 
 each_server_engine = pytest.mark.parametrize("engine", list_server_engines())
 
 
 def each_engine() -> pytest.MarkDecorator:
-    """Run a test with every registered engine that is not slow."""
-    servers = [name for name in list_server_engines() if name not in SLOW]
-    return pytest.mark.parametrize(
-        "engine", [*list_engines(), *(pytest.param(name, marks=pytest.mark.engines) for name in servers)]
-    )
+    """Run a test with every registered engine."""
+    servers = [pytest.param(name, marks=pytest.mark.engines) for name in list_server_engines()]
+    return pytest.mark.parametrize("engine", [*list_engines(), *servers])
 
 
 def place(frame: Any, engine: str) -> Any:
@@ -47,7 +45,6 @@ def to_pandas(frame: Any) -> pd.DataFrame:
     """Return the frame of a release as a frame of pandas."""
     if type(frame).__module__.startswith("ibis."):
         return frame.to_pyarrow().to_pandas()
-    for method in ("to_df", "toPandas"):  # DuckDB, Spark
-        if hasattr(type(frame), method):
-            return pd.DataFrame(getattr(frame, method)())
-    return pd.DataFrame(frame)
+    if hasattr(type(frame), "toArrow"):  # Spark, whose own conversion warns with pandas 3
+        return frame.toArrow().to_pandas()
+    return pd.DataFrame(frame.to_df() if hasattr(type(frame), "to_df") else frame)  # DuckDB

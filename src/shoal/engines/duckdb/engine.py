@@ -44,7 +44,6 @@ class DuckEngine(SqlEngine):
 
     name: ClassVar[str] = "duckdb"
     takes_limits: ClassVar[bool] = True
-
     keeps_cells: ClassVar[bool] = False  # tables of DuckDB are as fast, and within the memory limit
 
     session: Session
@@ -87,8 +86,6 @@ class DuckEngine(SqlEngine):
         if self.carry is None:
             with self.table.explain_failure():
                 return super()._query_cells(columns, quasi, least)
-        for column in self.carry:
-            self.table.refuse_unsupported(column)
         keys = self._keys(columns)
         carried = (*self.carry, *self._list_ambiguous(columns[quasi:]))
         with self.table.explain_failure():

@@ -90,7 +90,7 @@ class ReleaseQuery:
     hash_type: ClassVar[type[np.integer]] = np.int64  # of 64 bits; not every database has unsigned numbers
 
     session: SqlSession
-    carried: tuple[str, ...]
+    carried: tuple[str, ...] = ()
     columns: tuple[ReleasedColumn, ...] = ()
     records: int = 0
     groups: int = 0

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.arrays import Int32Array, Int64Array, UInt64Array
-from shoal.engines import column_values, fingerprint
+from shoal.engines import fingerprint
 from shoal.engines.databases.ibis_copy import CopyEngine, copy_columns, copy_table, refuse_target
 from shoal.engines.databases.ibis_source import COUNT, IbisSource
 from shoal.engines.protocol import (
@@ -41,6 +41,7 @@ from shoal.engines.protocol import (
     TargetTable,
 )
 from shoal.engines.resources import Resources
+from shoal.engines.sql.coded_columns import CodedColumn, unify_raw_values
 from shoal.engines.sql.keys import Keys, build_counts
 from shoal.engines.sql.raw_cells import RawCells
 from shoal.engines.sql.table import CHANGED
@@ -58,14 +59,6 @@ class RawValues(NamedTuple):
 
     values: pa.Array
     records: Int64Array
-
-
-class Coding(NamedTuple):
-    """The codes of a column: ``codes[i]`` is the code of the raw value ``raw[i]``, and ``size`` the number of codes."""
-
-    raw: pa.Array
-    codes: Int32Array
-    size: int
 
 
 class CountedThere(NamedTuple):
@@ -87,7 +80,7 @@ class IbisEngine(Engine):
 
     source: IbisSource
     resources: Resources
-    codings: Mapping[str, Coding] = field(default_factory=dict, repr=False)
+    codings: Mapping[str, CodedColumn] = field(default_factory=dict, repr=False)
     dictionaries: Mapping[str, Dictionary] = field(default_factory=dict, repr=False)
     carry: tuple[str, ...] | None = None
     detected: Detected = UNKNOWN
@@ -145,14 +138,8 @@ class IbisEngine(Engine):
         """Return the distinct values, and the index of every raw value among them, in the order of the raw values."""
         if (column, reading) not in self._cache:
             raw, records = self._raw_values(column)
-            present = raw.is_valid()
-            distinct, target, _ = column_values.unify_values(
-                raw.filter(present), column, reading, self.detected.conventions
-            )
-            index = np.full(len(raw), -1, np.int32)
-            index[present.to_numpy(zero_copy_only=False)] = target
-            tally = np.bincount(index + 1, records, minlength=len(distinct) + 1).astype(np.int64)
-            self._cache[column, reading] = Distinct(distinct, tally[1:], int(tally[0])), index
+            distinct, index, _ = unify_raw_values(raw, records, column, reading, self.detected.conventions)
+            self._cache[column, reading] = distinct, index
         cached: tuple[Distinct, Int32Array] = self._cache[column, reading]
         return cached
 
@@ -162,8 +149,7 @@ class IbisEngine(Engine):
         codings = dict(self.codings)
         for column, dictionary in dictionaries.items():
             _, index = self._read_column(column, dictionary.reading)
-            target = np.append(dictionary.codes, np.int32(dictionary.missing)).astype(np.int32)
-            codings[column] = Coding(self._raw_values(column).values, target[index], int(target.max(initial=0)) + 1)
+            codings[column] = CodedColumn.of(self._raw_values(column).values, index, dictionary, None)
         return replace(
             self,
             codings=codings,

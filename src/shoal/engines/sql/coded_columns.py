@@ -1,4 +1,4 @@
-"""The codes of the raw values of a column, as a table of a database."""
+"""The raw values of a column as a database groups them: their distinct values, and their codes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from shoal.arrays import Int32Array
-from shoal.engines.protocol import Dictionary
+from shoal.arrays import Int32Array, Int64Array
+from shoal.engines import column_values
+from shoal.engines.protocol import Dictionary, Distinct, Reading, TextFormat
 from shoal.engines.sql.session import SqlSession
+from shoal.formats.conventions import Conventions
 
 
 @dataclass
@@ -51,6 +53,21 @@ class CodedColumn:
         if self._table is None:
             self._table = session.create_table("codes", pa.table({"raw": self.raw, "code": self.codes}))
         return self._table
+
+
+def unify_raw_values(
+    raw: pa.Array, records: Int64Array, column: str, reading: Reading, conventions: Conventions
+) -> tuple[Distinct, Int32Array, TextFormat | None]:
+    """Return the distinct values, the index of every raw value among them (-1: missing), and the format of their texts.
+
+    ``records`` is the number of records of every raw value.
+    """
+    present = raw.is_valid().to_numpy(zero_copy_only=False)
+    values, target, style = column_values.unify_values(raw.filter(pa.array(present)), column, reading, conventions)
+    index = np.full(len(raw), -1, np.int32)
+    index[present] = target
+    tally = np.bincount(index + 1, records, minlength=len(values) + 1).astype(np.int64)
+    return Distinct(values, tally[1:], int(tally[0])), index, style
 
 
 def _has_same_codes(dictionary: Dictionary, hidden: Dictionary) -> bool:

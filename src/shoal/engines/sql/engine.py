@@ -37,7 +37,7 @@ from shoal.engines.protocol import (
     Schema,
     TextFormat,
 )
-from shoal.engines.sql.coded_columns import CodedColumn
+from shoal.engines.sql.coded_columns import CodedColumn, unify_raw_values
 from shoal.engines.sql.counted_cells import CountedCells, FetchedCells
 from shoal.engines.sql.keys import Keys, build_counts, select_keys
 from shoal.engines.sql.partition_tree import CodeTally, Region, split_cells, tally_query
@@ -197,16 +197,10 @@ class SqlEngine(Engine):
         self, column: str, reading: Reading, values: pa.Array, records: Int64Array
     ) -> tuple[Distinct, Int32Array]:
         raw = self.table.restore_type(column, values)
-        present = raw.is_valid().to_numpy(zero_copy_only=False)
-        distinct, target, style = column_values.unify_values(
-            raw.filter(pa.array(present)), column, reading, self.detected.conventions
-        )
+        distinct, index, style = unify_raw_values(raw, records, column, reading, self.detected.conventions)
         if style is not None:
             self.styles[column] = style
-        index = np.full(len(raw), -1, np.int32)
-        index[present] = target
-        tally = np.bincount(index + 1, records, minlength=len(distinct) + 1).astype(np.int64)
-        return Distinct(distinct, tally[1:], int(tally[0])), index
+        return distinct, index
 
     def _decode_column(
         self, column: str, reading: Reading, codes: pa.Array, records: Int64Array

@@ -378,7 +378,8 @@ def test_a_job_reads_a_table_and_saves_a_table(spark: Any, stored: pa.Table, tmp
     assert run_here("raw_people", *given, str(tmp_path / "out"), *saved) == 0
     memory = shoal.anonymize(stored, asked, seed=SEED)
     assert rows_of(spark.table("released_people")) == rows_of(memory.frame)
-    assert [t.name for t in spark.catalog.listTables() if t.name.startswith("released")] == ["released_people"]
+    shown = spark.sql("SHOW TABLES").collect()
+    assert [row.tableName for row in shown if row.tableName.startswith("released")] == ["released_people"]
     assert run_here("raw_people", *given, str(tmp_path / "again"), *saved) == 2
     assert "the table 'released_people' already exists" in capsys.readouterr().err
     several = ("--method", "anatomy", "--save-table", "other_people")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tempfile
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -45,10 +46,12 @@ class Sqlite(SqlSession):
         return f"{prefix}_{self._names}"
 
     def new_folder(self) -> Path:
-        raise NotImplementedError
+        return Path(tempfile.mkdtemp(prefix="shoal-"))
 
     def fetch_arrow(self, sql: str) -> pa.Table:
-        raise NotImplementedError
+        cursor = self.connection.execute(sql)
+        rows = cursor.fetchall()
+        return pa.table({column[0]: [row[i] for row in rows] for i, column in enumerate(cursor.description)})
 
     def create_table(self, prefix: str, table: pa.Table) -> str:
         name = self.new_name(prefix)
@@ -58,10 +61,13 @@ class Sqlite(SqlSession):
         return name
 
     def store_query(self, prefix: str, sql: str) -> str:
-        raise NotImplementedError
+        name = self.new_name(prefix)
+        self.connection.execute(f"CREATE TABLE {name} AS {sql}")
+        return name
 
     def drop(self, *names: str) -> None:
-        raise NotImplementedError
+        for name in names:
+            self.connection.execute(f"DROP TABLE {name}")
 
 
 def count(given: list[tuple[int, ...]], quasi: int) -> tuple[Keys, list[Any], Counts]:
@@ -119,7 +125,9 @@ def test_values_by_codes_and_by_groups_are_the_same_rows(
                 keys, source, tables, ["s.number"], added=added, quote=lambda name: f"r{COLUMNS.index(name)}"
             )
             sql = query.select(KeyedRecords(keys, ("number",), f"({selected})"), lambda divided: "")
-            found.append(sorted(connection.execute(sql).fetchall(), key=lambda row: row[-1]))
+            released = session.fetch_arrow(f"SELECT * FROM {session.store_query('released', sql)} ORDER BY r3")
+            found.append([tuple(row.values()) for row in released.to_pylist()])
+            session.drop(*query.tables)
             assert is_whole == all(len(names) == 1 for names in added.values())
     expected = []
     for number, record in enumerate(given):

@@ -138,10 +138,8 @@ def _encode_and_decode(column: Any) -> Any:
     """Return texts of DuckDB without their collation."""
     import ibis
 
-    @ibis.udf.scalar.builtin(name="encode", signature=(("string",), "binary"))
-    def encode(text): ...  # type: ignore[no-untyped-def]
+    def convert(value: Any) -> Any: ...  # DuckDB's own functions have no body here
 
-    @ibis.udf.scalar.builtin(name="decode", signature=(("binary",), "string"))
-    def decode(content): ...  # type: ignore[no-untyped-def]
-
+    encode = ibis.udf.scalar.builtin(name="encode", signature=(("string",), "binary"))(convert)
+    decode = ibis.udf.scalar.builtin(name="decode", signature=(("binary",), "string"))(convert)
     return decode(encode(column))

@@ -24,23 +24,39 @@ from shoal.cli.console import (
     show_progress,
 )
 from shoal.cli.options import (
+    FORMATS,
+    CombinationsOption,
     DatesOption,
     DecimalOption,
     DelimiterOption,
     EncodingOption,
     EndsOption,
     EngineOption,
+    ExplainOption,
+    ForceOption,
+    FormatOption,
     FormulasOption,
     JsonOption,
+    LikeInputOption,
     LogOption,
     MemoryOption,
+    MethodOption,
+    NearestOption,
+    OutOption,
+    OutTableOption,
     PolicyFile,
+    PolicyOption,
+    QuietOption,
+    RangeTypesOption,
+    RecodingOption,
     SecretOption,
     SeedOption,
+    SetOption,
     SheetOption,
     TableOption,
     TableSource,
     TempOption,
+    WriteOption,
     name_conventions,
     open_log,
     override_read,
@@ -54,14 +70,12 @@ from shoal.engines.keyed_hash import KeyedHash
 from shoal.errors import escape_invisible, list_choices
 from shoal.pipeline.method import list_constructor_parameters
 from shoal.policy import Policy, policy_schema
-from shoal.recoding import STYLES
 from shoal.release import read_earlier_seed
 from shoal.release.artifact import SaveOptions
 from shoal.report.summary import INFORMATION_KEPT, MEASURE_HEADINGS, format_measures
 from shoal.requirements.requirement import parse_share
 from shoal.tables import METHODS
 
-FORMATS = ("csv", "parquet")
 OPTIONS = {  # parameters of `shoal.anonymize` that are not parameters of the method
     "write": "--write",
     "seed": "--seed",
@@ -82,122 +96,35 @@ OPTIONS = {  # parameters of `shoal.anonymize` that are not parameters of the me
 
 def anonymize(
     table: TableSource,
-    out_folder: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FOLDER",
-            help="Public folder of the release. OUT.owner gets the files that you must not publish.",
-        ),
-    ],
-    policy: Annotated[
-        Path | None,
-        typer.Option(
-            "--policy",
-            "-p",
-            help="Policy file (YAML). Default with --recoding: the policy in the folder of the recoding.",
-        ),
-    ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            "--method",
-            "-m",
-            help="Method (default: mondrian). `shoal methods` lists all methods.",
-            autocompletion=METHODS.names,
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Parameter of the method, such as --set cut=median or --set weights=age=2,zip=0.5. Repeat the option for more "
-            "parameters.",
-        ),
-    ] = None,
-    write: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Form of the published values: {', '.join(STYLES)} (default: depends on the method).",
-            autocompletion=lambda: list(STYLES),
-        ),
-    ] = None,
+    out_folder: OutOption,
+    policy: PolicyOption = None,
+    method: MethodOption = None,
+    set_: SetOption = None,
+    write: WriteOption = None,
     table_name: TableOption = None,
-    out_table: Annotated[
-        str | None,
-        typer.Option(
-            "--out-table",
-            metavar="NAME",
-            help="Write the released table to a new table of the database, TABLE or SCHEMA.TABLE, instead of a file.",
-        ),
-    ] = None,
-    range_types: Annotated[
-        bool,
-        typer.Option("--range-types", help="With --out-table: write ranges with the range types of PostgreSQL."),
-    ] = False,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            help="File format of the released table: csv or parquet (default: the format of TABLE).",
-            autocompletion=lambda: list(FORMATS),
-        ),
-    ] = None,
+    out_table: OutTableOption = None,
+    range_types: RangeTypesOption = False,
+    format: FormatOption = None,
     ends: EndsOption = None,
     seed: SeedOption = None,
     secret: SecretOption = None,
-    recoding: Annotated[
-        Path | None,
-        typer.Option(
-            help="recoding.json of an earlier release. TABLE contains only new rows; they are recoded in the same way and "
-            "tested together with the rows released before."
-        ),
-    ] = None,
-    nearest: Annotated[
-        bool,
-        typer.Option(
-            "--nearest",
-            help="With --recoding: put rows that no box contains into the nearest box. The labels of that box are not true "
-            "for these rows.",
-        ),
-    ] = False,
+    recoding: RecodingOption = None,
+    nearest: NearestOption = False,
     engine: EngineOption = None,
     memory: MemoryOption = None,
-    combinations: Annotated[
-        int | None,
-        typer.Option(
-            help="Largest number of distinct combinations of values in memory. A table with more combinations is "
-            "divided into partitions that are searched one after another (duckdb; default: derived from --memory)."
-        ),
-    ] = None,
+    combinations: CombinationsOption = None,
     temp: TempOption = None,
     delimiter: DelimiterOption = None,
     decimal: DecimalOption = None,
     encoding: EncodingOption = None,
     dates: DatesOption = None,
     sheet: SheetOption = None,
-    like_input: Annotated[
-        bool,
-        typer.Option(
-            "--like-input",
-            help="Write the released CSV file with the delimiter, encoding, decimals and dates of TABLE.",
-        ),
-    ] = False,
+    like_input: LikeInputOption = False,
     escape_formulas: FormulasOption = True,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Overwrite an earlier release. With the same policy, its secret is used again."),
-    ] = False,
-    explain: Annotated[
-        bool,
-        typer.Option(
-            "--explain",
-            help="Print the steps of the method (tds, bottom-up). The text contains raw values: do not publish it.",
-        ),
-    ] = False,
+    force: ForceOption = False,
+    explain: ExplainOption = False,
     log: LogOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    quiet: QuietOption = False,
 ) -> shoal.Release:
     """Anonymize TABLE, check the release against the policy, and write it if every requirement holds."""
     _refuse_folder(out_folder)

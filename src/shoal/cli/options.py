@@ -1,4 +1,4 @@
-"""Options that several commands of the program share, and what they mean."""
+"""Options of the commands of the program, and what they mean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from shoal.engines.database_urls import is_database_url
 from shoal.errors import EngineError, PolicyError, list_choices
 from shoal.policy import Policy
 from shoal.progress import LOGS, JsonLog
+from shoal.recoding import STYLES
 from shoal.recoding.group_labels import ENDS
+from shoal.tables import METHODS
+
+FORMATS = ("csv", "parquet")
 
 JsonOption = Annotated[
     Path | None, typer.Option("--json", help="Write the certificate as JSON to this file (-: standard output).")
@@ -172,3 +176,108 @@ def override_read(policy: Policy, named: dict[str, str]) -> Policy:
     if not named:
         return policy
     return policy.model_copy(update={"read": (policy.read or Conventions()).override(named)})
+
+
+# Options of `shoal anonymize`.
+OutOption = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FOLDER",
+        help="Public folder of the release. OUT.owner gets the files that you must not publish.",
+    ),
+]
+PolicyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--policy",
+        "-p",
+        help="Policy file (YAML). Default with --recoding: the policy in the folder of the recoding.",
+    ),
+]
+MethodOption = Annotated[
+    str | None,
+    typer.Option(
+        "--method",
+        "-m",
+        help="Method (default: mondrian). `shoal methods` lists all methods.",
+        autocompletion=METHODS.names,
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Parameter of the method, such as --set cut=median or --set weights=age=2,zip=0.5. Repeat the option for more "
+        "parameters.",
+    ),
+]
+WriteOption = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Form of the published values: {', '.join(STYLES)} (default: depends on the method).",
+        autocompletion=lambda: list(STYLES),
+    ),
+]
+OutTableOption = Annotated[
+    str | None,
+    typer.Option(
+        "--out-table",
+        metavar="NAME",
+        help="Write the released table to a new table of the database, TABLE or SCHEMA.TABLE, instead of a file.",
+    ),
+]
+RangeTypesOption = Annotated[
+    bool,
+    typer.Option("--range-types", help="With --out-table: write ranges with the range types of PostgreSQL."),
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        help="File format of the released table: csv or parquet (default: the format of TABLE).",
+        autocompletion=lambda: list(FORMATS),
+    ),
+]
+RecodingOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="recoding.json of an earlier release. TABLE contains only new rows; they are recoded in the same way and "
+        "tested together with the rows released before."
+    ),
+]
+NearestOption = Annotated[
+    bool,
+    typer.Option(
+        "--nearest",
+        help="With --recoding: put rows that no box contains into the nearest box. The labels of that box are not true "
+        "for these rows.",
+    ),
+]
+CombinationsOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Largest number of distinct combinations of values in memory. A table with more combinations is "
+        "divided into partitions that are searched one after another (duckdb; default: derived from --memory)."
+    ),
+]
+LikeInputOption = Annotated[
+    bool,
+    typer.Option(
+        "--like-input",
+        help="Write the released CSV file with the delimiter, encoding, decimals and dates of TABLE.",
+    ),
+]
+ForceOption = Annotated[
+    bool,
+    typer.Option("--force", help="Overwrite an earlier release. With the same policy, its secret is used again."),
+]
+ExplainOption = Annotated[
+    bool,
+    typer.Option(
+        "--explain",
+        help="Print the steps of the method (tds, bottom-up). The text contains raw values: do not publish it.",
+    ),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]

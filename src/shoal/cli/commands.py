@@ -133,11 +133,6 @@ def anonymize(
     options = SaveOptions(format, escape_formulas, like_input, out_table, range_types)  # type: ignore[arg-type]
     if out_table is not None and recoding is None:
         refuse_several_tables(method, set_, "--out-table")
-    if policy is None and recoding is None:
-        raise shoal.PolicyError(
-            "the policy is missing. Give a policy file with --policy, or the recoding.json of an earlier release with "
-            "--recoding."
-        )
     lines = open_log(log)
     with show_progress(quiet=quiet, log=lines) as report:
         styles = {name: value for name, value in (("write", write), ("ends", ends)) if value is not None}
@@ -457,6 +452,11 @@ def _read_statement(folder: Path) -> dict[str, Any]:
 
 def _load_policy(policy: Path | None, recoding: Path | None, named: dict[str, str]) -> Policy | None:
     """The policy with the named conventions; None for the policy in the folder of the recoding, without a change."""
+    if policy is None and recoding is None:
+        raise shoal.PolicyError(
+            "the policy is missing. Give a policy file with --policy, or the recoding.json of an earlier release with "
+            "--recoding."
+        )
     if policy is None and recoding is not None and named:
         policy = (recoding if recoding.is_dir() else recoding.parent) / "policy.yaml"
     return None if policy is None else override_read(Policy.load(policy), named)

@@ -4,16 +4,15 @@ The submodules are loaded on first use, so that `import shoal` does not load the
 
 The first use of a method compiles its kernels. To keep this short:
 
-- Arrays are copied by loops. ``a[:] = b`` also compiles the text of its error, again in every caller, and so do an array
-  expression and the assignment of a tuple to a row.
+- A function that only kernels call is `compiler.inner`; Python calls an `compiler.entry`.
+- Several arrays are passed as one `bundle.Bundle`, which Python allocates. Loops take their arrays from it before they begin.
+- Arrays are filled and copied by loops. ``a[:] = b`` also compiles the text of its error, again in every caller, and so do an
+  array expression and the assignment of a tuple to a row.
 - Arguments have one type in all calls; see `interface.ZERO64`.
 """
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -92,19 +91,4 @@ _MODULES = frozenset(
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(name)
-    try:
-        return import_module(f"{__name__}.{name}")
-    except RuntimeError as error:
-        if "cannot cache" not in str(error):
-            raise
-    _use_temporary_cache()
     return import_module(f"{__name__}.{name}")
-
-
-def _use_temporary_cache() -> None:
-    """Keep compiled code for this process only, where neither the package nor the home of the user has a writable folder."""
-    from numba import config
-
-    folder = tempfile.mkdtemp(prefix="shoal-compiled-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    config.CACHE_DIR = folder  # type: ignore[attr-defined]

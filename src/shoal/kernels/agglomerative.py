@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from shoal.kernels.boxes import interval_loss, lowest_node, weighted_loss
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.halving import allocate_split, count_values, number_by_rank, split_segment
 from shoal.kernels.interface import (
     ALIVE,
@@ -111,7 +111,7 @@ class GroupQueue(NamedTuple):
     stamp: NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def start_groups(table, state):
     """Every combination as a group, and the queue of those that fail; ``state`` has the ALIVE and QUEUED groups."""
     n, m = table.rows.shape
@@ -142,7 +142,7 @@ def start_groups(table, state):
     return groups, queue
 
 
-@njit(cache=True, nogil=True)
+@inner
 def enqueue(g, groups, queue, state):
     """Add a failing group to the queue."""
     tag = (np.int64(groups.rank[g]) << 32) | np.int64(g)
@@ -150,7 +150,7 @@ def enqueue(g, groups, queue, state):
     state[QUEUED] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def take_smallest(groups, queue, state):
     """Remove the smallest failing group from the queue; -1 if there is none. Groups that have changed are skipped."""
     key, tag, stamp = queue.key, queue.tag, queue.stamp
@@ -165,7 +165,7 @@ def take_smallest(groups, queue, state):
     return np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def refresh_node(node, tree, groups):
     """Compute the figures of a node from its groups or children."""
     hull, child = tree.hull, tree.child
@@ -198,7 +198,7 @@ def refresh_node(node, tree, groups):
     tree.least_loss[node], tree.most_loss[node] = least, most
 
 
-@njit(cache=True, nogil=True)
+@inner
 def refresh_path(g, tree, groups):
     """Compute the figures of all nodes above a group that has changed."""
     node = np.int64(tree.leaf[g])
@@ -207,7 +207,7 @@ def refresh_path(g, tree, groups):
         node = tree.parent[node]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def build_tree(groups, loss_tables):
     """Build the tree over the groups that are alive, cut at medians of their smallest codes."""
     m = groups.box.shape[1] // 2
@@ -263,7 +263,7 @@ def build_tree(groups, loss_tables):
     return tree
 
 
-@njit(cache=True, nogil=True)
+@inner
 def allocate_search_box(loss_tables):
     """Allocate the box of a search."""
     m = loss_tables.weight.shape[0]
@@ -276,7 +276,7 @@ def allocate_search_box(loss_tables):
     return SearchBox(low, high, loss, term_start, np.empty(length, np.float64))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def set_box(g, groups, search, loss_tables):
     """Set the box of the search to the box of a group, and compute the terms of all codes."""
     weight, ints, floats = loss_tables.weight, loss_tables.ints, loss_tables.floats
@@ -302,7 +302,7 @@ def set_box(g, groups, search, loss_tables):
             term[begin + x] = weight[j] * floats[shares + node]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def union_loss(g, box, terms, low, high, term_start, term):
     """D of the union of the search box and the box of a group."""
     total = 0.0
@@ -318,7 +318,7 @@ def union_loss(g, box, terms, low, high, term_start, term):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def extended_loss(node, hull, low, high, loss, term_start, term):
     """D of the search box extended by the nearest codes of a hull."""
     total = 0.0
@@ -334,7 +334,7 @@ def extended_loss(node, hull, low, high, loss, term_start, term):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_group(g, groups, cells, histogram):
     """Add the sensitive values of a group to a histogram."""
     u = groups.head[g]
@@ -343,7 +343,7 @@ def count_group(g, groups, cells, histogram):
         u = groups.following[u]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def may_merge(x, g, lacks, own, trial, groups, table):
     """Whether failing group ``x`` may merge with ``g``.
 
@@ -361,7 +361,7 @@ def may_merge(x, g, lacks, own, trial, groups, table):
     return groups.failing[g] and shortfall(records, trial, table.limits) < lacks - LEAST_IMPROVEMENT
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_partner(x, groups, tree, search, scratch, margin, table):
     """The group for which the total loss grows least when ``x`` merges with it; -1 if ``x`` may merge with none.
 
@@ -418,7 +418,7 @@ def find_partner(x, groups, tree, search, scratch, margin, table):
     return found
 
 
-@njit(cache=True, nogil=True)
+@inner
 def set_group(g, order, begin, end, groups, table):
     """Set a group to the combinations of a segment, which meet the requirement."""
     m = table.rows.shape[1]
@@ -436,7 +436,7 @@ def set_group(g, order, begin, end, groups, table):
     groups.loss[g] = measure_box(g, groups, table)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def measure_box(g, groups, table):
     """D of a group, and its terms."""
     m = table.rows.shape[1]
@@ -447,7 +447,7 @@ def measure_box(g, groups, table):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def join_groups(x, g, groups, table):
     """Merge group ``x`` into ``g``."""
     m = table.rows.shape[1]
@@ -462,7 +462,7 @@ def join_groups(x, g, groups, table):
     groups.alive[x] = False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def split_group(g, spare, groups, members, scratch, table):
     """Split a group if that lowers its loss; the second half becomes the group ``spare``. Return whether it was split."""
     n = 0
@@ -492,7 +492,7 @@ def split_group(g, spare, groups, members, scratch, table):
     return False
 
 
-@njit(cache=True, nogil=True)
+@entry
 def merge_groups(state, most, indexed, table, groups, queue, tree):
     """Merge up to ``most`` failing groups. Stop when fewer than half of the ``indexed`` groups of the tree are alive.
 
@@ -529,7 +529,7 @@ def merge_groups(state, most, indexed, table, groups, queue, tree):
         refresh_path(g, tree, groups)
 
 
-@njit(cache=True, nogil=True)
+@entry
 def number_groups(groups, by_rank):
     """The group of every combination; see `halving.number_by_rank`."""
     owner = np.empty(groups.alive.shape[0], np.int32)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.hashing import mix
 from shoal.kernels.interface import NONE64, ONE64, ZERO64
 from shoal.kernels.itemsets import enlarge
@@ -40,7 +40,7 @@ class FoundRules(NamedTuple):
     right: NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def index_sets(start, members, records, items):
     """Put sets of items into a hash table. At least half of its slots are empty."""
     item_hash = np.empty(items, np.uint64)
@@ -62,7 +62,7 @@ def index_sets(start, members, records, items):
     return SetIndex(start, members, records, item_hash, set_hash, slot)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_side(index, whole, in_right, side, size, key):
     """The number of the set with the items on one side of another set, or -1; ``size`` and ``key`` are those of the side."""
     last = index.slot.shape[0] - 1
@@ -81,7 +81,7 @@ def find_side(index, whole, in_right, side, size, key):
     return NONE64
 
 
-@njit(cache=True, nogil=True)
+@inner
 def append_rule(rules, used, whole, left, right):
     """Add a rule after the used ones."""
     wholes, lefts = enlarge(rules.whole, used, ONE64), enlarge(rules.left, used, ONE64)
@@ -90,7 +90,7 @@ def append_rule(rules, used, whole, left, right):
     return FoundRules(wholes, lefts, rights)
 
 
-@njit(cache=True, nogil=True)
+@entry
 def find_rules(index, first, end, confidence, largest, most):
     """The rules of the sets from ``first`` to ``end``, with a least confidence and at most ``largest`` items on the right.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import FLAT, FLOATS, HEAD, KIND, LARGEST_CODE, LEAVES, MISSING, NODES, NUMBER, RANGED, SIZE
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@inner(error_model="numpy", forceinline=True)
 def lowest_node(a, lo, hi, ints):
     """The lowest node that covers the codes ``lo`` to ``hi`` of attribute ``a``, which has a tree."""
     node = ints[ints[HEAD * a + LEAVES] + lo]
@@ -18,7 +18,7 @@ def lowest_node(a, lo, hi, ints):
     return node
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@inner(error_model="numpy", forceinline=True)
 def run_ends(a, lo, hi, ints):
     """The first and the last code of the shortest run of nodes that covers the codes ``lo`` to ``hi`` of attribute ``a``."""
     size = ints[HEAD * a + SIZE]
@@ -26,7 +26,7 @@ def run_ends(a, lo, hi, ints):
     return ints[first + lo], ints[first + size + hi]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def widen_to_label(j, low, high, ints, first_code):
     """The first and last code that the label of an interval covers: those under its node or its run, or a range of numbers."""
     if ints[HEAD * j + KIND] == NUMBER:
@@ -41,7 +41,7 @@ def widen_to_label(j, low, high, ints, first_code):
     return first_code[at], ints[at]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@entry(error_model="numpy", forceinline=True)
 def interval_loss(a, lo, hi, ints, floats):
     """The normalized certainty penalty (NCP) of the codes ``lo`` to ``hi`` of attribute ``a``.
 
@@ -69,13 +69,13 @@ def interval_loss(a, lo, hi, ints, floats):
     return floats[ints[head + FLOATS] + lowest_node(a, lo, hi, ints)]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def weighted_loss(a, lo, hi, loss_tables):
     """The loss of an interval times the attribute weight (`interface.LossArrays`). Not inlined, for rare calls."""
     return loss_tables.weight[a] * interval_loss(a, lo, hi, loss_tables.ints, loss_tables.floats)
 
 
-@njit(cache=True, nogil=True)
+@entry
 def sum_losses(lo, hi, loss_tables):
     """The weighted loss of every box, summed over the attributes; boxes without records have loss 0."""
     out = np.zeros(lo.shape[0])
@@ -86,7 +86,7 @@ def sum_losses(lo, hi, loss_tables):
     return out
 
 
-@njit(cache=True, nogil=True)
+@entry
 def bound_groups(quasi, cell, group, groups):
     """The smallest and largest code of every group in every attribute."""
     m = quasi.shape[1]
@@ -102,7 +102,7 @@ def bound_groups(quasi, cell, group, groups):
     return lo, hi
 
 
-@njit(cache=True, nogil=True)
+@entry
 def bound_segments(rows, segment, m):
     """The smallest and largest code of every segment of rows in each of the first ``m`` columns."""
     lo = np.full((segment.shape[0], m), LARGEST_CODE, np.int32)
@@ -116,7 +116,7 @@ def bound_segments(rows, segment, m):
     return lo, hi
 
 
-@njit(cache=True, nogil=True)
+@entry
 def descend(quasi, attribute, at, left, right, group):
     """The group of every combination according to a tree of cuts; codes up to ``at`` go left."""
     out = np.empty(quasi.shape[0], np.int32)
@@ -128,7 +128,7 @@ def descend(quasi, attribute, at, left, right, group):
     return out
 
 
-@njit(cache=True, nogil=True)
+@entry
 def is_inside(points, group, lo, hi):
     """For every point, whether the box of its group contains it."""
     out = np.ones(points.shape[0], np.bool_)
@@ -140,7 +140,7 @@ def is_inside(points, group, lo, hi):
     return out
 
 
-@njit(cache=True, nogil=True)
+@entry
 def find_nearest_box(points, categorical, span, lo, hi):
     """The box nearest to every point and its distance, summed over the attributes. Ties: the earlier box.
 
@@ -172,7 +172,7 @@ def find_nearest_box(points, categorical, span, lo, hi):
     return best, shortest
 
 
-@njit(cache=True, nogil=True)
+@entry
 def bound_intervals(codes, rows, first, last, size, lo, hi):
     """Write the boxes around the given rows: per attribute the first and last code of the interval with the row's code.
 

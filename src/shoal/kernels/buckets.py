@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from shoal.kernels.compiler import entry, inner
 
 
-@njit(cache=True, nogil=True)
+@entry
 def take_largest(left, width):
     """Fill buckets with one record each of the ``width`` values that have most records left; return the values by bucket.
 
@@ -36,7 +37,7 @@ def take_largest(left, width):
     return taken[:made]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _find(left, remaining, number):
     """The first place with at most this number of records."""
     low, high = 0, remaining

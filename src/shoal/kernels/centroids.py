@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import NONE64, ONE64, ZERO64
 
 PIVOTS = np.int64(10_000)  # a system needs a few; rounding could make more
@@ -48,7 +48,7 @@ class CentroidScratch(NamedTuple):
     point: NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_nearest(total, tolerance):
     """The lowest index of the smallest distance."""
     least = total[0]
@@ -62,14 +62,14 @@ def find_nearest(total, tolerance):
     return ZERO64
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_difference(free, m, i, value):
     """The part of one free column in the distance to a centroid."""
     gap = (value - free.center[m, i]) * free.scale[m]
     return abs(gap) if free.absolute else gap * gap
 
 
-@njit(cache=True, nogil=True)
+@inner
 def mark_nearest(constant, free, point, scratch, tolerance, reach):
     """Mark the centroid that is nearest at one point of the free columns."""
     total = scratch.total
@@ -80,7 +80,7 @@ def mark_nearest(constant, free, point, scratch, tolerance, reach):
     reach[find_nearest(total, tolerance)] = True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def list_places(constant, free, scratch):
     """The places within the bounds at which two distances can be equal, and the bends; ascending. Return their number."""
     places, count = scratch.places, ZERO64
@@ -109,7 +109,7 @@ def list_places(constant, free, scratch):
     return count
 
 
-@njit(cache=True, nogil=True)
+@inner
 def reach_along_line(constant, free, scratch, tolerance, reach):
     """Mark the centroids that are nearest somewhere, for one free column: at every place, and between two."""
     count = list_places(constant, free, scratch)
@@ -122,7 +122,7 @@ def reach_along_line(constant, free, scratch, tolerance, reach):
             mark_nearest(constant, free, point, scratch, tolerance, reach)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_unit(constant, free):
     """A distance that some centroid has at most, whatever the values of the free columns are; 1 if this is 0."""
     least = np.inf
@@ -134,7 +134,7 @@ def find_unit(constant, free):
     return least if least > 0.0 else 1.0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def is_behind(constant, free, i, tolerance):
     """Whether some centroid is nearer than centroid i for all values of the free columns, by more than a tolerance."""
     for j in range(constant.shape[0]):
@@ -151,7 +151,7 @@ def is_behind(constant, free, i, tolerance):
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def fill_system(constant, free, i, unit, tolerance, scratch):
     """Write the inequalities of centroid i, divided by ``unit``, as a dictionary: basic variables, bounds, free variables.
 
@@ -191,7 +191,7 @@ def fill_system(constant, free, i, unit, tolerance, scratch):
     return -deepest
 
 
-@njit(cache=True, nogil=True)
+@inner
 def choose_column(goal, names):
     """The free variable with the lowest name that raises the goal (Bland's rule), or -1."""
     chosen = NONE64
@@ -201,7 +201,7 @@ def choose_column(goal, names):
     return chosen
 
 
-@njit(cache=True, nogil=True)
+@inner
 def choose_row(table, bound, basic, column, rows):
     """The row that limits a free variable first; ties: the basic variable with the lowest name; or -1."""
     chosen, least = NONE64, 0.0
@@ -214,7 +214,7 @@ def choose_row(table, bound, basic, column, rows):
     return chosen
 
 
-@njit(cache=True, nogil=True)
+@inner
 def exchange(table, bound, basic, names, goal, row, column, rows):
     """Exchange a basic and a free variable; return the rise of the goal."""
     width = goal.shape[0]
@@ -241,7 +241,7 @@ def exchange(table, bound, basic, names, goal, row, column, rows):
     return factor * bound[row]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def can_be_nearest(constant, free, i, unit, tolerance, scratch):
     """Whether some values of the free columns make centroid i the nearest."""
     needed = fill_system(constant, free, i, unit, tolerance, scratch)
@@ -262,7 +262,7 @@ def can_be_nearest(constant, free, i, unit, tolerance, scratch):
     return reached >= needed
 
 
-@njit(cache=True, nogil=True)
+@inner
 def reach_in_box(constant, free, scratch, tolerance, reach):
     """Mark the centroids that are nearest somewhere, for several free columns."""
     width = free.low.shape[0]
@@ -275,7 +275,7 @@ def reach_in_box(constant, free, scratch, tolerance, reach):
             reach[i] = can_be_nearest(constant, free, np.int64(i), unit, tolerance, scratch)
 
 
-@njit(cache=True, nogil=True)
+@entry
 def find_reachable(base, extra, free, begin, end, tolerance, scratch, reach):
     """Mark the centroids that can be the nearest to the rows ``begin`` to ``end``.
 

@@ -9,14 +9,14 @@ D is the weighted loss of a cluster's box, summed over the attributes.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from shoal.kernels.boxes import weighted_loss
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import LARGEST_CODE, NONE64
 from shoal.kernels.limits import holds
 
 
-@njit(cache=True, nogil=True)
+@inner
 def build_chains(group, groups):
     """The linked list of every cluster, records in their order."""
     head, tail = np.full(groups, -1, np.int64), np.full(groups, -1, np.int64)
@@ -32,7 +32,7 @@ def build_chains(group, groups):
     return head, tail, following
 
 
-@njit(cache=True, nogil=True)
+@inner
 def bound_clusters(rows, cell, group, groups):
     """The box and the number of records of every cluster."""
     m = rows.shape[1]
@@ -47,7 +47,7 @@ def bound_clusters(rows, cell, group, groups):
     return lo, hi, size
 
 
-@njit(cache=True, nogil=True)
+@inner
 def box_loss(g, lo, hi, loss_tables):
     """D of a cluster's box."""
     total = 0.0
@@ -56,7 +56,7 @@ def box_loss(g, lo, hi, loss_tables):
     return total
 
 
-@njit(cache=True, nogil=True)
+@entry
 def total_loss(rows, cell, group, groups, loss_tables):
     """The information loss of all clusters: the sum of records x D."""
     lo, hi, size = bound_clusters(rows, cell, group, groups)
@@ -67,7 +67,7 @@ def total_loss(rows, cell, group, groups, loss_tables):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_sensitive(first, following, cell, values, histogram):
     """Add the sensitive values of a linked list of records to a histogram."""
     label, sensitive, offset = values.label, values.sensitive, values.offset
@@ -77,7 +77,7 @@ def count_sensitive(first, following, cell, values, histogram):
         first = following[first]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def assign_leftovers(left, chance, rows, cell, group, groups, values, loss_tables):
     """Assign leftover records in random order, each to the cluster with the least increase of loss that still passes.
 
@@ -123,7 +123,7 @@ def assign_leftovers(left, chance, rows, cell, group, groups, values, loss_table
             current[cheapest] = box_loss(cheapest, lo, hi, loss_tables)
 
 
-@njit(cache=True, nogil=True)
+@entry
 def find_failing(cell, group, groups, values):
     """For every cluster, whether it fails the requirement."""
     offset, limits = values.offset, values.limits
@@ -142,7 +142,7 @@ def find_failing(cell, group, groups, values):
     return out
 
 
-@njit(cache=True, nogil=True)
+@entry
 def merge_failing(rows, cell, group, groups, values, loss_tables):
     """Merge the first failing cluster with the cheapest partner, repeatedly, until all clusters pass.
 

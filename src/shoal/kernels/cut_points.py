@@ -11,8 +11,8 @@ numbers.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import NONE64, SQUARED_SIZES, CutTable
 from shoal.kernels.limits import holds
 
@@ -21,7 +21,7 @@ HIGH = np.uint64(32)
 INFINITE = np.int64(2**62)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_words(attribute, cut, table, key):
     """Add the words of an attribute's intervals to the keys of the rows."""
     begin, end = table.first[attribute], table.first[attribute + 1]
@@ -41,7 +41,7 @@ def add_words(attribute, cut, table, key):
         key[i] += word[table.slot[attribute, i]]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def number_groups(rows, room):
     """Number the groups of rows by their keys, in the order of their first rows; return how many there are."""
     mask = 16
@@ -66,7 +66,7 @@ def number_groups(rows, room):
     return groups
 
 
-@njit(cache=True, nogil=True)
+@inner
 def number_cuts(cut, table, room):
     """Number the groups of cuts, by row; return how many there are."""
     rows = table.size.shape[0]
@@ -77,13 +77,13 @@ def number_cuts(cut, table, room):
     return number_groups(rows, room)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def passes(size, histogram, rules):
     """Whether a group is released."""
     return size >= rules.least and (not rules.tests_values or holds(size, histogram, rules.limits))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_minority(size, histogram, rules):
     """The records outside the most frequent class."""
     most = 0
@@ -92,19 +92,19 @@ def count_minority(size, histogram, rules):
     return size - most
 
 
-@njit(cache=True, nogil=True)
+@inner
 def rate_released(size, histogram, rules):
     """The cost of a released group."""
     return size * size if rules.kind == SQUARED_SIZES else count_minority(size, histogram, rules)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def rate_suppressed(size, rules):
     """The cost of suppressed records."""
     return size * rules.records if rules.kind == SQUARED_SIZES else size
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_groups(groups, table, room, size, histogram):
     """Sum the records of the groups of rows."""
     for g in range(groups):
@@ -118,7 +118,7 @@ def count_groups(groups, table, room, size, histogram):
             histogram[g, c] += table.histogram[i, c]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def rate_groups(groups, size, histogram, rules):
     """The cost of groups, and the suppressed records."""
     cost, lost = 0, 0
@@ -131,7 +131,7 @@ def rate_groups(groups, size, histogram, rules):
     return cost, lost
 
 
-@njit(cache=True, nogil=True)
+@entry
 def rate_cuts(cut, table, rules, room):
     """The cost of cuts, and the suppressed records."""
     groups = number_cuts(cut, table, room)
@@ -141,7 +141,7 @@ def rate_cuts(cut, table, rules, room):
     return rate_groups(groups, size, histogram, rules)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sort_by_group(attribute, groups, table, room):
     """Sort the rows by their groups, then by their slots of an attribute; ``room.start`` gets the end of every group."""
     rows = table.size.shape[0]
@@ -158,7 +158,7 @@ def sort_by_group(attribute, groups, table, room):
         start[room.group[u]] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_rectangle(array, low, high, left, right, value):
     """Add a value to the entries from ``low`` to ``high`` - 1 and ``left`` to ``right`` - 1, as differences of neighbours."""
     array[low, left] += value
@@ -167,7 +167,7 @@ def add_rectangle(array, low, high, left, right, value):
     array[high, right] += value
 
 
-@njit(cache=True, nogil=True)
+@inner
 def rate_intervals(attribute, cut, table, rules, room):
     """Fill ``room.cost`` and ``room.lost``: the cost of every interval of an attribute, with the cuts of the others.
 
@@ -244,7 +244,7 @@ def rate_intervals(attribute, cut, table, rules, room):
     return fixed_cost, fixed_lost
 
 
-@njit(cache=True, nogil=True)
+@inner
 def divide(slots, missing, price, room, begins):
     """The best division of an attribute if every suppressed record costs ``price`` more; return the cost and the records.
 
@@ -283,7 +283,7 @@ def divide(slots, missing, price, room, begins):
     return found_cost, found_lost
 
 
-@njit(cache=True, nogil=True)
+@entry
 def divide_attribute(attribute, cut, table, rules, room):
     """Replace the cuts of an attribute by the best cuts, with those of the others; return the cost and the suppressed records.
 
@@ -314,7 +314,7 @@ def divide_attribute(attribute, cut, table, rules, room):
     return fixed_cost + cost, fixed_lost + lost
 
 
-@njit(cache=True, nogil=True)
+@inner
 def merge_rows(cut, table, room):
     """The table with one row per group of some cuts."""
     rows = table.size.shape[0]
@@ -329,7 +329,7 @@ def merge_rows(cut, table, room):
     return CutTable(slot, size, histogram, table.first, table.missing, table.word, table.order)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def bound_groups(groups, size, histogram, fine, rules, room):
     """The least cost of cuts that are finer than some groups and coarser than a finest table; INFINITE above the limit.
 
@@ -354,7 +354,7 @@ def bound_groups(groups, size, histogram, fine, rules, room):
     return bound
 
 
-@njit(cache=True, nogil=True)
+@inner
 def splits_released(groups, size, histogram, parent, parent_size, fine, rules, room):
     """Whether any released group is a part of a larger group; ``parent`` has the larger group of every row."""
     seen = np.zeros(groups, np.bool_)
@@ -366,7 +366,7 @@ def splits_released(groups, size, histogram, parent, parent_size, fine, rules, r
     return False
 
 
-@njit(cache=True, nogil=True)
+@entry
 def expand(head, tail, length, best, table, rules, room, found):
     """Prune the tail of a node of the set-enumeration tree: its subtree adds cuts of the tail to those of the head.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from shoal.kernels.boxes import widen_to_label
+from shoal.kernels.compiler import entry, inner
 
 TRIES = 64  # points drawn before a box is searched exactly
 MOST_STEPS = 20_000  # steps of an exact search; a box that needs more counts as not covered
 
 
-@njit(cache=True, nogil=True)
+@entry
 def widen_to_labels(lo, hi, ints, first_code):
     """The codes that the labels of all groups cover."""
     label_lo, label_hi = np.empty_like(lo), np.empty_like(hi)
@@ -21,7 +21,7 @@ def widen_to_labels(lo, hi, ints, first_code):
     return label_lo, label_hi
 
 
-@njit(cache=True, nogil=True)
+@inner
 def is_covered(point, boxes, lo, hi):
     """Whether one of the boxes contains a point."""
     for b in boxes:
@@ -35,7 +35,7 @@ def is_covered(point, boxes, lo, hi):
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_uncovered(low, high, boxes, lo, hi, point):
     """Find a point of a box that no other box contains; return whether there is one.
 
@@ -78,7 +78,7 @@ def find_uncovered(low, high, boxes, lo, hi, point):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def leaves_one_value(j, low, high, boxes, lo, hi):
     """Whether the box without the other boxes has a single value of attribute ``j``."""
     point = np.empty(low.shape[0], np.int32)
@@ -96,7 +96,7 @@ def leaves_one_value(j, low, high, boxes, lo, hi):
     return True
 
 
-@njit(cache=True, nogil=True)
+@entry
 def find_downcoded(lo, hi, rank):
     """For every group, sorted by rank, whether a generalized attribute has one value left without the boxes of lower ranks."""
     groups, m = lo.shape

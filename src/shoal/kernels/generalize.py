@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from shoal.kernels.compiler import entry
 from shoal.kernels.hashing import mix
 from shoal.kernels.limits import holds
 
 
-@njit(cache=True, nogil=True)
+@entry
 def merge(node, groups, a):
     """Number these groups by their values in all attributes except a; return the numbers and the first group of each number.
 
@@ -49,7 +49,7 @@ def merge(node, groups, a):
     return number, representative[:count].copy()
 
 
-@njit(cache=True, nogil=True)
+@entry
 def find_passing(groups, start, total, first, following, cells, limits):
     """Return which merged groups pass: group k merges ``groups[start[k]:start[k + 1]]`` and has ``total[k]`` records.
 
@@ -72,7 +72,7 @@ def find_passing(groups, start, total, first, following, cells, limits):
     return passes
 
 
-@njit(cache=True, nogil=True)
+@entry
 def count_failing_below(node, size, passes, parent, ready):
     """Return for every value in ``ready`` the records of failing groups with one of its children."""
     out = np.zeros(ready.shape[0], np.int64)

@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from shoal.kernels.boxes import weighted_loss
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import HEAD, LARGEST_CODE, SIZE, LossArrays
 
 LEAF = 6  # nodes with up to this many groups are leaves
@@ -66,7 +66,7 @@ class Nearest(NamedTuple):
     increase: NDArray[Any]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def tabulate_losses(loss_tables):
     """The loss of every interval of the attributes with few codes, and the start of each attribute (-1: no table)."""
     ints, m = loss_tables.ints, loss_tables.weight.shape[0]
@@ -86,7 +86,7 @@ def tabulate_losses(loss_tables):
     return pairs, begin
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@inner(error_model="numpy", forceinline=True)
 def interval_cost(j, lo, hi, pairs, begin, loss_tables):
     """The weighted loss of an interval."""
     if begin[j] >= 0:
@@ -94,7 +94,7 @@ def interval_cost(j, lo, hi, pairs, begin, loss_tables):
     return weighted_loss(j, lo, hi, loss_tables)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def choose_cut(groups, begin, end, low, high, losses):
     """The attribute and the sum of a box's ends whose cut gives two hulls with the least loss, judged by a sample; -1: none."""
     pairs, starts, loss_tables = losses.pairs, losses.begin, losses.loss_tables
@@ -132,7 +132,7 @@ def choose_cut(groups, begin, end, low, high, losses):
     return chosen, at
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def build_tree(groups, low, high, loss, total, size, losses):
     """Build the tree of the given groups; the other arrays are by group."""
     n, m = groups.shape[0], low.shape[1]
@@ -195,13 +195,13 @@ def build_tree(groups, low, high, loss, total, size, losses):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def allocate_nearest(nodes, want):
     """Allocate the work arrays of a search for up to ``want`` groups in trees of up to so many nodes."""
     return Nearest(np.empty(nodes + 2, np.int32), np.empty(nodes + 2), np.empty(want, np.int64), np.empty(want))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@inner(error_model="numpy", forceinline=True)
 def bound_increase(node, low, high, loss, more, tree, losses):
     """A lower bound of the increase over the groups below a node."""
     pairs, begin, loss_tables = losses.pairs, losses.begin, losses.loss_tables
@@ -220,7 +220,7 @@ def bound_increase(node, low, high, loss, more, tree, losses):
     return more * max(nearest, tree.least_total[node] + growth) + tree.least_size[node] * growth
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def find_cheapest_groups(low, high, loss, more, own, limit, found, want, most, tree, losses, nearest):
     """Find the groups with the least increase below ``limit`` for ``more`` records with this box; return their number.
 

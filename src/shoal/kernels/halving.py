@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from shoal.kernels.boxes import interval_loss, weighted_loss
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import LEAST_IMPROVEMENT, NONE64, ONE64, ZERO64
 from shoal.kernels.limits import holds, shortfall
 
@@ -40,7 +40,7 @@ class SplitScratch(NamedTuple):
     trial: NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def allocate_split(table):
     """Allocate the work arrays of `split_segment`."""
     n, m = table.rows.shape
@@ -56,7 +56,7 @@ def allocate_split(table):
     return SplitScratch(halves, np.empty(n, np.int8), np.empty(n, np.int32), np.zeros(width, np.int64))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_values(u, sign, cells, histogram):
     """Add the sensitive values of a combination to a histogram, or subtract them."""
     if histogram.shape[0] > 0:
@@ -65,7 +65,7 @@ def count_values(u, sign, cells, histogram):
                 histogram[cells.offset[s] + cells.sensitive[c, s]] += sign * cells.records[c]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_furthest_place(seed, order, begin, end, table):
     """The place of the combination furthest from another one."""
     rows, weight, ints, floats = table.rows, table.loss_tables.weight, table.loss_tables.ints, table.loss_tables.floats
@@ -83,7 +83,7 @@ def find_furthest_place(seed, order, begin, end, table):
     return found
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def loss_with(u, h, rows, low, high, loss, weight, ints, floats):
     """D of a half with one more combination. It takes arrays one by one: passing named tuples is slower."""
     total = 0.0
@@ -96,7 +96,7 @@ def loss_with(u, h, rows, low, high, loss, weight, ints, floats):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def start_half(u, h, halves, table):
     """Set a half to a single combination."""
     halves.total[h] = 0.0
@@ -110,7 +110,7 @@ def start_half(u, h, halves, table):
     count_values(u, ONE64, table.cells, halves.histogram[h])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def extend_half(u, h, total, halves, table):
     """Add a combination to a half; ``total`` is D of the half with it."""
     for j in range(table.rows.shape[1]):
@@ -123,7 +123,7 @@ def extend_half(u, h, total, halves, table):
     count_values(u, ONE64, table.cells, halves.histogram[h])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def may_move(u, h, halves, trial, table):
     """Whether a failing half ``h`` may take a combination: the other half still passes, and ``h`` comes closer to passing."""
     other, added = 1 - h, table.records[u]
@@ -141,7 +141,7 @@ def may_move(u, h, halves, trial, table):
     return shortfall(halves.records[h] + added, trial, table.limits) < now - LEAST_IMPROVEMENT
 
 
-@njit(cache=True, nogil=True)
+@inner
 def fill_half(h, order, begin, end, scratch, table):
     """Move combinations to a failing half, each time the one that costs it least, until it passes; return whether it does."""
     halves, side, trial = scratch.halves, scratch.side, scratch.trial
@@ -169,7 +169,7 @@ def fill_half(h, order, begin, end, scratch, table):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def join_seeds(order, begin, end, first, second, scratch, table):
     """Add all combinations but the seeds, each to the half whose loss grows less; ties: the half with fewer records."""
     halves, side, rows, records = scratch.halves, scratch.side, table.rows, table.records
@@ -188,7 +188,7 @@ def join_seeds(order, begin, end, first, second, scratch, table):
         extend_half(u, h, one if h == 0 else other, halves, table)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def split_segment(order, begin, end, scratch, table):
     """Split a segment in two that meet the requirement, and return the start of the second; ``end`` if there is no split.
 
@@ -230,7 +230,7 @@ def split_segment(order, begin, end, scratch, table):
     return left
 
 
-@njit(cache=True, nogil=True)
+@entry
 def split_all(table, by_rank):
     """Split the whole table repeatedly until no group can be split; return the group of every combination.
 
@@ -258,7 +258,7 @@ def split_all(table, by_rank):
     return number_by_rank(group, by_rank)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def number_by_rank(owner, by_rank):
     """Number the groups consecutively by their smallest ranks; ``owner`` has a number of the group of every combination."""
     number, group = np.full(owner.shape[0], -1, np.int32), np.empty(owner.shape[0], np.int32)

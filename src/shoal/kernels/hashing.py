@@ -7,8 +7,9 @@ without its 128-bit key, nobody can predict which of two values has the smaller 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from shoal.kernels.compiler import entry, inner
 
 SEED = np.uint64(0xCBF29CE484222325)
 PRIME = np.uint64(0x100000001B3)
@@ -16,7 +17,7 @@ FIRST = np.uint64(0xBF58476D1CE4E5B9)
 SECOND = np.uint64(0x94D049BB133111EB)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def mix(x):
     """Mix the bits of a word (the finalizer of SplitMix64)."""
     x = (x ^ (x >> np.uint64(30))) * FIRST
@@ -24,7 +25,7 @@ def mix(x):
     return x ^ (x >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@entry
 def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """The hash of every text; the texts are concatenated in ``data``."""
     out = np.empty(offsets.shape[0] - 1, np.uint64)
@@ -36,14 +37,14 @@ def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[n
     return out
 
 
-@njit(cache=True, nogil=True)
+@entry
 def add_hashes(rows: NDArray[np.uint64], values: NDArray[np.uint64], index: NDArray[np.int32], salt: np.uint64) -> None:
     """Add a column to the row hashes: row i contains ``values[index[i]]``."""
     for i in range(rows.shape[0]):
         rows[i] += mix(values[index[i]] + salt)
 
 
-@njit(cache=True, nogil=True)
+@entry
 def digest(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Three words that depend on the multiset of rows, not on their order."""
     out = np.zeros(3, np.uint64)
@@ -55,7 +56,7 @@ def digest(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return out
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def sip_round(a, b, c, d):
     """One round of SipHash on its four words."""
     a += b
@@ -75,7 +76,7 @@ def sip_round(a, b, c, d):
     return a, b, c, d
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def sip_initialize(key):
     """The initial state of SipHash, four words; ``key`` has two words."""
     return (
@@ -86,7 +87,7 @@ def sip_initialize(key):
     )
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def sip_absorb(a, b, c, d, word):
     """The state of SipHash after one more word of the message."""
     d ^= word
@@ -95,7 +96,7 @@ def sip_absorb(a, b, c, d, word):
     return a ^ word, b, c, d
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def sip_finalize(a, b, c, d, last):
     """The hash; ``last`` is the last word, with the length of the message in its highest byte."""
     a, b, c, d = sip_absorb(a, b, c, d, last)
@@ -105,7 +106,7 @@ def sip_finalize(a, b, c, d, last):
     return a ^ b ^ c ^ d
 
 
-@njit(cache=True, nogil=True)
+@entry
 def siphash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], key: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """SipHash-2-4 of every text; the texts are concatenated in ``data``."""
     out = np.empty(offsets.shape[0] - 1, np.uint64)
@@ -124,7 +125,7 @@ def siphash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], key: NDAr
     return out
 
 
-@njit(cache=True, nogil=True)
+@entry
 def siphash_pairs(first: NDArray[np.uint64], second: NDArray[np.uint64], key: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """SipHash-2-4 of pairs of words; each pair is a message of 16 bytes."""
     out = np.empty(first.shape[0], np.uint64)
@@ -136,7 +137,7 @@ def siphash_pairs(first: NDArray[np.uint64], second: NDArray[np.uint64], key: ND
     return out
 
 
-@njit(cache=True, nogil=True)
+@entry
 def sum_by_code(table: NDArray[np.uint64], begin: NDArray[np.int64], codes: NDArray[np.int32]) -> NDArray[np.uint64]:
     """For every row of codes, the sum of ``table[begin[j] + code]`` over its columns j."""
     out = np.zeros(codes.shape[0], np.uint64)

@@ -1,11 +1,14 @@
-"""Constants and named tuples that kernels share with their callers. This module does not load the compiler."""
+"""Constants and bundles that kernels share with their callers. This module does not load the compiler."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from shoal.kernels.bundle import Bundle
 
 LARGEST_CODE = np.int32(2**31 - 1)  # no code is larger
 LOW = np.int64(0xFFFFFFFF)  # the low half of a word that holds two numbers
@@ -64,7 +67,8 @@ LEAST_SLOTS = 16  # of its hash table
 FINISHED, PAUSED, NO_ROOM, ASKS = range(4)
 
 
-class RuleArrays(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RuleArrays(Bundle):
     """The rules of the requirements for `limits`; see `requirements.requirement.Limits`."""
 
     term: NDArray[Any]
@@ -77,7 +81,8 @@ class RuleArrays(NamedTuple):
     value_order: NDArray[Any]
 
 
-class LossArrays(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LossArrays(Bundle):
     """The attribute weights, and the two arrays of `boxes.interval_loss`."""
 
     weight: NDArray[Any]
@@ -85,7 +90,8 @@ class LossArrays(NamedTuple):
     floats: NDArray[Any]
 
 
-class SplitLosses(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SplitLosses(Bundle):
     """The losses for `mondrian`; ``first_code`` is the first code under each node, where ``ints`` has the last code."""
 
     ints: NDArray[Any]
@@ -94,7 +100,8 @@ class SplitLosses(NamedTuple):
     first_code: NDArray[Any]
 
 
-class SplitCells(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SplitCells(Bundle):
     """The cells of every row for `mondrian`: cells ``start[u]`` to ``start[u + 1]`` belong to row u.
 
     By cell: the sensitive codes, the number of records, the class of the target. Sensitive attribute s begins at ``offset[s]``
@@ -109,7 +116,8 @@ class SplitCells(NamedTuple):
     class_count: int
 
 
-class SplitRows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SplitRows(Bundle):
     """The rows for `mondrian`, which are reordered in place: codes with padding, number of records, combination (``ref``).
 
     If cuts may divide equal values, each row is one record and ``ref`` its cell.
@@ -120,7 +128,8 @@ class SplitRows(NamedTuple):
     ref: NDArray[Any]
 
 
-class SplitCriteria(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SplitCriteria(Bundle):
     """How `mondrian` judges a cut: the losses, the cells, the limits, and the least records of a group."""
 
     losses: SplitLosses
@@ -129,7 +138,8 @@ class SplitCriteria(NamedTuple):
     least: int
 
 
-class CombinationCells(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CombinationCells(Bundle):
     """The cells of every combination for `specialize`, `generalize` and `halving`.
 
     Cells ``start[u]`` to ``start[u + 1]`` belong to combination u. By cell: the sensitive codes and the number of records.
@@ -144,7 +154,8 @@ class CombinationCells(NamedTuple):
     width: int
 
 
-class MergeTable(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class MergeTable(Bundle):
     """The combinations for `agglomerative` and `halving`: codes, number of records, rank (which breaks ties), and cells.
 
     The limits, and the least records of a group; the losses.
@@ -159,7 +170,8 @@ class MergeTable(NamedTuple):
     loss_tables: LossArrays
 
 
-class RefinedRows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RefinedRows(Bundle):
     """The rows and groups of `specialize`, which change, and the places of slots and codes in a row.
 
     By row: its words, its combination (``ref``), its records. By group: its facts, and its value in every attribute.
@@ -174,7 +186,8 @@ class RefinedRows(NamedTuple):
     chunks: NDArray[Any]
 
 
-class LookAheadInput(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LookAheadInput(Bundle):
     """The input of the look-ahead figures of `specialize`.
 
     By value: its number of children, and whether it may still be specialized. The cells, the limits, and the least records of
@@ -190,7 +203,8 @@ class LookAheadInput(NamedTuple):
     most_children: int
 
 
-class SpecializedValue(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SpecializedValue(Bundle):
     """A value that `specialize` splits: its attribute, its first child and number of children, the new slot of every code."""
 
     attribute: int
@@ -199,7 +213,8 @@ class SpecializedValue(NamedTuple):
     slots: NDArray[Any]
 
 
-class SensitiveLabels(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SensitiveLabels(Bundle):
     """The label of every cell, the sensitive codes of every label, their offsets in a histogram, and the limits."""
 
     label: NDArray[Any]
@@ -208,7 +223,8 @@ class SensitiveLabels(NamedTuple):
     limits: RuleArrays
 
 
-class ClusterCells(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ClusterCells(Bundle):
     """The cells for `kmember`: codes, records left and label of every cell, and the sensitive codes of every label.
 
     Sensitive column s begins at ``offset[s]`` in a histogram; the last entry is the length of the histogram.
@@ -221,7 +237,8 @@ class ClusterCells(NamedTuple):
     offset: NDArray[Any]
 
 
-class Penalties(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Penalties(Bundle):
     """The penalized columns for `kmember`, and the amount of each penalty.
 
     A row of ``columns``: the column of the label, its first place in the histogram, the place after its last, whether it is the
@@ -238,7 +255,8 @@ class Penalties(NamedTuple):
         return cls(np.zeros((0, 4), np.int64), np.zeros(0), np.zeros(0, bool))
 
 
-class ClusterRules(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ClusterRules(Bundle):
     """How `kmember` makes clusters.
 
     ``seed_choice`` is LAST, SEED or RANDOM. ``box_grows``: records are compared with the box of the whole cluster, otherwise
@@ -253,7 +271,8 @@ class ClusterRules(NamedTuple):
     loss_tables: LossArrays
 
 
-class ClusterOutput(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ClusterOutput(Bundle):
     """The result of `kmember`: the cell of every pick; by cluster its first pick, and whether it failed the requirement."""
 
     picks: NDArray[Any]
@@ -261,7 +280,8 @@ class ClusterOutput(NamedTuple):
     failed: NDArray[Any]
 
 
-class DistanceScale(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class DistanceScale(Bundle):
     """The scale of distances for `microaggregate`.
 
     By number: the factor of a squared difference, the squared distance from a missing value, whether values are missing. By
@@ -274,7 +294,8 @@ class DistanceScale(NamedTuple):
     first: NDArray[Any]
 
 
-class TaxonomyArrays(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class TaxonomyArrays(Bundle):
     """The taxonomies of all categories for `microaggregate`.
 
     The node of every code; the first and last code under every node, its parent and its squared distance; the root of every
@@ -289,7 +310,8 @@ class TaxonomyArrays(NamedTuple):
     root: NDArray[Any]
 
 
-class LatticeLevels(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LatticeLevels(Bundle):
     """The levels of all attributes for `lattice`: level l of attribute j has the number ``first[j] + l``.
 
     ``begin`` has the start of every level in ``word`` and ``loss``, which hold the word and the weighted loss of every code.
@@ -301,7 +323,8 @@ class LatticeLevels(NamedTuple):
     loss: NDArray[Any]
 
 
-class LatticeTable(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LatticeTable(Bundle):
     """The rows for `lattice`: their codes, records and cells, the limits, and the least records of a group."""
 
     codes: NDArray[Any]
@@ -311,7 +334,8 @@ class LatticeTable(NamedTuple):
     least: int
 
 
-class SearchSpace(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SearchSpace(Bundle):
     """The lattice for `roll_up`, with the attributes in the order of the search.
 
     Packed rows have the codes of attribute j in a word, ``bits[j]`` bits behind those of the attribute before. Bundle b has the
@@ -356,7 +380,8 @@ class SearchSpace(NamedTuple):
     probe: NDArray[Any]
 
 
-class SearchRules(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SearchRules(Bundle):
     """The objective and the test of nodes for `roll_up`: the records of the table, how many of them may be suppressed, the
     least size of a group, and the limits where they depend on sensitive values (``tests_values``).
 
@@ -387,7 +412,8 @@ class SearchRules(NamedTuple):
     term_start: NDArray[Any]
 
 
-class RolledTables(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RolledTables(Bundle):
     """The stack of tables for `roll_up`: by row its key, a row of the first table, its records and their histogram.
 
     ``start`` and ``rows`` are by table, ``built[0]`` is the last valid table. ``slot`` and ``stamp`` are hash slots, ``clock``
@@ -420,7 +446,8 @@ class RolledTables(NamedTuple):
     slice_start: NDArray[Any]
 
 
-class SearchPlace(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SearchPlace(Bundle):
     """The place of a search: the number of steps, and the choice of each; by number of steps the lowest and the highest level
     of every attribute, and the least score.
 
@@ -437,7 +464,8 @@ class SearchPlace(NamedTuple):
     best_level: NDArray[Any]
 
 
-class SearchLog(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SearchLog(Bundle):
     """The checked nodes of a search: levels, state, suppressed records, objective; ``counts[0]`` is their number, and
     ``counts[2]`` that of further nodes whose small groups alone were counted.
 
@@ -454,7 +482,8 @@ class SearchLog(NamedTuple):
     counts: NDArray[Any]
 
 
-class PublishedBoxes(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class PublishedBoxes(Bundle):
     """The boxes that `lattice` must not overlap: by node, one row of each box, rows ``start[v]`` to ``start[v + 1]``."""
 
     node: NDArray[Any]
@@ -462,7 +491,8 @@ class PublishedBoxes(NamedTuple):
     row: NDArray[Any]
 
 
-class InductionRows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class InductionRows(Bundle):
     """The rows for `tree_induction`: by row its codes, class, sensitive codes, records, and votes.
 
     Votes are the records or people that requirements count. Sensitive attribute s begins at ``offset[s]`` in a histogram.
@@ -479,7 +509,8 @@ class InductionRows(NamedTuple):
     unit: float
 
 
-class SplitChoices(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SplitChoices(Bundle):
     """The splits that `tree_induction` may choose: by attribute its number of codes and of levels (0: cuts of numbers).
 
     The block of a code at level l is at ``first_block[a] + l * size[a] + code``: ``block`` has its first code, ``last`` its
@@ -495,7 +526,8 @@ class SplitChoices(NamedTuple):
     position: NDArray[Any]
 
 
-class AttackerArrays(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class AttackerArrays(Bundle):
     """The attackers of `tree_induction`: by attacker the attributes that are public, and whether the class is known.
 
     The terms of attacker b are ``first_term[b]`` to ``first_term[b + 1]`` of the rules. ``least`` is the least size of a span.
@@ -533,7 +565,8 @@ class InductionNodes(NamedTuple):
     classes: NDArray[Any]
 
 
-class InductionScratch(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class InductionScratch(Bundle):
     """Work arrays of `tree_induction`: a histogram (empty if only sizes count), child by block, rows, a table of counts."""
 
     histogram: NDArray[Any]
@@ -542,7 +575,8 @@ class InductionScratch(NamedTuple):
     table: NDArray[Any]
 
 
-class ThresholdNodes(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ThresholdNodes(Bundle):
     """The nodes of a tree of thresholds for `tree_spans`: by node the feature (-1: a leaf), the cut, the children.
 
     Codes whose rank in the feature is below the cut go left. ``missing_left``: values without a rank (-1) go left.
@@ -555,7 +589,8 @@ class ThresholdNodes(NamedTuple):
     missing_left: NDArray[Any]
 
 
-class FeatureRanks(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FeatureRanks(Bundle):
     """The features of trees of thresholds: by feature its column, and the rank of every code from ``start`` on.
 
     Feature f of code c has the rank ``rank[start[f] + c]``; -1 for a missing value.
@@ -566,7 +601,8 @@ class FeatureRanks(NamedTuple):
     rank: NDArray[Any]
 
 
-class PrivateDomain(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class PrivateDomain(Bundle):
     """The columns for `tree_spans`: whether each is public, and the possible values of private columns.
 
     A private column with ``by_rank`` has one feature: its values are the ranks from 0 to ``ranks - 1``, and perhaps missing.
@@ -598,7 +634,8 @@ class CutTable(NamedTuple):
     order: NDArray[Any]
 
 
-class CutRoom(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CutRoom(Bundle):
     """Arrays that `cut_points` uses again: hash slots, and by row its key, its group and its place in a sorted order.
 
     ``cost`` and ``lost`` have, by the first and the last slot of an interval, the cost and the suppressed records. ``work[0]``

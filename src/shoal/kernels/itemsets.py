@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import NONE64, ONE64, ZERO64
 from shoal.kernels.order import sort_items
 
@@ -77,7 +77,7 @@ class Path(NamedTuple):
     next: NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def list_cells(item, items):
     """The cells of every item: the start of its cells, and the cells."""
     start = np.zeros(items + 1, np.int64)
@@ -98,7 +98,7 @@ def list_cells(item, items):
     return start, cells
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def count_bits(x):
     """The number of bits of a word. The compiler recognizes this form and uses the instruction of the processor."""
     x -= (x >> ONE) & ODD_BITS
@@ -107,7 +107,7 @@ def count_bits(x):
     return np.int64((x * BYTES) >> np.uint64(56))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_common(one, other, plane):
     """The number of records of the cells in two bitsets; plane p has the words from ``plane[p]`` to ``plane[p + 1]``."""
     total = ZERO64
@@ -119,7 +119,7 @@ def count_common(one, other, plane):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_partners(table, branch, least):
     """The more frequent items that are frequent together with the item of a branch, and the number of records of all pairs.
 
@@ -143,7 +143,7 @@ def find_partners(table, branch, least):
     return partners[:n], records
 
 
-@njit(cache=True, nogil=True)
+@inner
 def arrange_planes(table, branch):
     """The words of every plane for the cells of a branch; see `count_common`."""
     bits = np.zeros(PLANES, np.int64)
@@ -161,7 +161,7 @@ def arrange_planes(table, branch):
     return plane
 
 
-@njit(cache=True, nogil=True)
+@inner
 def fill_bitsets(table, branch, partners, plane):
     """The cells of a branch as bits, a bitset for every partner."""
     place_of = np.full(table.number.shape[0], NONE64)
@@ -187,7 +187,7 @@ def fill_bitsets(table, branch, partners, plane):
     return bitsets
 
 
-@njit(cache=True, nogil=True)
+@inner
 def enlarge(values, used, more):
     """An array with room for more values, which begins with the used ones."""
     if used + more <= values.shape[0]:
@@ -198,7 +198,7 @@ def enlarge(values, used, more):
     return larger
 
 
-@njit(cache=True, nogil=True)
+@inner
 def enlarge_sets(found, sets, members, more):
     """The found sets, with room for one more set of ``more`` items."""
     return FoundSets(
@@ -206,7 +206,7 @@ def enlarge_sets(found, sets, members, more):
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_item(items, depth, item, members, used):
     """Add an item to the set at a depth, in ascending order, and write the longer set after the used members."""
     at = ZERO64
@@ -221,7 +221,7 @@ def add_item(items, depth, item, members, used):
         members[used + i] = items[depth + 1, i]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def extend_path(table, partners, bitsets, plane, path, depth, k, least):
     """Find the partners that can extend the set at a depth after its partner k was added; return their number."""
     one = path.partner[depth, k]
@@ -244,7 +244,7 @@ def extend_path(table, partners, bitsets, plane, path, depth, k, least):
     return n
 
 
-@njit(cache=True, nogil=True)
+@inner
 def search_branch(table, partners, bitsets, plane, path, found, state, limits):
     """Search a branch from its state (depth, number of sets, number of their items) until the end, or until there is no room.
 
@@ -274,7 +274,7 @@ def search_branch(table, partners, bitsets, plane, path, found, state, limits):
     state[0], state[1], state[2] = depth, sets, used
 
 
-@njit(cache=True, nogil=True)
+@entry
 def mine_branch(table, branch, limits):
     """The frequent sets whose rarest item is that of a branch, the item with rank ``branch``; see `SearchLimits`."""
     partners, records = find_partners(table, branch, limits.least)
@@ -306,7 +306,7 @@ def mine_branch(table, branch, limits):
     return FoundSets(found.members[: state[2]].copy(), found.size[: state[1]].copy(), found.records[: state[1]].copy())
 
 
-@njit(cache=True, nogil=True)
+@entry
 def pack_members(start, members, order, first, items, bits):
     """A key for every set, in a given order, from the items at the places ``first`` to ``first + items`` of the set."""
     keys = np.zeros(order.shape[0], np.uint64)
@@ -319,7 +319,7 @@ def pack_members(start, members, order, first, items, bits):
     return keys
 
 
-@njit(cache=True, nogil=True)
+@entry
 def take_members(start, members, order):
     """The items of the sets in another order."""
     taken = np.empty(members.shape[0], members.dtype)

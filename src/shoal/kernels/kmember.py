@@ -7,8 +7,8 @@ record in the order in which the records were clustered.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import (
     CLUSTERS,
     LEAST_IMPROVEMENT,
@@ -33,7 +33,7 @@ from shoal.kernels.neighbours import (
 )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def build_fenwick_tree(count):
     """A Fenwick tree: entry i is the sum of the last i & -i counts up to count i - 1."""
     sums = np.zeros(count.shape[0] + 1, np.int64)
@@ -45,7 +45,7 @@ def build_fenwick_tree(count):
     return sums
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_in_fenwick_tree(sums, place):
     """The cell of the record with index ``place``, records in the order of their cells."""
     at, step = 0, 1
@@ -59,7 +59,7 @@ def find_in_fenwick_tree(sums, place):
     return at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def take_record(cell, cells, forests, place_of, sums, state, picks):
     """Take one record of a cell into the current cluster; ``sums`` is a Fenwick tree of the records left, or empty."""
     rows, count = cells.rows, cells.records
@@ -78,7 +78,7 @@ def take_record(cell, cells, forests, place_of, sums, state, picks):
         i += i & -i
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_majority(histogram, first, last):
     """The most frequent value. Ties: the smaller code."""
     best = first
@@ -88,7 +88,7 @@ def find_majority(histogram, first, last):
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def compute_penalties(histogram, sensitive, offset, penalties, penalty):
     """The penalty of every label: for a class other than the majority class, and for a value that all records share.
 
@@ -111,7 +111,7 @@ def compute_penalties(histogram, sensitive, offset, penalties, penalty):
                 penalty[i] += amount[a]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_helpful_labels(total, histogram, sensitive, offset, limits, after, allowed):
     """Mark the labels that bring the cluster closer to the requirement; return whether there are any.
 
@@ -129,7 +129,7 @@ def find_helpful_labels(total, histogram, sensitive, offset, limits, after, allo
     return any_helps
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_first_label(size, queue_start, queues, penalty, allowed):
     """The allowed label whose queue promises the least score; -1 if there is none."""
     least, first = np.inf, np.int64(-1)
@@ -139,7 +139,7 @@ def find_first_label(size, queue_start, queues, penalty, allowed):
     return first
 
 
-@njit(cache=True, nogil=True)
+@inner
 def choose_record(size, version, forest, queues, penalty, allowed, cells, cluster):
     """The cell with the least (score, D, rank), where the score is (size + 1) D + penalty; -1 if no label is allowed.
 
@@ -169,7 +169,7 @@ def choose_record(size, version, forest, queues, penalty, allowed, cells, cluste
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def reset_queues(forest, queues):
     """Start the queue of every label with the root of its tree. The lower bound of its D is 0."""
     root, queue_start = forest.root, forest.queue_start
@@ -180,7 +180,7 @@ def reset_queues(forest, queues):
             queues.key[at], queues.tag[at], queues.stamp[at] = 0.0, np.int64(root[i]), -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def locate_cells(forests, cells):
     """The place of every cell in both forests."""
     place_of = np.empty((2, cells), np.int32)
@@ -191,7 +191,7 @@ def locate_cells(forests, cells):
     return place_of
 
 
-@njit(cache=True, nogil=True)
+@entry
 def grow_clusters(state, max_clusters, indexed_cells, chance, cells, forests, cluster_rules, out):
     """Make up to ``max_clusters`` clusters. Stop when fewer than half of the ``indexed_cells`` of the forests are left.
 

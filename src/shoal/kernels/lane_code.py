@@ -7,10 +7,11 @@ are imported one by one, so that a version without them fails here and `vectoriz
 from __future__ import annotations
 
 from llvmlite.ir import IntType, VectorType  # type: ignore[import-untyped]
-from numba import njit, types
+from numba import types
 from numba.core.cgutils import is_not_null
 from numba.extending import intrinsic
 
+from shoal.kernels.compiler import inner
 from shoal.kernels.interface import STEP_BYTES
 
 BITS = 8 * STEP_BYTES
@@ -51,7 +52,7 @@ def stretch_step(typing, box, low, high, source, first, last):
     return types.boolean(box, place, place, source, place, place), generate
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def stretch_by_lanes(box, at, width, source, place, gap):
     """`vectorized_boxes.stretch_plainly`, several codes in one step; ``width`` is a multiple of `lanes`."""
     grew = False

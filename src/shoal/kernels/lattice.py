@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from shoal.kernels.boxes import weighted_loss, widen_to_label
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.limits import holds
 
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # the odd number next to 2^64 / golden ratio: spreads keys over the slots
@@ -54,7 +54,7 @@ def allocate(rows: int) -> Scratch:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def group_rows(node, rows, levels, table, scratch):
     """Number the groups of the given rows, in the order of their first rows; return the number of groups."""
     m = node.shape[0]
@@ -96,7 +96,7 @@ def group_rows(node, rows, levels, table, scratch):
     return groups
 
 
-@njit(cache=True, nogil=True)
+@inner
 def test_groups(groups, rows, table, scratch):
     """Test every group against the requirements."""
     size, passes, cells = scratch.size, scratch.passes, table.cells
@@ -124,7 +124,7 @@ def test_groups(groups, rows, table, scratch):
             passes[g] = holds(size[g], histogram[number[g]], table.limits)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def rate_groups(node, groups, levels, table, scratch):
     """Compute the loss of every passing group."""
     for g in range(groups):
@@ -136,7 +136,7 @@ def rate_groups(node, groups, levels, table, scratch):
             scratch.loss[g] = lost
 
 
-@njit(cache=True, nogil=True)
+@entry
 def evaluate_nodes(nodes, rows, levels, table, blocked, scratch, found):
     """For every node: the records of groups that pass, their loss summed over the records, and the least loss of a group.
 
@@ -157,7 +157,7 @@ def evaluate_nodes(nodes, rows, levels, table, blocked, scratch, found):
         found[p, 0], found[p, 1], found[p, 2] = records, total, least
 
 
-@njit(cache=True, nogil=True)
+@inner
 def block_groups(node, groups, levels, table, blocked, scratch):
     """Refuse the passing groups whose boxes overlap a box that was published at another node.
 
@@ -187,7 +187,7 @@ def block_groups(node, groups, levels, table, blocked, scratch):
                 passes[g] = at == keys.shape[0] or keys[at] != word
 
 
-@njit(cache=True, nogil=True)
+@entry
 def publish_node(node, rows, levels, table, blocked, most_loss, scratch, number, out):
     """Assign the rows of passing groups, up to a loss, to groups from ``number`` on; return their number and the rest."""
     groups = group_rows(node, rows, levels, table, scratch)
@@ -211,14 +211,14 @@ def publish_node(node, rows, levels, table, blocked, most_loss, scratch, number,
     return published, rest[:left].copy()
 
 
-@njit(cache=True, nogil=True)
+@inner
 def widen_group(g, lo, hi, label_lo, label_hi, loss_tables, first_code):
     """Set the codes that the label of a group covers."""
     for j in range(lo.shape[1]):
         label_lo[g, j], label_hi[g, j] = widen_to_label(j, lo[g, j], hi[g, j], loss_tables.ints, first_code)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_overlapping(g, label_lo, label_hi, size):
     """The first other group whose label overlaps the label of a group, or -1."""
     for other in range(size.shape[0]):
@@ -234,7 +234,7 @@ def find_overlapping(g, label_lo, label_hi, size):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def join_groups(g, other, lo, hi, size, histogram, parent):
     """Add a group to group ``g``."""
     for j in range(lo.shape[1]):
@@ -245,7 +245,7 @@ def join_groups(g, other, lo, hi, size, histogram, parent):
     parent[other] = g
 
 
-@njit(cache=True, nogil=True)
+@entry
 def merge_overlapping(lo, hi, size, histogram, limits, loss_tables, first_code):
     """Merge failing groups at the least loss, and with them all groups whose labels would overlap.
 

@@ -13,8 +13,8 @@ The arguments are those of `roll_up`, and ``log`` is `interface.SearchLog`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import (
     ANONYMOUS,
     ASKS,
@@ -44,7 +44,7 @@ from shoal.kernels.roll_up import (
 TIE = 1e-12  # relative: objectives that differ less are equal
 
 
-@njit(cache=True, nogil=True)
+@entry
 def tag_finer(level, space, log):
     """Tag all nodes that are as fine or finer."""
     m = space.low.shape[0]
@@ -77,7 +77,7 @@ def tag_finer(level, space, log):
             return
 
 
-@njit(cache=True, nogil=True)
+@inner
 def is_settled(d, space, place, log):
     """Whether the coarsest node after d steps is known to fail, or after the last step is checked."""
     m = space.low.shape[0]
@@ -98,7 +98,7 @@ def is_settled(d, space, place, log):
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def precedes(level, best, space):
     """Whether a node comes before another one: the lower level of the first attribute of the policy that differs."""
     for p in range(space.policy_order.shape[0]):
@@ -108,7 +108,7 @@ def precedes(level, best, space):
     return False
 
 
-@njit(cache=True, nogil=True)
+@entry
 def record(state, suppressed, value, space, place, log):
     """Write a check to the log, and keep the node if it is the best so far."""
     m = space.low.shape[0]
@@ -133,7 +133,7 @@ def record(state, suppressed, value, space, place, log):
             place.best_level[j] = place.level[j]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def check_sizes(most, space, rules, stack, place, log):
     """Check the current node by the sizes of its groups alone; return whether this decides.
 
@@ -158,7 +158,7 @@ def check_sizes(most, space, rules, stack, place, log):
     return small > rules.limit or decides
 
 
-@njit(cache=True, nogil=True)
+@entry
 def check_node(most, space, rules, stack, place, log):
     """Check the node with the current levels: FINISHED, NO_ROOM if an array is full, ASKS if the caller must decide.
 
@@ -190,7 +190,7 @@ def check_node(most, space, rules, stack, place, log):
     return FINISHED
 
 
-@njit(cache=True, nogil=True)
+@inner
 def probe_coarsest(d, space, rules, stack, place, log):
     """Whether even the coarsest node after d steps fails by its sizes; then all nodes of these steps fail."""
     small = count_small(d, place.high[d], space, rules, stack, place)
@@ -204,7 +204,7 @@ def probe_coarsest(d, space, rules, stack, place, log):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def take_step(d, choice, space, stack, place):
     """Choose a block of levels, or a level, in step d."""
     changed = False
@@ -223,20 +223,20 @@ def take_step(d, choice, space, stack, place):
     place.bound[d + 1] = place.bound[d] - space.floor[old] + space.floor[new]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def find_highest(d, space, place):
     """The first choice of step d: its highest block or level."""
     j = space.attribute[d]
     return space.blocks[j] - 1 if space.is_block[d] else place.high[d, j]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def find_lowest(d, space, place):
     """The last choice of step d."""
     return np.int64(0) if space.is_block[d] else place.low[d, space.attribute[d]]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def move_to(level, space, stack, place):
     """Go to a node; tables that stay the same are kept."""
     for d in range(space.attribute.shape[0]):
@@ -249,7 +249,7 @@ def move_to(level, space, stack, place):
         take_step(d, choice, space, stack, place)
 
 
-@njit(cache=True, nogil=True)
+@entry
 def leave_step(d, place):
     """Return to the step before, with its next choice."""
     place.depth[0] = d - 1
@@ -257,7 +257,7 @@ def leave_step(d, place):
         place.choice[d - 1] -= 1
 
 
-@njit(cache=True, nogil=True)
+@entry
 def sweep(space, rules, stack, place, log, work):
     """Visit all nodes that can be better than the best one, from coarse to fine.
 

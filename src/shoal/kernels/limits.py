@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from shoal.kernels.rules import BETWEEN, DISTANCE, DISTINCT, ENTROPY, OWN_K, RECURSIVE, SIZE, SLACK
+from shoal.kernels.compiler import entry, inner
+from shoal.kernels.interface import ZERO64
+from shoal.kernels.rules import (
+    BETWEEN,
+    DISTANCE,
+    DISTINCT,
+    END_PART,
+    ENTROPY,
+    FIRST,
+    FIRST_ORDER,
+    FIRST_PART,
+    KIND,
+    LAST,
+    OWN_K,
+    RECURSIVE,
+    SIZE,
+    SLACK,
+)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_distinct(histogram, first, last):
     """The number of distinct values that occur."""
     distinct = 0
@@ -18,7 +34,7 @@ def count_distinct(histogram, first, last):
     return distinct
 
 
-@njit(cache=True, nogil=True)
+@inner
 def compute_entropy(total, histogram, first, last):
     """The entropy of the values, in nats."""
     entropy = 0.0
@@ -29,7 +45,7 @@ def compute_entropy(total, histogram, first, last):
     return entropy
 
 
-@njit(cache=True, nogil=True)
+@inner
 def recursive_excess(histogram, first, last, a, b):
     """The highest frequency minus ``a`` times the sum of the ``b``-th highest and all lower frequencies."""
     rest = np.empty(last - first, np.int64)
@@ -48,7 +64,7 @@ def recursive_excess(histogram, first, last, a, b):
     return highest - a * tail
 
 
-@njit(cache=True, nogil=True)
+@inner
 def accumulate_excess(total, histogram, first, last, order, first_order, table_shares):
     """The share in the group minus the share in the table, summed over the values in their order; 0 before the first."""
     excess = np.zeros(last - first + 1, np.float64)
@@ -58,10 +74,12 @@ def accumulate_excess(total, histogram, first, last, order, first_order, table_s
     return excess
 
 
-@njit(cache=True, nogil=True)
+@inner
 def compute_distance(total, histogram, r, limits):
     """The distance of rule ``r`` from the whole table: the weighted sum of |share difference| over sets of values."""
-    _, first, last, first_part, end_part, first_order = limits.term[r]
+    term = limits.term
+    first, last, first_part = term[r, FIRST], term[r, LAST], term[r, FIRST_PART]
+    end_part, first_order = term[r, END_PART], term[r, FIRST_ORDER]
     left, right, set_weight, order = limits.left, limits.right, limits.figure, limits.value_order
     excess = accumulate_excess(total, histogram, first, last, order, first_order, limits.table_shares)
     distance = 0.0
@@ -70,16 +88,22 @@ def compute_distance(total, histogram, r, limits):
     return distance
 
 
-@njit(cache=True, nogil=True)
+@entry
 def holds(total, histogram, limits):
-    """Whether a group of ``total`` records meets every rule.
+    """Whether a group of ``total`` records meets every rule."""
+    return rules_hold(total, histogram, limits, ZERO64, limits.term.shape[0])
+
+
+@inner
+def rules_hold(total, histogram, limits, begin, end):
+    """Whether a group of ``total`` records meets the rules ``begin`` to ``end`` - 1.
 
     ``histogram`` holds the counts of all sensitive attributes, concatenated. Rule r (see `requirements.requirement.Limits`)
     uses the codes ``first`` to ``last`` of the histogram and its own parts of the other arrays.
     """
     term, parameter, floor, figure = limits.term, limits.parameter, limits.floor, limits.figure
-    for r in range(term.shape[0]):
-        kind, first, last, first_part, _, _ = term[r]
+    for r in range(begin, end):
+        kind, first, last, first_part = term[r, KIND], term[r, FIRST], term[r, LAST], term[r, FIRST_PART]
         a = parameter[r, 0]
         if kind == SIZE:
             if total < a:
@@ -111,13 +135,13 @@ def holds(total, histogram, limits):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def shortfall(total, histogram, limits):
     """How far a group is from meeting the rules on its sensitive values: 0 if it meets them, larger the further away."""
     term, parameter, floor, figure = limits.term, limits.parameter, limits.floor, limits.figure
     amount = 0.0
     for r in range(term.shape[0]):
-        kind, first, last, first_part, _, _ = term[r]
+        kind, first, last, first_part = term[r, KIND], term[r, FIRST], term[r, LAST], term[r, FIRST_PART]
         a = parameter[r, 0]
         if kind == DISTINCT:
             amount += max(0.0, (a - count_distinct(histogram, first, last)) / a)
@@ -142,11 +166,11 @@ def shortfall(total, histogram, limits):
     return amount
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_shortfalls_by_count(total, histogram, r, limits, after):
     """Entropy and recursive rules: compute the shortfall once per count of the joining value; it depends on nothing else."""
-    kind, first, last, _, _, _ = limits.term[r]
-    a, b = limits.parameter[r]
+    kind, first, last = limits.term[r, KIND], limits.term[r, FIRST], limits.term[r, LAST]
+    a, b = limits.parameter[r, 0], limits.parameter[r, 1]
     highest = 0
     for c in range(first, last):
         highest = max(highest, histogram[c])
@@ -167,10 +191,12 @@ def add_shortfalls_by_count(total, histogram, r, limits, after):
         after[c] += by_count[count]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_distances(total, histogram, r, limits, after):
     """The distance rule: a joining value changes only the sets of values that contain it, each by one record."""
-    _, first, last, first_part, end_part, first_order = limits.term[r]
+    term = limits.term
+    first, last, first_part = term[r, FIRST], term[r, LAST], term[r, FIRST_PART]
+    end_part, first_order = term[r, END_PART], term[r, FIRST_ORDER]
     left, right, set_weight, order = limits.left, limits.right, limits.figure, limits.value_order
     excess = accumulate_excess(total, histogram, first, last, order, first_order, limits.table_shares)
     change = np.zeros(
@@ -188,10 +214,10 @@ def add_distances(total, histogram, r, limits, after):
         after[first + order[first_order + i]] += max(0.0, distance - limits.parameter[r, 0])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_interval_shortfalls(total, histogram, r, limits, after):
     """The rule on shares: a joining value changes its own share by one record."""
-    _, first, last, first_part, _, _ = limits.term[r]
+    first, last, first_part = limits.term[r, FIRST], limits.term[r, LAST], limits.term[r, FIRST_PART]
     floor, figure = limits.floor, limits.figure
     amount = 0.0
     for c in range(first, last):
@@ -203,7 +229,7 @@ def add_interval_shortfalls(total, histogram, r, limits, after):
         after[c] += max(0.0, amount - max(0.0, least - share, share - most) + max(0.0, least - grown, grown - most))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def shortfalls_by_value(total, histogram, limits, after):
     """For every value, the part of `shortfall` that depends on its column, if a record with the value joins the group.
 
@@ -211,9 +237,10 @@ def shortfalls_by_value(total, histogram, limits, after):
     values is the shortfall of the group with it. The cost is one pass over the histogram, not one for every value.
     """
     term, parameter, figure = limits.term, limits.parameter, limits.figure
-    after[:] = 0.0
+    for c in range(after.shape[0]):
+        after[c] = 0.0
     for r in range(term.shape[0]):
-        kind, first, last, first_part, _, _ = term[r]
+        kind, first, last, first_part = term[r, KIND], term[r, FIRST], term[r, LAST], term[r, FIRST_PART]
         a = parameter[r, 0]
         if kind == DISTINCT:
             distinct = count_distinct(histogram, first, last)

@@ -21,9 +21,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.group_tree import allocate_nearest, find_cheapest_groups, interval_cost
 from shoal.kernels.interface import LARGEST_CODE, LEAST_GAIN, ONE64, ZERO64
 from shoal.kernels.limits import holds
@@ -74,7 +74,7 @@ class Rules(NamedTuple):
     divide: bool
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def extend_ends(g, row, low, next_low, high, next_high):
     """Update the smallest and largest codes of a group by one more row of codes."""
     for j in range(row.shape[0]):
@@ -89,14 +89,14 @@ def extend_ends(g, row, low, next_low, high, next_high):
             next_high[g, j] = x
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def stamp(g, state):
     """Note that a group changed."""
     state.used[CLOCK] += 1
     state.changed[g] = state.used[CLOCK]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def measure_group(g, rows, state, losses):
     """Compute the losses of a group from its ends."""
     low, high, loss = state.low, state.high, state.loss
@@ -110,7 +110,7 @@ def measure_group(g, rows, state, losses):
     state.total[g] = total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def recompute_group(g, rows, state, losses):
     """Recompute the ends and the losses of a group from its entries."""
     cell, following = state.cell, state.following
@@ -125,7 +125,7 @@ def recompute_group(g, rows, state, losses):
     measure_group(g, rows, state, losses)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def add_counts(g, cell, count, state, values):
     """Add ``count`` records of a cell to the counts of a group's sensitive values."""
     if state.histogram.shape[0] > 0:
@@ -133,7 +133,7 @@ def add_counts(g, cell, count, state, values):
             state.histogram[g, values.offset[s] + values.sensitive[values.label[cell], s]] += count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def link(e, g, state, values):
     """Insert an entry into the list of a group."""
     group, head, following, previous = state.group, state.head, state.following, state.previous
@@ -146,7 +146,7 @@ def link(e, g, state, values):
     add_counts(g, state.cell[e], state.records[e], state, values)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def unlink(e, state, values):
     """Remove an entry from the list of its group."""
     head, following, previous = state.head, state.following, state.previous
@@ -161,7 +161,7 @@ def unlink(e, state, values):
     add_counts(g, state.cell[e], -state.records[e], state, values)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def detach(e, count, rows, state, values, losses):
     """Take ``count`` records of an entry out of its group; return the entry that holds them, or -1 if there is no room."""
     g = np.int64(state.group[e])
@@ -182,7 +182,7 @@ def detach(e, count, rows, state, values, losses):
     return new
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def attach(e, g, rows, state, values, losses):
     """Add an entry that is in no list to a group."""
     low, next_low, high, next_high = state.low, state.next_low, state.high, state.next_high
@@ -192,7 +192,7 @@ def attach(e, g, rows, state, values, losses):
     stamp(g, state)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def fill_lists(n, group, following, previous, head):
     """Link the entries of every group; the entries are sorted by group."""
     for e in range(n):
@@ -202,7 +202,7 @@ def fill_lists(n, group, following, previous, head):
             head[group[e]] = e
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def build_state(cell, count, group, room, groups, rows, changed, refused, clock, keep_counts, values, losses):
     """The state of entries that are sorted by group, with room for more entries."""
     n, m = cell.shape[0], rows.shape[1]
@@ -251,7 +251,7 @@ def build_state(cell, count, group, room, groups, rows, changed, refused, clock,
     return state
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def sum_increases(rows, state, losses):
     """By attribute, the increase of loss when entries join groups, summed over a sample of both."""
     m, entries, groups = rows.shape[1], state.used[ENTRIES], state.size.shape[0]
@@ -267,7 +267,7 @@ def sum_increases(rows, state, losses):
     return increase
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def fill_counts(g, state, values, counts):
     """Write the counts of a group's sensitive values."""
     if state.histogram.shape[0] > 0:
@@ -282,7 +282,7 @@ def fill_counts(g, state, values, counts):
         e = state.following[e]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def holds_after(g, removed, fewer, added, more, state, values, counts):
     """Whether a group meets the requirement without ``fewer`` records of a cell and with ``more`` of another (-1: none)."""
     if counts.shape[0] > 0:
@@ -296,7 +296,7 @@ def holds_after(g, removed, fewer, added, more, state, values, counts):
     return holds(state.size[g] - fewer + more, counts, values.limits)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def box_without(e, whole, rows, state, losses, low, high):
     """Write the box of an entry's group without the entry, if it leaves as a whole; return D of this box."""
     pairs, begin, loss_tables = losses.pairs, losses.begin, losses.loss_tables
@@ -313,7 +313,7 @@ def box_without(e, whole, rows, state, losses, low, high):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def union_loss(low, high, other_low, other_high, limit, losses):
     """D of the box around two boxes; infinity if it is ``limit`` or more."""
     pairs, begin, loss_tables = losses.pairs, losses.begin, losses.loss_tables
@@ -328,14 +328,14 @@ def union_loss(low, high, other_low, other_high, limit, losses):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def join_cost(g, x, more, state, losses):
     """The increase of a group's loss by ``more`` records with the codes ``x``."""
     with_it = union_loss(state.low[g], state.high[g], x, x, np.inf, losses)
     return (state.size[g] + more) * with_it - state.size[g] * state.total[g]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def count_movable(e, rules, state, values, counts):
     """How many records of an entry can leave its group: all, or some of them if entries may be divided; 0 if none may."""
     g, count = np.int64(state.group[e]), state.records[e]
@@ -350,7 +350,7 @@ def count_movable(e, rules, state, values, counts):
     return 1 if holds_after(g, state.cell[e], ONE64, NO_CELL, ZERO64, state, values, counts) else 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def find_passing_group(cell, row, count, own, limit, rules, tree, losses, state, values, counts, point_loss, few, many):
     """The group with the least increase below ``limit`` that passes with the records (-1: none), and the increase."""
     if counts.shape[0] == 0:
@@ -370,7 +370,7 @@ def find_passing_group(cell, row, count, own, limit, rules, tree, losses, state,
     return -1, limit
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def propose_shifts(first, last, since, rules, rows, state, tree, changed_tree, losses, values, target, moved, gain):
     """For every entry of a part: the group that it should join, how many of its records, and the gain (0: none)."""
     m = rows.shape[1]
@@ -411,7 +411,7 @@ def propose_shifts(first, last, since, rules, rows, state, tree, changed_tree, l
             target[e], moved[e], gain[e] = t, count, decrease - increase
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def apply_shifts(order, rules, rows, state, losses, values, target, moved):
     """Apply shifts in the given order, each if it still lowers the loss and both groups pass; return the gain."""
     m = rows.shape[1]
@@ -440,7 +440,7 @@ def apply_shifts(order, rules, rows, state, losses, values, target, moved):
     return gain
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def exchange_sizes(e, other, rules, state):
     """How many records of two entries change places: all, or as many of each as the smaller has."""
     if rules.divide:
@@ -449,7 +449,7 @@ def exchange_sizes(e, other, rules, state):
     return state.records[e], state.records[other]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def exchange_holds(e, other, one, two, rules, state, values, counts):
     """Whether both groups pass after an exchange."""
     g, t = np.int64(state.group[e]), np.int64(state.group[other])
@@ -463,7 +463,7 @@ def exchange_holds(e, other, one, two, rules, state, values, counts):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def propose_exchanges(first, last, since, rules, rows, state, tree, changed_tree, losses, values, partner, gain):
     """For every entry of a part: the entry of another group that it should change places with, and the gain (0: none)."""
     m = rows.shape[1]
@@ -531,7 +531,7 @@ def propose_exchanges(first, last, since, rules, rows, state, tree, changed_tree
                 other = following[other]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def apply_exchanges(order, rules, rows, state, losses, values, partner, group_then, count_then):
     """Apply exchanges in the given order, each if it still lowers the loss and both groups pass; return the gain.
 

@@ -7,12 +7,13 @@ for categories the distance of every code from the point is tabulated. A point i
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from shoal.kernels.compiler import entry, inner
 
 BLOCK = 1024  # rows per block; the distances of a block stay in the processor's first cache
 
 
-@njit(cache=True, nogil=True)
+@entry
 def compute_distances(rows, scale, point, code_distance, begin, end, distance):
     """The squared distances of the rows ``begin`` to ``end`` from a point; the furthest row with records left, or -1.
 
@@ -49,7 +50,7 @@ def compute_distances(rows, scale, point, code_distance, begin, end, distance):
     return furthest, best
 
 
-@njit(cache=True, nogil=True)
+@entry
 def fill_code_distances(code, trees, first, code_distance):
     """Fill ``code_distance`` with the squared distance of every code of every category from the codes of a point."""
     leaf, low, high = trees.leaf, trees.low, trees.high
@@ -67,7 +68,7 @@ def fill_code_distances(code, trees, first, code_distance):
             begin, end = low[node], high[node]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def compute_centroid(sums, present, grid, tally, first, missing, point, code):
     """The mean of every number and the mode of every category; missing only if all values are missing."""
     for j in range(sums.shape[0]):
@@ -80,7 +81,7 @@ def compute_centroid(sums, present, grid, tally, first, missing, point, code):
         code[j] = best
 
 
-@njit(cache=True, nogil=True)
+@entry
 def find_nearest(distance, count, need, place, taken):
     """The rows of the ``need`` nearest records and the records taken of each. Ties: the earlier row. Return the number of rows.
 
@@ -107,13 +108,13 @@ def find_nearest(distance, count, need, place, taken):
     return size
 
 
-@njit(cache=True, nogil=True)
+@inner
 def is_further(distance, a, b):
     """Whether row ``a`` is further away than row ``b``. Ties: the later row."""
     return distance[a] > distance[b] or (distance[a] == distance[b] and a > b)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sift_up(distance, place, at):
     """Restore the heap after its last entry changed."""
     while at > 0 and is_further(distance, place[at], place[(at - 1) // 2]):
@@ -121,7 +122,7 @@ def sift_up(distance, place, at):
         at = (at - 1) // 2
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sift_down(distance, place, size):
     """Restore the heap after its first entry changed."""
     at = 0
@@ -137,7 +138,7 @@ def sift_down(distance, place, size):
         at = child
 
 
-@njit(cache=True, nogil=True)
+@entry
 def remove_records(rows, place, taken, size, sums, present, grid, tally, first):
     """Remove records from the rows, the sums and the tallies; return the number of rows that became empty.
 
@@ -158,7 +159,7 @@ def remove_records(rows, place, taken, size, sums, present, grid, tally, first):
     return emptied
 
 
-@njit(cache=True, nogil=True)
+@entry
 def compact_rows(rows, ref):
     """Move the rows with records left to the front, in their order; return their number."""
     number, code, count = rows
@@ -184,7 +185,7 @@ def compact_rows(rows, ref):
     return kept
 
 
-@njit(cache=True, nogil=True)
+@entry
 def find_shortest_path(value, k, begin, end, cost, last):
     """For j from ``begin`` to ``end``: the least sum of squares of the first j ascending values in groups of k to 2k - 1
     neighbours, and the size of the last group. Ties: the smaller size. Both are known for all smaller j.

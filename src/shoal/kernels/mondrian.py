@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from shoal.kernels import rules
 from shoal.kernels.boxes import interval_loss, widen_to_label
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import (
     GAIN,
     HEAD,
@@ -85,13 +85,13 @@ class CutNodes(NamedTuple):
     segment: NDArray[Any]
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def weighted_interval_loss(j, lo, hi, losses):
     """The loss of the codes ``lo`` to ``hi`` of attribute ``j``, times the attribute weight."""
     return losses.weight[j] * interval_loss(j, lo, hi, losses.ints, losses.floats)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def compute_widths(segment, losses):
     """The weighted loss of the segment's box by attribute."""
     width = np.empty(segment.lo.shape[0])
@@ -101,7 +101,7 @@ def compute_widths(segment, losses):
     return width
 
 
-@njit(cache=True, nogil=True)
+@inner
 def is_allowed(codes, records, ref, segment, a, at, whole, cells, limits):
     """Whether both sides of a cut meet every rule; ``whole`` is the histogram of the segment, empty if not needed."""
     left = np.zeros(whole.shape[0], np.int64)
@@ -118,7 +118,7 @@ def is_allowed(codes, records, ref, segment, a, at, whole, cells, limits):
     return both_hold(size, segment.records - size, left, whole - left, limits)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_balanced_cut(codes, records, segment, a, tally, keys, spare):
     """The most balanced cut of attribute ``a``, and the number of records on its left. Ties: the smaller code."""
     begin, end, lo, hi, total = segment.begin, segment.end, segment.lo[a], segment.hi[a], segment.records
@@ -147,7 +147,7 @@ def find_balanced_cut(codes, records, segment, a, tally, keys, spare):
     return at, taken
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_median_cut(rows, segment, criteria, scratch):
     """The widest attribute whose most balanced cut is allowed, and that cut; -1 if there is none."""
     codes, records, ref, total = rows.codes, rows.records, rows.ref, segment.records
@@ -169,7 +169,7 @@ def find_median_cut(rows, segment, criteria, scratch):
     return -1, NO_CUT
 
 
-@njit(cache=True, nogil=True)
+@inner
 def assign_table_places(segment, begin, tabulated, base):
     """The attributes from ``begin`` on that share one table, the first attribute after these, and the table entries used.
 
@@ -190,7 +190,7 @@ def assign_table_places(segment, begin, tabulated, base):
     return count, a, used
 
 
-@njit(cache=True, nogil=True)
+@inner
 def gather_boxes(rows, segment, count, used, tally, box_scratch):
     """For every code of the first ``count`` tabulated attributes: the records, and the box of all attributes around them."""
     flat, row_records, box = rows.codes.reshape(-1), rows.records, 2 * rows.codes.shape[1]
@@ -207,7 +207,7 @@ def gather_boxes(rows, segment, count, used, tally, box_scratch):
             stretch(table, TWO * width * v, width, flat, row, ZERO)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def list_tabulated_codes(tally, first, size, span, box_scratch):
     """List the codes that occur: the position of the code's box, the cumulative number of records, and the code."""
     place, cumulative, code = box_scratch.place, box_scratch.cumulative, box_scratch.code
@@ -219,7 +219,7 @@ def list_tabulated_codes(tally, first, size, span, box_scratch):
     return count
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def list_sorted_rows(order, rows, segment, box_scratch):
     """The same for rows sorted by code, where each row is a box."""
     place, cumulative, code = box_scratch.place, box_scratch.cumulative, box_scratch.code
@@ -231,7 +231,7 @@ def list_sorted_rows(order, rows, segment, box_scratch):
     return n
 
 
-@njit(cache=True, nogil=True)
+@inner
 def update_box_loss(box, previous, attribute_loss, losses):
     """The loss of the running box; ``attribute_loss`` has it by attribute for the box ``previous``, and both are updated.
 
@@ -251,7 +251,7 @@ def update_box_loss(box, previous, attribute_loss, losses):
     return loss
 
 
-@njit(cache=True, nogil=True)
+@inner
 def compute_running_losses(source, gap, begin, direction, count, skip, box_scratch, losses, out):
     """The loss of the box around the first entry, the first two and so on, at every end of a code, except the first ``skip``.
 
@@ -274,7 +274,7 @@ def compute_running_losses(source, gap, begin, direction, count, skip, box_scrat
             out[p] = loss
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_gain_cut(rows, segment, criteria, scratch, box_scratch):
     """The cut with the largest decrease of records x loss. Ties: the earlier attribute, then the smaller code."""
     begin, end, lo, hi, total = segment.begin, segment.end, segment.lo, segment.hi, segment.records
@@ -340,7 +340,7 @@ def find_gain_cut(rows, segment, criteria, scratch, box_scratch):
     return best_a, best_at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def split_relaxed(rows, segment, criteria, scratch):
     """Halve the segment by the widest attribute whose halves are allowed, dividing equal values; -1 if there is none.
 
@@ -375,7 +375,7 @@ def split_relaxed(rows, segment, criteria, scratch):
     return -1, -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def allocate_scratch(codes, n, m, mode, criteria):
     """Allocate the work arrays of a search among ``n`` rows: for all cuts, for boxes, and for the classes of a target."""
     ints, limits, class_count = criteria.losses.ints, criteria.limits, criteria.cells.class_count
@@ -444,7 +444,7 @@ FINDERS = {
 }
 
 
-@njit(cache=True, nogil=True)
+@entry
 def grow_with(rows, begin, end, m, mode, once, criteria, median, target, gain, relaxed):
     """See `grow_tree`. The compiler leaves out branches for arguments that are None."""
     codes, row_records, least = rows.codes, rows.records, criteria.least

@@ -16,10 +16,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from shoal.kernels.boxes import weighted_loss
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import HEAD, LARGEST_CODE, LOW, NONE64, SIZE, LossArrays
 
 LEAF = 8  # nodes with up to this many cells are leaves
@@ -84,7 +84,7 @@ class DescentScratch(NamedTuple):
     rest: NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def allocate_box(m, loss_tables):
     """Allocate the box of a cluster; attributes with few codes get a table of terms."""
     ints = loss_tables.ints
@@ -98,7 +98,7 @@ def allocate_box(m, loss_tables):
     return ClusterBox(low, high, loss, term_start, np.empty(length, np.float64), loss_tables)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def allocate_queues(forest):
     """Allocate the queues of a forest at their largest size."""
     length = forest.queue_start[-1]
@@ -106,14 +106,14 @@ def allocate_queues(forest):
     return Queues(key, tag, stamp, np.zeros(forest.root.shape[0], np.int64))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def allocate_descent(forest, m):
     """Allocate the work arrays of `find_furthest`."""
     nodes = forest.child.shape[0]
     return DescentScratch(np.empty(nodes, np.int32), np.empty(nodes, np.float64), np.empty(m, np.float64))
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def loss_term(j, x, cluster):
     """The term of attribute ``j`` in D when code ``x`` joins the box."""
     if cluster.term_start[j] >= 0:
@@ -121,7 +121,7 @@ def loss_term(j, x, cluster):
     return weighted_loss(j, min(cluster.low[j], x), max(cluster.high[j], x), cluster.loss_tables)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def fill_term_table(j, cluster):
     """Compute the table of terms of one attribute."""
     low, high, begin, loss_tables = cluster.low[j], cluster.high[j], cluster.term_start[j], cluster.loss_tables
@@ -130,7 +130,7 @@ def fill_term_table(j, cluster):
             cluster.term[begin + x] = weighted_loss(j, min(low, x), max(high, x), loss_tables)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def reset_box(row, rows, cluster):
     """Set the box to a single record."""
     for j in range(rows.shape[1]):
@@ -140,7 +140,7 @@ def reset_box(row, rows, cluster):
         fill_term_table(j, cluster)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def extend_box(row, rows, cluster):
     """Extend the box to another record; return whether it grew."""
     low, high = cluster.low, cluster.high
@@ -155,7 +155,7 @@ def extend_box(row, rows, cluster):
     return grew
 
 
-@njit(cache=True, nogil=True)
+@inner
 def extended_loss(row, rows, cluster):
     """D of the box extended by a record."""
     total = 0.0
@@ -164,7 +164,7 @@ def extended_loss(row, rows, cluster):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def lower_bound(node, box, cluster):
     """A lower bound of D over the records below a node; ``box`` has the boxes of all nodes."""
     low, high, loss = cluster.low, cluster.high, cluster.loss
@@ -181,7 +181,7 @@ def lower_bound(node, box, cluster):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def extended_loss_above(row, rows, best, rest, cluster):
     """D of the box extended by a record, or -1 as soon as it is certain to be less than ``best``."""
     total = 0.0
@@ -192,7 +192,7 @@ def extended_loss_above(row, rows, best, rest, cluster):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def upper_bound(node, box, best, rest, cluster):
     """An upper bound of D over the records below a node, or -1 as soon as it is certain to be less than ``best``."""
     total = 0.0
@@ -204,7 +204,7 @@ def upper_bound(node, box, best, rest, cluster):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def bound_remaining_terms(cluster, rest):
     """For every attribute, an upper bound of the sum of the later terms, with a margin for rounding."""
     ints = cluster.loss_tables.ints
@@ -217,7 +217,7 @@ def bound_remaining_terms(cluster, rest):
         rest[j] += MARGIN * ahead
 
 
-@njit(cache=True, nogil=True)
+@inner
 def partition_places(rows, order, begin, end, a, lo, hi, keys, spare):
     """Partition a segment of places at the median of attribute ``a``, in stable order; return the start of the second part."""
     n = end - begin
@@ -248,7 +248,7 @@ def partition_places(rows, order, begin, end, a, lo, hi, keys, spare):
     return left
 
 
-@njit(cache=True, nogil=True)
+@entry
 def build_forest(rows, cells, rank, label, labels, loss_tables):
     """Build a forest over the remaining cells, one tree per label; ``rank`` orders cells with equal D."""
     n = cells.shape[0]
@@ -327,7 +327,7 @@ def build_forest(rows, cells, rank, label, labels, loss_tables):
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def remove_cell(place, rows, count, forest):
     """Remove an empty cell and tighten the boxes above it, since seeds use up the outermost cells first."""
     order, box, span, child = forest.order, forest.box, forest.span, forest.child
@@ -357,7 +357,7 @@ def remove_cell(place, rows, count, forest):
         node = parent[node]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_furthest(forest, cells, cluster, scratch):
     """The remaining cell furthest from the box, which is a single record. Ties: the smaller rank.
 
@@ -405,13 +405,13 @@ def find_furthest(forest, cells, cluster, scratch):
     return found
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def precedes(key, tag, i, j):
     """Whether entry ``i`` of a queue precedes entry ``j``."""
     return key[i] < key[j] or (key[i] == key[j] and tag[i] < tag[j])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sift_down(key, tag, stamp, base, size):
     """Move the top of the queue at ``base`` down to its position."""
     d, t, s = key[base], tag[base], stamp[base]
@@ -430,7 +430,7 @@ def sift_down(key, tag, stamp, base, size):
     key[base + at], tag[base + at], stamp[base + at] = d, t, s
 
 
-@njit(cache=True, nogil=True)
+@inner
 def push(key, tag, stamp, base, size, d, t, s):
     """Insert an entry into the queue at ``base``, which has ``size`` entries."""
     at = size
@@ -444,7 +444,7 @@ def push(key, tag, stamp, base, size, d, t, s):
     key[base + at], tag[base + at], stamp[base + at] = d, t, s
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_nearest(i, version, forest, queues, cells, cluster):
     """Bring the nearest record of label ``i`` to the top of its queue; return whether there is one.
 

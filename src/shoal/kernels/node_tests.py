@@ -6,14 +6,14 @@ The arguments are those of `roll_up`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from shoal.kernels.interface import MISCLASSIFIED, SQUARED_SIZES, SUM_OF_LOGARITHMS, SUM_OF_MEANS, RuleArrays
-from shoal.kernels.limits import holds
+from shoal.kernels.compiler import inner
+from shoal.kernels.interface import MISCLASSIFIED, SQUARED_SIZES, SUM_OF_LOGARITHMS, SUM_OF_MEANS
+from shoal.kernels.limits import holds, rules_hold
 from shoal.kernels.roll_up import SPREAD, find_combination, find_majority, open_slots
 
 
-@njit(cache=True, nogil=True)
+@inner
 def test_node(space, rules, stack, place):
     """Test the groups of the last table; return the records of groups that are too small, and of all that fail."""
     last = space.attribute.shape[0]
@@ -31,7 +31,7 @@ def test_node(space, rules, stack, place):
     return small, count_failing(start, rows, stack)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def test_relaxed(space, rules, stack):
     """The records of groups that fail whatever records are suppressed."""
     last = space.attribute.shape[0]
@@ -42,7 +42,7 @@ def test_relaxed(space, rules, stack):
     return count_failing(start, rows, stack)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_failing(start, rows, stack):
     """The records of the groups that do not pass."""
     failing = 0
@@ -52,7 +52,7 @@ def count_failing(start, rows, stack):
     return failing
 
 
-@njit(cache=True, nogil=True)
+@inner
 def test_sets(space, rules, stack, place):
     """As `test_node`, for requirements on several sets of attributes: suppress groups until all that remain pass.
 
@@ -94,7 +94,7 @@ def test_sets(space, rules, stack, place):
     return small, failing
 
 
-@njit(cache=True, nogil=True)
+@inner
 def number_groups(s, space, rules, stack, place, number):
     """Number the groups of a set of attributes, by row of the last table; return how many there are."""
     last = space.attribute.shape[0]
@@ -119,22 +119,11 @@ def number_groups(s, space, rules, stack, place, number):
     return groups
 
 
-@njit(cache=True, nogil=True)
+@inner
 def test_values(s, size, number, rules, stack, last):
     """Whether each group of a set meets the requirements of the set."""
     start, rows = stack.start[last], stack.rows[last]
     first, end = rules.term_start[s], rules.term_start[s + 1]
-    every = rules.limits
-    limits = RuleArrays(
-        every.term[first:end],
-        every.parameter[first:end],
-        every.table_shares,
-        every.left,
-        every.right,
-        every.floor,
-        every.figure,
-        every.value_order,
-    )
     histogram = np.zeros((size.shape[0], stack.histogram.shape[1]), np.int64)
     for i in range(rows):
         if stack.passes[i]:
@@ -142,11 +131,11 @@ def test_values(s, size, number, rules, stack, last):
                 histogram[number[i], c] += stack.histogram[start + i, c]
     verdict = np.zeros(size.shape[0], np.bool_)
     for g in range(size.shape[0]):
-        verdict[g] = size[g] >= rules.least_of_set[s] and holds(size[g], histogram[g], limits)
+        verdict[g] = size[g] >= rules.least_of_set[s] and rules_hold(size[g], histogram[g], rules.limits, first, end)
     return verdict
 
 
-@njit(cache=True, nogil=True)
+@inner
 def rate_node(failing, space, rules, stack, place):
     """The objective of the current node; the groups that do not pass are suppressed."""
     m = space.low.shape[0]
@@ -182,7 +171,7 @@ def rate_node(failing, space, rules, stack, place):
     return (rules.records - failing) / max(kept, 1)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def rate_dense(failing, space, rules, stack, place):
     """As `rate_node`, for a sum over the attributes, from the combinations that `count_dense` counted."""
     m = space.low.shape[0]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from shoal.kernels.compiler import entry, inner
 
 BITS = 11
 BUCKETS = 1 << BITS
 RUN = 48  # items that `sort_items` sorts by insertion
 
 
-@njit(cache=True, nogil=True)
+@entry
 def argsort(keys: NDArray[np.uint64]) -> NDArray[np.int32]:
     """The stable order of the keys. A digit that all keys share is counted but not moved."""
     n = keys.shape[0]
@@ -47,7 +48,7 @@ def argsort(keys: NDArray[np.uint64]) -> NDArray[np.int32]:
     return order
 
 
-@njit(cache=True, nogil=True)
+@entry
 def sort_pairs(keys: NDArray[np.uint64], values: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The keys in ascending order, each with its value; faster than `argsort` and indexing."""
     n = keys.shape[0]
@@ -76,7 +77,7 @@ def sort_pairs(keys: NDArray[np.uint64], values: NDArray[np.int64]) -> tuple[NDA
     return source, carried
 
 
-@njit(cache=True, nogil=True)
+@entry
 def number_keys(keys: NDArray[np.uint64], order: NDArray[np.int32], rank: NDArray[np.int32]) -> NDArray[np.int64]:
     """Write the index of every key among the distinct keys into ``rank``; return the start of each in ``order``."""
     n = keys.shape[0]
@@ -93,7 +94,7 @@ def number_keys(keys: NDArray[np.uint64], order: NDArray[np.int32], rank: NDArra
     return begin[: seen + 1].copy()
 
 
-@njit(cache=True, nogil=True)
+@entry
 def append_digit(keys: NDArray[np.uint64], codes: NDArray[np.int32], size: int) -> None:
     """Append a digit to every key: ``key * size + code``."""
     factor = np.uint64(size)
@@ -101,7 +102,7 @@ def append_digit(keys: NDArray[np.uint64], codes: NDArray[np.int32], size: int) 
         keys[i] = keys[i] * factor + np.uint64(codes[i])
 
 
-@njit(cache=True, nogil=True)
+@entry
 def pack(
     codes: NDArray[np.int32],
     columns: NDArray[np.int64],
@@ -121,7 +122,7 @@ def pack(
     return keys
 
 
-@njit(cache=True, nogil=True)
+@entry
 def unpack(keys: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> NDArray[np.int32]:
     """The digits that `append_digit` packed into each key, first to last."""
     m = sizes.shape[0]
@@ -135,7 +136,7 @@ def unpack(keys: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> NDArray[np.in
     return out
 
 
-@njit(cache=True, nogil=True)
+@entry
 def sort_by_group(group: NDArray[np.int32], groups: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The entries sorted by group, without those of group -1, and the start of every group."""
     start = np.zeros(groups + 1, np.int64)
@@ -153,7 +154,7 @@ def sort_by_group(group: NDArray[np.int32], groups: int) -> tuple[NDArray[np.int
     return order, start
 
 
-@njit(cache=True, nogil=True)
+@entry
 def reorder_groups(start: NDArray[np.int64], order: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The entries of the groups in another order of the groups, and the start of every group there."""
     out = np.empty(start[-1], np.int32)
@@ -167,7 +168,7 @@ def reorder_groups(start: NDArray[np.int64], order: NDArray[np.int32]) -> tuple[
     return out, begin
 
 
-@njit(cache=True, nogil=True)
+@entry
 def sum_by_group(group: NDArray[np.int32], weight: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
     """The sum of the weights of every group; entries of group -1 do not count."""
     out = np.zeros(groups, np.int64)
@@ -177,7 +178,7 @@ def sum_by_group(group: NDArray[np.int32], weight: NDArray[np.int64], groups: in
     return out
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sort_items(items, n, key):
     """Sort the first ``n`` items by their keys, in stable order: insertion sort of short runs, which are then merged.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.group_tree import allocate_nearest, find_cheapest_groups, interval_cost
 from shoal.kernels.interface import ONE64, ZERO64
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def count_people(
     start: NDArray[np.int64], person: NDArray[np.int32], records: NDArray[np.int64], people: int
 ) -> NDArray[np.int64]:
@@ -28,7 +28,7 @@ def count_people(
     return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def count_failing_records(order, begin, start, person, records, least, people):
     """Return the number of records in groups of fewer than ``least`` people.
 
@@ -53,7 +53,7 @@ def count_failing_records(order, begin, start, person, records, least, people):
     return failing
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inner(error_model="numpy", inline="always")
 def _scatter(word):
     """Return a word whose bits all depend on all bits of a word (the finalizer of splitmix64)."""
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -61,7 +61,7 @@ def _scatter(word):
     return word ^ (word >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def sum_histories(
     group: NDArray[np.int32], person: NDArray[np.int32], records: NDArray[np.int64], people: int
 ) -> NDArray[np.uint64]:
@@ -83,7 +83,7 @@ def sum_histories(
     return hashes
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def choose_votes(person: NDArray[np.int32], keyed: NDArray[np.uint64], people: int) -> NDArray[np.bool_]:
     """Mark one cell of every person: the one with the smallest keyed hash; cells of records without a person vote all."""
     chosen = np.full(people, -1, np.int64)
@@ -100,7 +100,7 @@ def choose_votes(person: NDArray[np.int32], keyed: NDArray[np.uint64], people: i
     return votes
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def rate_boxes(low, high, losses):
     """Return the loss of every box by attribute."""
     loss = np.zeros(low.shape)
@@ -110,7 +110,7 @@ def rate_boxes(low, high, losses):
     return loss
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def find_cheapest_boxes(low, high, records, own, tree, losses):
     """Return for every box of records the group whose information loss grows least; never the group ``own`` of the box."""
     found = np.full(low.shape[0], -1, np.int64)
@@ -127,7 +127,7 @@ def find_cheapest_boxes(low, high, records, own, tree, losses):
     return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def find_cuts(groups, order, begin, quasi, combination, person, records, least, people, losses, attribute, at):
     """Write the best cut of every group: codes up to ``at`` of ``attribute`` go left (-1: no cut is possible).
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from shoal.kernels.compiler import entry, inner
 
 NOTHING, ONE, EVERYTHING = np.uint64(0), np.uint64(1), np.uint64(2**64 - 1)
 # The place of a single bit: its product with this number has a different number in the highest six bits for every place.
@@ -31,7 +32,7 @@ class Side(NamedTuple):
     begin: NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def match_group(side, shares, masks, g, wanted, total):
     """Add the weight of the cells of a group that meets the conditions of wanted queries; return the bits of those met."""
     columns = side.codes.shape[1]
@@ -52,7 +53,7 @@ def match_group(side, shares, masks, g, wanted, total):
     return found
 
 
-@njit(cache=True, nogil=True)
+@entry
 def sum_products(one, one_shares, one_masks, other, other_shares, other_masks):
     """The answer to each query of a block."""
     width = one_shares.shape[1]
@@ -73,7 +74,7 @@ def sum_products(one, one_shares, one_masks, other, other_shares, other_masks):
     return answer
 
 
-@njit(cache=True, nogil=True)
+@inner
 def weigh_group(side, shares, g, total, product):
     """The weight of the cells of a group that meets the conditions of every query, into ``total``."""
     width = shares.shape[1]
@@ -91,7 +92,7 @@ def weigh_group(side, shares, g, total, product):
             total[q] += product[q]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def count_patterns(one, bits, other, other_shares, patterns):
     """The records of each query by the set of its conditions that they meet on the one side, as a number of bits.
 

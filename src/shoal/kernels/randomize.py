@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from shoal.kernels.compiler import entry
 
 
-@njit(cache=True, nogil=True)
+@entry
 def draw_codes(codes, uniform, keep, cumulative):
     """The published code of every record of one attribute.
 

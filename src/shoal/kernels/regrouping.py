@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.group_tree import allocate_nearest, find_cheapest_groups
 from shoal.kernels.interface import LARGEST_CODE, LEAST_GAIN, ZERO64
 from shoal.kernels.limits import holds
@@ -55,7 +55,7 @@ class Division(NamedTuple):
     run_counts: NDArray[Any]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def find_partners(groups, state, tree, losses, rules, partner):
     """For every given group: the groups with the least increase of loss when merged with it, cheapest first (-1: none)."""
     want = partner.shape[1]
@@ -80,7 +80,7 @@ def find_partners(groups, state, tree, losses, rules, partner):
             partner[i, o] = nearest.group[o] if o < found else -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def allocate_division(n, m, width):
     """Allocate the work arrays for groups of up to ``n`` entries."""
     return Division(
@@ -99,7 +99,7 @@ def allocate_division(n, m, width):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def sort_by_code(n, a, rows, state, work):
     """Sort the entries of a division by the code of attribute ``a``."""
     for p in range(n):
@@ -108,7 +108,7 @@ def sort_by_code(n, a, rows, state, work):
     sort_items(work.order, n, work.codes)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def build_runs(n, a, rows, state, values, work):
     """Collect the entries of a division into runs of equal codes of attribute ``a``; return the number of runs.
 
@@ -144,7 +144,7 @@ def build_runs(n, a, rows, state, values, work):
     return runs
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def find_division(n, records, limit, rules, rows, state, losses, values, work, inside, outside):
     """The division of entries into a range of codes and the rest that has the least loss below ``limit`` and passes.
 
@@ -202,7 +202,7 @@ def find_division(n, records, limit, rules, rows, state, losses, values, work, i
     return best, chosen, first_code, last_code
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def list_entries(g, n, state, work):
     """Append the entries of a group to those of a division; return their number."""
     e = np.int64(state.head[g])
@@ -213,7 +213,7 @@ def list_entries(g, n, state, work):
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def count_entries(group, state):
     """The number of entries of a group (-1: none)."""
     n = 0
@@ -224,7 +224,7 @@ def count_entries(group, state):
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def propose_divisions(pairs, rules, rows, state, losses, values, gain, cut):
     """For every given group, or pair of groups: the best division of its entries, and the gain (0: none).
 
@@ -258,7 +258,7 @@ def propose_divisions(pairs, rules, rows, state, losses, values, gain, cut):
             cut[i, 0], cut[i, 1], cut[i, 2] = a, first, last
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def apply_divisions(order, pairs, cut, since, rules, free, rows, state, losses, values, gain):
     """Apply divisions in the given order, each if its groups have not changed since ``since``; return the gain.
 
@@ -309,7 +309,7 @@ def apply_divisions(order, pairs, cut, since, rules, free, rows, state, losses, 
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def sum_run_costs(n, cost, work, run_cost):
     """Write the sum of the costs of the entries of every run."""
     r = -1
@@ -321,7 +321,7 @@ def sum_run_costs(n, cost, work, run_cost):
         run_cost[r] += cost[at]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def find_ejection(n, records, limit, spent, cost, run_cost, rules, rows, state, losses, values, work, inside):
     """The range of codes that a group should keep, so that its loss and the cost of the other entries are least.
 
@@ -359,7 +359,7 @@ def find_ejection(n, records, limit, spent, cost, run_cost, rules, rows, state, 
     return best, chosen, first_code, last_code
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def propose_ejections(groups, rules, rows, state, tree, losses, values, target, gain, cut):
     """For every given group: the entries that should leave it, each for the cheapest other group, and the gain (0: none).
 
@@ -414,7 +414,7 @@ def propose_ejections(groups, rules, rows, state, tree, losses, values, target, 
             cut[i, 0], cut[i, 1], cut[i, 2] = a, first, last
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@entry(error_model="numpy")
 def apply_ejections(order, groups, cut, rules, rows, state, losses, values, target):
     """Let entries leave their groups, in the given order of groups, if that still lowers the loss and all groups pass.
 

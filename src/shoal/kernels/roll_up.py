@@ -16,8 +16,8 @@ is `interface.SearchPlace`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import AVERAGE_SIZE, LEAST_SLOTS, SQUARED_SIZES
 
 HALF = np.int64(32)
@@ -26,7 +26,7 @@ ENTRIES_PER_ROW = 16  # of an array that is cleared as a whole, for the time in 
 TOO_MANY = np.int64(-1)  # the node has too many combinations of values for an array with an entry for each
 
 
-@njit(cache=True, nogil=True)
+@inner
 def open_slots(rows, stack):
     """A new time stamp, in the high half of a word, and the mask and the shift for a table of so many rows."""
     stack.clock[0] += 1
@@ -37,7 +37,7 @@ def open_slots(rows, stack):
     return stack.clock[0] << HALF, used - 1, np.uint64(shift)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_raised(low, level, space):
     """The attributes whose level differs, with the begin of their old and their new level."""
     m = space.low.shape[0]
@@ -52,7 +52,7 @@ def find_raised(low, level, space):
     return raised[:count], old[:count], new[:count]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def raise_key(word, u, raised, old, new, codes, words):
     """The key of a row, which has the codes of row u of the first table, after the attributes are raised."""
     for a in range(raised.shape[0]):
@@ -61,7 +61,7 @@ def raise_key(word, u, raised, old, new, codes, words):
     return word
 
 
-@njit(cache=True, nogil=True)
+@inner
 def roll_up(d, end, space, stack, place):
     """Count table ``end`` from table d; if no attribute changes its lowest level, the rows stay the same."""
     start, rows = stack.start[d], stack.rows[d]
@@ -95,7 +95,7 @@ def roll_up(d, end, space, stack, place):
     stack.clock[1] += rows
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_stage(depth, space):
     """The number of the last table that is counted after at most so many steps."""
     stage = 0
@@ -104,7 +104,7 @@ def find_stage(depth, space):
     return stage
 
 
-@njit(cache=True, nogil=True)
+@inner
 def build_tables(depth, space, stack, place):
     """Count the tables up to a number of steps; return whether the stack has enough room.
 
@@ -121,7 +121,7 @@ def build_tables(depth, space, stack, place):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_combinations(level, space, stack):
     """The combinations of values at a node, or `TOO_MANY` if most of them cannot have a row in the first table."""
     total = 1
@@ -132,7 +132,7 @@ def count_combinations(level, space, stack):
     return np.int64(total)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def number_values(level, space, stack):
     """Write the places of all values of a node among its combinations to ``stack.fused``, by bundle of attributes.
 
@@ -154,7 +154,7 @@ def number_values(level, space, stack):
             total *= space.values[number]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def find_combination(i, packed, fused, lane, shift, mask, begin):
     """The combination of values of row i of the first table, by the places that `number_values` wrote to ``fused``."""
     x = np.int64(0)
@@ -163,7 +163,7 @@ def find_combination(i, packed, fused, lane, shift, mask, begin):
     return x
 
 
-@njit(cache=True, nogil=True)
+@inner
 def order_slices(level, space, stack):
     """The slices of the first table, and after which of them no group of the node is divided between read and unread slices.
 
@@ -183,14 +183,14 @@ def order_slices(level, space, stack):
     return order, closes
 
 
-@njit(cache=True, nogil=True)
+@inner
 def clear_dense(combinations, stack):
     """Make the used part of ``stack.dense`` zero again."""
     for x in range(combinations):
         stack.dense[x] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def clear_slices(slices, rows, combinations, space, stack):
     """Make the part of ``stack.dense`` that some slices used zero again."""
     if ENTRIES_PER_ROW * rows > combinations:
@@ -203,7 +203,7 @@ def clear_slices(slices, rows, combinations, space, stack):
             dense[find_combination(i, packed, fused, lane, shift, mask, begin)] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_dense(level, most, combinations, space, rules, stack):
     """Add the records of the first table to the combinations of values of a node, in ``stack.dense``, up to the least size.
 
@@ -232,7 +232,7 @@ def count_dense(level, most, combinations, space, rules, stack):
     return small
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_sparse(level, most, space, rules, stack, place):
     """As `count_dense`, by hashing, for a node with many combinations of values."""
     raised, old, new = find_raised(place.low[0], level, space)
@@ -248,7 +248,7 @@ def count_sparse(level, most, space, rules, stack, place):
     return small
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_small(d, level, space, rules, stack, place):
     """The records in groups below the least size at a node that is not finer than table d."""
     raised = find_raised(place.low[d], level, space)
@@ -256,7 +256,7 @@ def count_small(d, level, space, rules, stack, place):
     return add_rows(start, start + rows, np.int64(0), open_slots(rows, stack), raised, space, rules, stack)[0]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_rows(first, last, groups, slots, changes, space, rules, stack):
     """Add the rows ``first`` to ``last`` - 1 of the stack to so many groups, which ``slots`` of `open_slots` find.
 
@@ -285,7 +285,7 @@ def add_rows(first, last, groups, slots, changes, space, rules, stack):
     return small, groups
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_majority(histogram, g, first, last):
     """The records of the most frequent class of a group."""
     most = 0
@@ -294,7 +294,7 @@ def find_majority(histogram, g, first, last):
     return most
 
 
-@njit(cache=True, nogil=True)
+@entry
 def bound_table(d, rules, stack):
     """The least objective of a node whose groups are unions of the groups of table d, however many records it suppresses."""
     first, last = stack.start[d], stack.start[d] + stack.rows[d]

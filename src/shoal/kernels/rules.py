@@ -11,3 +11,6 @@ OWN_K = 6  # records >= the ceiling of every sensitive value that occurs
 SLACK = (
     1e-9  # tolerance for rounding when a value is compared with a bound: in a search, and in the audit of the release
 )
+
+# The columns of the table of rules: the kind, the codes in the histogram, the places in the other arrays.
+KIND, FIRST, LAST, FIRST_PART, END_PART, FIRST_ORDER = range(6)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from shoal.kernels.compiler import inner
 from shoal.kernels.interface import LOW
 from shoal.kernels.limits import holds
 
@@ -38,7 +38,7 @@ class Scratch(NamedTuple):
     whole: NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_segment(ref, begin, end, cells, histogram):
     """Count the sensitive values of the rows ``begin`` to ``end`` into ``histogram``; ``cells`` are `interface.SplitCells`."""
     start, sensitive, offset = cells.start, cells.sensitive, cells.offset
@@ -50,13 +50,13 @@ def count_segment(ref, begin, end, cells, histogram):
                 histogram[offset[s] + sensitive[c, s]] += cells.records[c]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def both_hold(left, right, left_counts, right_counts, limits):
     """Whether both sides of a cut meet every rule."""
     return holds(left, left_counts, limits) and holds(right, right_counts, limits)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def move_counts(ref, begin, end, order, moved, v, cells, left, right):
     """Move the sensitive counts of all rows up to code offset ``v`` from the right side to the left; return the rows moved."""
     start, sensitive, offset = cells.start, cells.sensitive, cells.offset
@@ -70,7 +70,7 @@ def move_counts(ref, begin, end, order, moved, v, cells, left, right):
     return moved
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sort_by_code(codes, begin, end, a, lo, size, keys, spare):
     """Sort the rows of a segment by attribute ``a``: (code - lo) << 32 | row - begin, in one of the two buffers."""
     n = end - begin
@@ -102,7 +102,7 @@ def sort_by_code(codes, begin, end, a, lo, size, keys, spare):
     return keys
 
 
-@njit(cache=True, nogil=True)
+@inner
 def partition_rows(rows, begin, end, a, at):
     """Move the rows with codes up to ``at`` to the front of the segment; return the start of the other rows."""
     codes, records, ref = rows.codes, rows.records, rows.ref

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import NONE64, ZERO64
 
 
@@ -26,7 +26,7 @@ class Points(NamedTuple):
     absolute: bool
 
 
-@njit(cache=True, nogil=True)
+@inner
 def measure_distance(points, a, b):
     """The distance of two points: the sum over the columns."""
     total = 0.0
@@ -39,7 +39,7 @@ def measure_distance(points, a, b):
     return total
 
 
-@njit(cache=True, nogil=True)
+@entry
 def build_spanning_tree(points, parent, length, order):
     """Fill the parent of every point, the length of the edge to it, and the order in which the points join the tree.
 

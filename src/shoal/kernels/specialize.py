@@ -18,9 +18,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import (
     CHILD_GROUPS,
     CHUNK_END,
@@ -67,7 +67,7 @@ class RowBuffer(NamedTuple):
     records: NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def count_classes(quasi, start, classes, records, offset, first, last, out):
     """Add the records of the combinations ``first`` to ``last - 1`` to ``out[offset[j] + code, class]`` for every attribute."""
     for u in range(first, last):
@@ -76,7 +76,7 @@ def count_classes(quasi, start, classes, records, offset, first, last, out):
                 out[offset[j] + quasi[u, j], classes[c]] += records[c]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def pack_rows(quasi, columns, slots, offset, fields, first, last, words):
     """Pack the rows ``first`` to ``last - 1``: the slot ``slots[offset[a] + code]`` and the code of every attribute."""
     row = np.empty(words.shape[1], np.uint64)
@@ -90,17 +90,17 @@ def pack_rows(quasi, columns, slots, offset, fields, first, last, words):
             words[i, w] = row[w]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _slot(word, field):
     return np.int64((word >> np.uint64(field[SLOT_SHIFT])) & np.uint64(field[SLOT_MASK]))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _code(word, field):
     return np.int64((word >> np.uint64(field[CODE_SHIFT])) & np.uint64(field[CODE_MASK]))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _allocate_look_ahead(rows, ahead):
     histogram_size = 1 if ahead.size_only else max(ahead.most_children, 1) * ahead.cells.width
     return LookAheadScratch(
@@ -110,7 +110,7 @@ def _allocate_look_ahead(rows, ahead):
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _allocate_buffer(link, rows):
     """Allocate a buffer for the rows of the largest of these groups."""
     facts, longest = rows.facts, np.int64(0)
@@ -123,7 +123,7 @@ def _allocate_buffer(link, rows):
     )
 
 
-@njit(cache=True, nogil=True)
+@entry
 def split_groups(link, number, rows, specialized, ahead):
     """Specialize a value in the groups of ``link``, and compute the look-ahead figures of the new groups.
 
@@ -184,7 +184,7 @@ def split_groups(link, number, rows, specialized, ahead):
             _look_ahead(to, NONE64, rows, ahead, scratch)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _write_group(to, g, begin, end, total, a, value, rows, least):
     """Write a part of group g as group ``to``, with its own value of attribute a."""
     facts, node = rows.facts, rows.node
@@ -195,7 +195,7 @@ def _write_group(to, g, begin, end, total, a, value, rows, least):
     node[to, a] = value
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _divide(low, high, rows, field, slots, is_final, start, buffer):
     """Sort the rows of a group by child, in stable order; the rows of child c begin at ``start[c]``."""
     words, ref, records = rows.words, rows.ref, rows.records
@@ -217,7 +217,7 @@ def _divide(low, high, rows, field, slots, is_final, start, buffer):
     _copy_back(low, high, rows, is_final, buffer)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _copy_back(low, high, rows, is_final, buffer):
     """Copy the first rows of the buffer to the rows from ``low`` to ``high``. (Slices would compile their own error texts.)"""
     words, ref, records = rows.words, rows.ref, rows.records
@@ -232,7 +232,7 @@ def _copy_back(low, high, rows, is_final, buffer):
             words[low + i, v] = new_words[i, v]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def update_slots(link, rows, a, slots, ahead):
     """Write the slots ``slots[code]`` after the split of a value of attribute a was moved, and update its figures."""
     facts, scratch = rows.facts, _allocate_look_ahead(rows, ahead)
@@ -241,7 +241,7 @@ def update_slots(link, rows, a, slots, ahead):
         _look_ahead(g, a, rows, ahead, scratch)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _write_slots(low, high, words, field, slots):
     w, shift = field[SLOT_WORD], np.uint64(field[SLOT_SHIFT])
     clear = ~(np.uint64(field[SLOT_MASK]) << shift)
@@ -250,7 +250,7 @@ def _write_slots(low, high, words, field, slots):
         words[i, w] = (words[i, w] & clear) | (np.uint64(slots[code]) << shift)
 
 
-@njit(cache=True, nogil=True)
+@entry
 def mark_invalid_splits(link, rows, first, last, field, ahead, invalid):
     """Mark the codes from ``first`` to ``last`` after which the interval cannot be split: some part of a group would fail."""
     words, ref, records, facts = rows.words, rows.ref, rows.records, rows.facts
@@ -302,7 +302,7 @@ def mark_invalid_splits(link, rows, first, last, field, ahead, invalid):
                 invalid[c] = True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _add_cells(u, sign, cells, histogram):
     """Add the sensitive values of a combination to a histogram, or subtract them (sign = -1)."""
     start, sensitive, cell_records, offset = cells.start, cells.sensitive, cells.records, cells.offset
@@ -311,7 +311,7 @@ def _add_cells(u, sign, cells, histogram):
             histogram[offset[s] + sensitive[c, s]] += sign * cell_records[c]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _divide_in_two(low, high, rows, field, slots, is_final, buffer):
     """Sort the rows of a group by two children, in stable order; return the second child's first row, the first's records.
 
@@ -349,7 +349,7 @@ def _divide_in_two(low, high, rows, field, slots, is_final, buffer):
     return to, left
 
 
-@njit(cache=True, nogil=True)
+@entry
 def look_ahead(rows, ahead):
     """Compute the look-ahead figures of the first group, which has all rows."""
     facts = rows.facts
@@ -358,7 +358,7 @@ def look_ahead(rows, ahead):
     _look_ahead(ZERO64, NONE64, rows, ahead, _allocate_look_ahead(rows, ahead))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _look_ahead(g, only, rows, ahead, scratch):
     """Compute the look-ahead figures of group g for one attribute (``only``), or for all with a live value (-1)."""
     if ahead.size_only:
@@ -395,7 +395,7 @@ def _look_ahead(g, only, rows, ahead, scratch):
         _write_figures(facts[g, FIGURES + 3 * a : FIGURES + 3 * a + 3], counts[: fan_out[x]], passes)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _write_figures(figures, counts, passes):
     """Write the three figures of an attribute, from the records of each child of its value and whether the child passes."""
     figures[SMALLEST], figures[FAILING], figures[CHILD_GROUPS] = NO_GROUP, 0, 0
@@ -408,7 +408,7 @@ def _write_figures(figures, counts, passes):
                 figures[FAILING] += counts[slot]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _look_ahead_by_size(g, only, rows, ahead, scratch):
     """As `_look_ahead`, for requirements on the size of groups alone.
 
@@ -440,7 +440,7 @@ def _look_ahead_by_size(g, only, rows, ahead, scratch):
             _write_figures(figures, children, children >= ahead.least)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _count_chunks(words, records, low, high, chunks, node, alive, table):
     """Count the records of every combination of slots in one pass, for all chunks that fit a table and have a live value."""
     many = 0
@@ -462,7 +462,7 @@ def _count_chunks(words, records, low, high, chunks, node, alive, table):
             table[base[t] + ((words[i, word[t]] >> shift[t]) & mask[t])] += w
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _count_slots(words, records, low, high, field, counts):
     """Count the records of every slot; unsigned indices avoid a sign test at each access."""
     w, shift, mask = np.uint64(field[SLOT_WORD]), np.uint64(field[SLOT_SHIFT]), np.uint64(field[SLOT_MASK])
@@ -470,7 +470,7 @@ def _count_slots(words, records, low, high, field, counts):
         counts[(words[i, w] >> shift) & mask] += records[i]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def summarize_look_ahead(facts, node, groups, column, alive):
     """Return for the specialization of every value the smallest passing group and the records in failing groups.
 
@@ -513,7 +513,7 @@ def summarize_look_ahead(facts, node, groups, column, alive):
     return after, fails, smallest
 
 
-@njit(cache=True, nogil=True)
+@entry
 def split_gains(start, classes, records, lo, hi, domain):
     """Return the reduction of entropy, in bits x records, by a split after every code from ``lo`` to ``hi - 1``.
 
@@ -547,12 +547,12 @@ def split_gains(start, classes, records, lo, hi, domain):
     return out
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _n_log_n(n):
     return n * np.log2(n) if n > 0 else 0.0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _add_compensated(sums, errors, side, term):
     total = sums[side] + term
     if abs(sums[side]) >= abs(term):

@@ -8,14 +8,14 @@ its records.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.limits import holds
 
 TIE = 1e-9
 
 
-@njit(cache=True, nogil=True)
+@inner
 def rate_subsets(rows, values, labels, least, width, weight):
     """The cost of every subset of the records as one group, by the bits of their numbers; infinite if it fails."""
     m, attributes = rows.shape
@@ -53,7 +53,7 @@ def rate_subsets(rows, values, labels, least, width, weight):
     return cost
 
 
-@njit(cache=True, nogil=True)
+@entry
 def divide(rows, values, labels, least, width, weight, group):
     """Divide a few records into groups at the least cost; return the cost, infinite if not all groups can pass.
 
@@ -89,7 +89,7 @@ def divide(rows, values, labels, least, width, weight, group):
     return best[subsets - 1]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def rate_joins(label, weight, block, cost, union):
     """For every group, its cost as it is, and the cost of each record after it takes a block of records with this label."""
     for g in range(label.shape[0]):
@@ -101,7 +101,7 @@ def rate_joins(label, weight, block, cost, union):
                 union[g] += weight[j]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def find_partners(label, size, weight, candidates, window, most, partner):
     """For every candidate, the groups with which it agrees most and has at most ``most`` records together; -1 for none.
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from shoal.kernels.compiler import inner
 from shoal.kernels.interface import LEAST_GAIN, LOW
 from shoal.kernels.segments import NO_CUT, TABLE, both_hold, count_segment, move_counts, sort_by_code
 
@@ -28,19 +28,19 @@ class ClassScratch(NamedTuple):
     table: NDArray[Any]
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def table_capacity(rows):
     """The largest number of table entries for counting classes by code. Longer attributes are sorted."""
     return min(TABLE, 4 * rows + 64)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def x_log2_x(x, unit):
     """T of a count, in units."""
     return np.int64(np.rint(x * np.log2(x) * unit)) if x > 1 else np.int64(0)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def move_class_records(label, records, left, right, unit):
     """Move records of a class from the right side to the left; return the increase of the sum of T over both sides."""
     before = x_log2_x(left[label], unit) + x_log2_x(right[label], unit)
@@ -49,7 +49,7 @@ def move_class_records(label, records, left, right, unit):
     return x_log2_x(left[label], unit) + x_log2_x(right[label], unit) - before
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_classes(ref, segment, cells, out, unit):
     """Count the classes of a segment into ``out``, which is all zero; return the sum of T over the classes."""
     start, cell_records, classes = cells.start, cells.records, cells.classes
@@ -63,7 +63,7 @@ def count_classes(ref, segment, cells, out, unit):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def reset_classes(ref, segment, cells, left, right):
     """Move all classes of a segment back to the right side."""
     start, classes = cells.start, cells.classes
@@ -73,7 +73,7 @@ def reset_classes(ref, segment, cells, left, right):
             left[classes[c]] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def tabulate_classes(rows, segment, cells, class_scratch):
     """Count the classes by the codes of every attribute that fits into the table.
 
@@ -99,7 +99,7 @@ def tabulate_classes(rows, segment, cells, class_scratch):
     return first
 
 
-@njit(cache=True, nogil=True)
+@inner
 def search_target_cut(rows, segment, criteria, scratch, class_scratch, segment_sum, unit):
     """Search the cut of `find_target_cut`; ``segment_sum`` is the sum of T over the segment's classes, all on the right."""
     ref, begin, end, lo, hi, total = rows.ref, segment.begin, segment.end, segment.lo, segment.hi, segment.records
@@ -157,7 +157,7 @@ def search_target_cut(rows, segment, criteria, scratch, class_scratch, segment_s
     return best_a, best_at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_target_cut(rows, segment, criteria, scratch, class_scratch):
     """The allowed cut with the largest information gain on the target; -1 if no cut gains anything.
 

@@ -12,9 +12,9 @@ from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import (
     CUT,
     ENTROPY_GAIN,
@@ -26,9 +26,8 @@ from shoal.kernels.interface import (
     ONE64,
     ZERO64,
     InductionNodes,
-    RuleArrays,
 )
-from shoal.kernels.limits import holds
+from shoal.kernels.limits import rules_hold
 
 BITS = 50  # the entropy of all records has about this many bits in its unit, so that sums are exact
 TABLE = 4  # an attribute with more codes than this number per row is sorted instead of counted
@@ -72,7 +71,7 @@ class SpanTable(NamedTuple):
     used: NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def extend(array, size):
     """A copy of an array with room for at least so many entries, or the array itself."""
     if size <= array.shape[0]:
@@ -83,7 +82,7 @@ def extend(array, size):
     return longer
 
 
-@njit(cache=True, nogil=True)
+@inner
 def extend_rows(array, size):
     """A copy of a matrix with room for at least so many rows, or the matrix itself."""
     if size <= array.shape[0]:
@@ -95,13 +94,13 @@ def extend_rows(array, size):
     return longer
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def x_log2_x(x, unit):
     """x log2 x of a count, rounded to a multiple of the unit."""
     return np.rint(x * np.log2(x) * unit) if x > 1 else 0.0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def rate_classes(classes, total, criterion, unit):
     """The impurity of some records by their classes, times the number of records: entropy or Gini index."""
     found = 0.0
@@ -116,7 +115,7 @@ def rate_classes(classes, total, criterion, unit):
     return x_log2_x(total, unit) - found
 
 
-@njit(cache=True, nogil=True)
+@inner
 def tabulate_codes(rows, leaf_rows, a, low, width, table):
     """Count the records of a leaf by code and class in a table with an entry for every code and class."""
     class_count = rows.class_count
@@ -141,7 +140,7 @@ def tabulate_codes(rows, leaf_rows, a, low, width, table):
     return CodeCounts(code[:present], by_class, total)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sort_codes(rows, leaf_rows, a):
     """Count the records of a leaf by code and class by sorting its rows."""
     n = leaf_rows.shape[0]
@@ -166,7 +165,7 @@ def sort_codes(rows, leaf_rows, a):
     return CodeCounts(code[:present], by_class, total)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_cut(position, first, one, other):
     """The last code with a value up to the middle of the values of two codes, at least the first of the two."""
     if np.isinf(position[first + other]):  # a missing value
@@ -182,7 +181,7 @@ def find_cut(position, first, one, other):
     return low
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def block_of(choices, attribute, level, at, code):
     """The first code of the block of a code in a split. A cut has two blocks, 0 and 1."""
     if level == CUT:
@@ -190,10 +189,10 @@ def block_of(choices, attribute, level, at, code):
     return np.int64(choices.block[choices.first_block[attribute] + level * choices.size[attribute] + code])
 
 
-@njit(cache=True, nogil=True)
-def rows_hold(rows, chosen, terms, least, histogram):
-    """Whether the rows of one span meet the requirement; ``histogram`` is empty if only sizes count."""
-    total = ZERO64
+@inner
+def rows_hold(rows, chosen, attackers, b, histogram):
+    """Whether the rows of one span meet the requirement against attacker b; ``histogram`` is empty if only sizes count."""
+    total, least = ZERO64, attackers.least[b]
     for i in range(chosen.shape[0]):
         total += rows.votes[chosen[i]]
     if total < least or histogram.shape[0] == 0:
@@ -204,10 +203,10 @@ def rows_hold(rows, chosen, terms, least, histogram):
         r = chosen[i]
         for j in range(rows.offset.shape[0]):
             histogram[rows.offset[j] + rows.sensitive[r, j]] += rows.votes[r]
-    return holds(total, histogram, terms)
+    return rules_hold(total, histogram, attackers.rules, attackers.first_term[b], attackers.first_term[b + 1])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def mark_children(counts, choices, split, child_of_block):
     """Number the blocks of a split that have records from 1 on, and return their number; all other blocks have number 0."""
     children, before = ZERO64, NONE64
@@ -220,14 +219,14 @@ def mark_children(counts, choices, split, child_of_block):
     return children
 
 
-@njit(cache=True, nogil=True)
+@inner
 def unmark_children(counts, choices, split, child_of_block):
     """Remove the numbers of `mark_children`."""
     for p in range(counts.code.shape[0]):
         child_of_block[block_of(choices, split.attribute, split.level, split.at, counts.code[p])] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sort_by_child(rows, chosen, choices, split, child_of_block, children, order):
     """Sort rows by the number of their block in ``order``; return the start of every number from 0 to ``children``."""
     start = np.zeros(children + 2, np.int64)
@@ -244,29 +243,13 @@ def sort_by_child(rows, chosen, choices, split, child_of_block, children, order)
     return start
 
 
-@njit(cache=True, nogil=True)
+@inner
 def is_single(spans, s, attackers):
     """Whether a span is a single cell: one leaf, in which the attacker knows the class."""
     return attackers.knows_class[spans.attacker[s]] and spans.next[spans.first[s]] < 0
 
 
-@njit(cache=True, nogil=True)
-def find_terms(attackers, b):
-    """The terms of the requirements against one attacker."""
-    rules, begin, end = attackers.rules, attackers.first_term[b], attackers.first_term[b + 1]
-    return RuleArrays(
-        rules.term[begin:end],
-        rules.parameter[begin:end],
-        rules.table_shares,
-        rules.left,
-        rules.right,
-        rules.floor,
-        rules.figure,
-        rules.value_order,
-    )
-
-
-@njit(cache=True, nogil=True)
+@inner
 def blocks_hold(counts, choices, split, least):
     """Whether every block of a split has enough records, where the leaf is the only cell of its only span."""
     total, before = ZERO64, NONE64
@@ -281,7 +264,7 @@ def blocks_hold(counts, choices, split, least):
     return total >= least
 
 
-@njit(cache=True, nogil=True)
+@inner
 def is_whole_span(spans, leaf, size):
     """Whether a leaf of so many rows is the only leaf of its only span, which then has the same rows."""
     e = spans.of_first[leaf]
@@ -289,18 +272,18 @@ def is_whole_span(spans, leaf, size):
     return spans.of_next[e] < 0 and spans.next[spans.first[s]] < 0 and spans.end[s] - spans.begin[s] == size
 
 
-@njit(cache=True, nogil=True)
-def divided_span_holds(rows, own, split, children, choices, terms, least, scratch):
+@inner
+def divided_span_holds(rows, own, split, children, choices, attackers, b, scratch):
     """Whether every part of a span meets the requirement if a split divides the span."""
     start = sort_by_child(rows, own, choices, split, scratch.child_of_block, children, scratch.order)
     for c in range(children + 1):
         part = scratch.order[start[c] : start[c + 1]]
-        if part.shape[0] > 0 and not rows_hold(rows, part, terms, least, scratch.histogram):
+        if part.shape[0] > 0 and not rows_hold(rows, part, attackers, b, scratch.histogram):
             return False
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def split_holds(rows, size, spans, leaf, split, counts, choices, attackers, scratch):
     """Whether all spans meet the requirement after a split of a leaf of so many rows."""
     if attackers.size_only and is_whole_span(spans, leaf, size):
@@ -316,17 +299,17 @@ def split_holds(rows, size, spans, leaf, split, counts, choices, attackers, scra
         s = spans.of_span[e]
         e = spans.of_next[e]
         b, spared = spans.attacker[s], attackers.spare_single and is_single(spans, s, attackers)
-        own, terms, least = spans.row[spans.begin[s] : spans.end[s]], find_terms(attackers, b), attackers.least[b]
+        own = spans.row[spans.begin[s] : spans.end[s]]
         if not attackers.public[b, split.attribute]:
             if spared:  # the span gets several cells
-                passed = rows_hold(rows, own, terms, least, scratch.histogram)
+                passed = rows_hold(rows, own, attackers, b, scratch.histogram)
         elif not spared:
-            passed = divided_span_holds(rows, own, split, children, choices, terms, least, scratch)
+            passed = divided_span_holds(rows, own, split, children, choices, attackers, b, scratch)
     unmark_children(counts, choices, split, scratch.child_of_block)
     return passed
 
 
-@njit(cache=True, nogil=True)
+@inner
 def rate_level(counts, choices, a, level, impurity, records, criterion, unit):
     """The gain and the score of a split at a level, and its number of blocks."""
     class_count = counts.classes.shape[1]
@@ -349,7 +332,7 @@ def rate_level(counts, choices, a, level, impurity, records, criterion, unit):
     return gain, scale_gain(gain, records, spread + x_log2_x(total, unit), criterion, unit), blocks
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def scale_gain(gain, records, spread, criterion, unit):
     """The score of a gain: for the gain ratio relative to the entropy of the split itself, times records."""
     if criterion != GAIN_RATIO:
@@ -358,14 +341,14 @@ def scale_gain(gain, records, spread, criterion, unit):
     return records * gain / entropy if entropy > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def find_slack(records, criterion, unit):
     """The least gain that is no rounding, and the least difference of two scores."""
     slack = LEAST_GAIN * records
     return slack * (1.0 if criterion == GINI else unit), slack * (unit if criterion == ENTROPY_GAIN else 1.0)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def search_cuts(rows, size, spans, leaf, counts, a, best, records, impurity, choices, attackers, scratch):
     """The best allowed cut of a number, if its score is above ``best``."""
     criterion, unit, class_count = rows.criterion, rows.unit, rows.class_count
@@ -393,7 +376,7 @@ def search_cuts(rows, size, spans, leaf, counts, a, best, records, impurity, cho
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_split(rows, leaf_rows, nodes, leaf, spans, choices, attackers, scratch):
     """The best allowed split of a leaf. Ties: the earlier attribute, then the higher level, then the smaller cut."""
     criterion, unit, size = rows.criterion, rows.unit, leaf_rows.shape[0]
@@ -432,7 +415,7 @@ def find_split(rows, leaf_rows, nodes, leaf, spans, choices, attackers, scratch)
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def has_other_blocks(nodes, leaf, choices, split, children):
     """Whether a leaf's region has blocks without records."""
     if split.level == CUT:
@@ -444,7 +427,7 @@ def has_other_blocks(nodes, leaf, choices, split, children):
     return blocks > children
 
 
-@njit(cache=True, nogil=True)
+@inner
 def extend_nodes(nodes, size):
     """The nodes with room for at least so many."""
     return InductionNodes(
@@ -463,7 +446,7 @@ def extend_nodes(nodes, size):
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_node(nodes, new, parent, begin, end):
     """Set the facts of a new leaf: those of its parent, without records."""
     nodes.attribute[new], nodes.level[new], nodes.at[new] = -1, CUT, 0
@@ -475,7 +458,7 @@ def add_node(nodes, new, parent, begin, end):
         nodes.classes[new, c] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_children(rows, order, nodes, first, leaf, split, children, choices, scratch):
     """Turn a leaf into a node with children, numbered from ``first`` on; the rows of the leaf are sorted by child.
 
@@ -506,7 +489,7 @@ def add_children(rows, order, nodes, first, leaf, split, children, choices, scra
         add_node(nodes, first + children, leaf, end, end)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def extend_spans(spans, more_spans, more_links, more_of_links, leaves):
     """The spans with room for more spans and links."""
     used = spans.used
@@ -525,7 +508,7 @@ def extend_spans(spans, more_spans, more_links, more_of_links, leaves):
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def link_leaf(spans, s, leaf):
     """Add a leaf to a span; there is room for the link."""
     e = spans.used[1]
@@ -533,7 +516,7 @@ def link_leaf(spans, s, leaf):
     spans.used[1] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def link_span(spans, leaf, s):
     """Add a span to the spans of a leaf; there is room for the link."""
     e = spans.used[2]
@@ -541,7 +524,7 @@ def link_span(spans, leaf, s):
     spans.used[2] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_links(first, next):
     """The length of a list of links."""
     e, length = first, ZERO64
@@ -551,7 +534,7 @@ def count_links(first, next):
     return length
 
 
-@njit(cache=True, nogil=True)
+@inner
 def replace_leaf(spans, s, leaf, new):
     """Replace a leaf of a span by another."""
     e = spans.first[s]
@@ -561,7 +544,7 @@ def replace_leaf(spans, s, leaf, new):
     link_span(spans, new, s)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def divide_span(rows, spans, s, leaf, first, split, children, choices, scratch, stale):
     """Divide a span by a public split of one of its leaves; the other leaves of the span belong to every part."""
     begin, end = spans.begin[s], spans.end[s]
@@ -595,7 +578,7 @@ def divide_span(rows, spans, s, leaf, first, split, children, choices, scratch, 
     return spans
 
 
-@njit(cache=True, nogil=True)
+@inner
 def update_spans(rows, spans, leaf, first, made, split, children, choices, attackers, scratch, stale):
     """Update the spans of a leaf that was split into ``made`` leaves, numbered from ``first`` on."""
     spans = extend_spans(spans, ZERO64, ZERO64, ZERO64, first + made)
@@ -619,7 +602,7 @@ def update_spans(rows, spans, leaf, first, made, split, children, choices, attac
     return spans
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_leaf(rows, order, nodes, leaf, a, scratch):
     """Count the records of a leaf by the codes of an attribute."""
     leaf_rows = order[nodes.begin[leaf] : nodes.end[leaf]]
@@ -629,7 +612,7 @@ def count_leaf(rows, order, nodes, leaf, a, scratch):
     return sort_codes(rows, leaf_rows, a)
 
 
-@njit(cache=True, nogil=True)
+@entry
 def grow(rows, nodes, spans, choices, attackers, scratch, max_leaves, max_depth, done):
     """Grow a tree from its root; return the nodes, their number, the rows in the order of leaves, and the spans.
 
@@ -676,13 +659,13 @@ def grow(rows, nodes, spans, choices, attackers, scratch, max_leaves, max_depth,
     return nodes, used, order, spans
 
 
-@njit(cache=True, nogil=True)
+@entry
 def root_holds(rows, spans, attackers, scratch):
     """Whether the spans of a tree without splits meet the requirement."""
     for s in range(spans.used[0]):
         if attackers.spare_single and is_single(spans, s, attackers):
             continue
         b, own = spans.attacker[s], spans.row[spans.begin[s] : spans.end[s]]
-        if not rows_hold(rows, own, find_terms(attackers, b), attackers.least[b], scratch.histogram):
+        if not rows_hold(rows, own, attackers, b, scratch.histogram):
             return False
     return True

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import ZERO64
 
 
@@ -31,7 +31,7 @@ class SpanNumbers(NamedTuple):
     used: NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def separate_at_leaf(rows, numbers):
     """Give the rows that arrived at a leaf numbers of their own, unless all rows of a number arrived."""
     span, size, arrived, moved, touched = numbers.span, numbers.size, numbers.arrived, numbers.moved, numbers.touched
@@ -59,7 +59,7 @@ def separate_at_leaf(rows, numbers):
         moved[old] = -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def divide_rows(rows, codes, column, ranks, cut, missing_left):
     """Sort rows so that those that go left come first; return their number."""
     left, right = ZERO64, np.int64(rows.shape[0] - 1)
@@ -76,7 +76,7 @@ def divide_rows(rows, codes, column, ranks, cut, missing_left):
     return left
 
 
-@njit(cache=True, nogil=True)
+@inner
 def narrow_ranks(low, high, missing, column, cut, missing_left, is_left):
     """Keep the ranks of a private number that take one way of a split; return whether any value is left."""
     if is_left:
@@ -87,7 +87,7 @@ def narrow_ranks(low, high, missing, column, cut, missing_left, is_left):
     return low[column] < high[column] or missing[column]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def narrow_codes(possible, begin, end, ranks, cut, missing_left, is_left):
     """Keep the codes of a private column that take one way of a split; return whether any is left."""
     left_over = False
@@ -99,7 +99,7 @@ def narrow_codes(possible, begin, end, ranks, cut, missing_left, is_left):
     return left_over
 
 
-@njit(cache=True, nogil=True)
+@entry
 def separate(nodes, features, codes, domain, depth, numbers):
     """Walk a tree of at most this depth, and separate all rows by the leaves that are possible for them."""
     n, columns = codes.shape
@@ -149,7 +149,7 @@ def separate(nodes, features, codes, domain, depth, numbers):
             top -= 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def copy_frame(node, begin, end, low, high, missing, possible, source, target):
     """Copy a waiting node with its rows and its private values."""
     node[target], begin[target], end[target] = node[source], begin[source], end[source]
@@ -159,7 +159,7 @@ def copy_frame(node, begin, end, low, high, missing, possible, source, target):
         possible[target, p] = possible[source, p]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def push_public(nodes, here, node, begin, end, low, high, missing, possible, top, first, middle, last):
     """Let the children of a public split wait, if they have rows; return the place of the last."""
     if middle == first or middle == last:
@@ -171,7 +171,7 @@ def push_public(nodes, here, node, begin, end, low, high, missing, possible, top
     return top + 1
 
 
-@njit(cache=True, nogil=True)
+@entry
 def route_rows(nodes, features, codes):
     """The leaf of every row."""
     leaf = np.zeros(codes.shape[0], np.int64)

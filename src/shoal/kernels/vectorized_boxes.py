@@ -11,12 +11,13 @@ import os
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
+
+from shoal.kernels.compiler import inner
 
 PLAIN = "SHOAL_PLAIN_KERNELS"
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def clear(box):
     """Empty a box. An empty box stretched by another box equals the other box."""
     width = box.shape[0] // 2
@@ -24,7 +25,7 @@ def clear(box):
     box[width:] = 0
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inner(forceinline=True)
 def stretch_plainly(box, at, width, source, place, gap):
     """Extend the box at ``at`` so that it contains another box; return whether it grew.
 

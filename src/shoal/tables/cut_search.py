@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
@@ -67,7 +67,7 @@ class CutSearch:
         lattice = self.lattice
         self.decides = self.rules.decides == DECIDES and not len(self.rules.least_of_set)
         if not self.decides:
-            self.rules = self.rules._replace(tests_values=False)
+            self.rules = replace(self.rules, tests_values=False)
         self.slots = tuple(
             AttributeSlots.of(a.attribute, lattice.codes.count_own_codes(j), covered=j not in lattice.uncovered)
             for j, a in enumerate(lattice.attributes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -319,16 +319,18 @@ class LatticeSearch:
         """Double the arrays that are full."""
         log, stack = self.log, self.stack
         if log.counts[0] == len(log.outcome):
-            self.log = log = log._replace(
+            self.log = log = replace(
+                log,
                 level=_double(log.level),
                 outcome=_double(log.outcome),
                 suppressed=_double(log.suppressed),
                 value=_double(log.value),
             )
         elif not len(log.state) and log.counts[1] == len(log.failed):
-            self.log = log._replace(failed=_double(log.failed))
+            self.log = replace(log, failed=_double(log.failed))
         else:
-            self.stack = stack._replace(
+            self.stack = replace(
+                stack,
                 key=_double(stack.key),
                 row=_double(stack.row),
                 size=_double(stack.size),

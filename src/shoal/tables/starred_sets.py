@@ -92,9 +92,9 @@ class StarredSets:
         the cheapest set under which k records of the table agree.
         """
         lattice = self.lattice
-        cells = lattice.table.cells._replace(width=0)
+        cells = replace(lattice.table.cells, width=0)
         by_size = replace(
-            lattice, table=lattice.table._replace(cells=cells)
+            lattice, table=replace(lattice.table, cells=cells)
         )  # other requirements cannot lower the bound
         rows = np.arange(len(lattice.table.codes), dtype=np.int32)
         cost = np.full(len(rows), np.inf)

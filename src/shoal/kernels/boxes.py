@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal.kernels.compiler import entry, inner
-from shoal.kernels.interface import FLAT, FLOATS, HEAD, KIND, LARGEST_CODE, LEAVES, MISSING, NODES, NUMBER, RANGED, SIZE
+from shoal.kernels.interface import (
+    FLAT,
+    FLOATS,
+    HEAD,
+    KIND,
+    LARGEST_CODE,
+    LEAVES,
+    MISSING,
+    NODES,
+    NUMBER,
+    RANGED,
+    SIZE,
+    LossArrays,
+)
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @inner(error_model="numpy", forceinline=True)
@@ -75,80 +93,106 @@ def weighted_loss(a, lo, hi, loss_tables):
     return loss_tables.weight[a] * interval_loss(a, lo, hi, loss_tables.ints, loss_tables.floats)
 
 
-@entry
-def sum_losses(lo, hi, loss_tables):
+def sum_losses(lo: Ints, hi: Ints, loss_tables: LossArrays) -> Floats:
     """The weighted loss of every box, summed over the attributes; boxes without records have loss 0."""
-    out = np.zeros(lo.shape[0])
+    out = np.zeros(len(lo))
+    add_losses(lo, hi, loss_tables, out)
+    return out
+
+
+@entry
+def add_losses(lo, hi, loss_tables, out):
+    """See `sum_losses`; ``out`` is all zero."""
     for g in range(lo.shape[0]):
         for j in range(lo.shape[1]):
             if lo[g, j] <= hi[g, j]:
-                out[g] += weighted_loss(j, lo[g, j], hi[g, j], loss_tables)
-    return out
+                out[g] += weighted_loss(j, np.int64(lo[g, j]), np.int64(hi[g, j]), loss_tables)
+
+
+def bound_groups(quasi: Ints, cell: NDArray[np.integer], group: Ints, groups: int) -> tuple[Ints, Ints]:
+    """The smallest and largest code of every group in every attribute."""
+    lo, hi = _make_empty_boxes(groups, quasi.shape[1])
+    extend_groups(quasi, np.ascontiguousarray(cell, np.int64), np.ascontiguousarray(group, np.int32), lo, hi)
+    return lo, hi
+
+
+def _make_empty_boxes(count: int, width: int) -> tuple[Ints, Ints]:
+    return np.full((count, width), LARGEST_CODE, np.int32), np.full((count, width), -1, np.int32)
 
 
 @entry
-def bound_groups(quasi, cell, group, groups):
-    """The smallest and largest code of every group in every attribute."""
-    m = quasi.shape[1]
-    lo = np.full((groups, m), LARGEST_CODE, np.int32)
-    hi = np.full((groups, m), -1, np.int32)
+def extend_groups(quasi, cell, group, lo, hi):
+    """See `bound_groups`."""
     for p in range(cell.shape[0]):
         g = group[p]
         if g >= 0:
-            for j in range(m):
+            for j in range(quasi.shape[1]):
                 x = quasi[cell[p], j]
-                lo[g, j] = min(lo[g, j], x)
-                hi[g, j] = max(hi[g, j], x)
+                if x < lo[g, j]:
+                    lo[g, j] = x
+                if x > hi[g, j]:
+                    hi[g, j] = x
+
+
+def bound_segments(rows: NDArray[np.integer], segment: Longs, m: int) -> tuple[Ints, Ints]:
+    """The smallest and largest code of every segment of rows in each of the first ``m`` columns."""
+    lo, hi = _make_empty_boxes(len(segment), m)
+    extend_segments(rows, segment, lo, hi)
     return lo, hi
 
 
 @entry
-def bound_segments(rows, segment, m):
-    """The smallest and largest code of every segment of rows in each of the first ``m`` columns."""
-    lo = np.full((segment.shape[0], m), LARGEST_CODE, np.int32)
-    hi = np.full((segment.shape[0], m), -1, np.int32)
+def extend_segments(rows, segment, lo, hi):
+    """See `bound_segments`."""
     for g in range(segment.shape[0]):
         for i in range(segment[g, 0], segment[g, 1]):
-            for j in range(m):
+            for j in range(lo.shape[1]):
                 x = np.int32(rows[i, j])
-                lo[g, j] = min(lo[g, j], x)
-                hi[g, j] = max(hi[g, j], x)
-    return lo, hi
+                if x < lo[g, j]:
+                    lo[g, j] = x
+                if x > hi[g, j]:
+                    hi[g, j] = x
+
+
+def descend(quasi: Ints, attribute: Ints, at: Ints, left: Ints, right: Ints, group: Ints) -> Ints:
+    """The group of every combination according to a tree of cuts; codes up to ``at`` go left."""
+    out = np.empty(len(quasi), np.int32)
+    write_leaves(quasi, attribute, at, left, right, group, out)
+    return out
 
 
 @entry
-def descend(quasi, attribute, at, left, right, group):
-    """The group of every combination according to a tree of cuts; codes up to ``at`` go left."""
-    out = np.empty(quasi.shape[0], np.int32)
+def write_leaves(quasi, attribute, at, left, right, group, out):
+    """See `descend`."""
     for u in range(quasi.shape[0]):
-        node = 0
+        node = np.int64(0)
         while attribute[node] >= 0:
             node = left[node] if quasi[u, attribute[node]] <= at[node] else right[node]
         out[u] = group[node]
-    return out
 
 
-@entry
-def is_inside(points, group, lo, hi):
+def is_inside(points: Floats, group: Ints, lo: Floats, hi: Floats) -> NDArray[np.bool_]:
     """For every point, whether the box of its group contains it."""
-    out = np.ones(points.shape[0], np.bool_)
-    for p in range(points.shape[0]):
-        for j in range(points.shape[1]):
-            low = lo[group[p], j]
-            if not (low <= points[p, j] <= hi[group[p], j] or low == -np.inf):
-                out[p] = False
-    return out
+    low, high = lo[group], hi[group]
+    return np.all(((low <= points) & (points <= high)) | (low == -np.inf), axis=1)
 
 
-@entry
-def find_nearest_box(points, categorical, span, lo, hi):
+def find_nearest_box(
+    points: Floats, categorical: NDArray[np.bool_], span: Floats, lo: Floats, hi: Floats
+) -> tuple[Ints, Floats]:
     """The box nearest to every point and its distance, summed over the attributes. Ties: the earlier box.
 
     Points and boxes are positions: plus infinity is a missing value, NaN an unknown category. A box from minus to plus
     infinity contains every value. The distance of a number is its gap to the box over ``span``; any other mismatch counts 1.
     """
-    best = np.zeros(points.shape[0], np.int32)
-    shortest = np.full(points.shape[0], np.inf)
+    best, shortest = np.zeros(len(points), np.int32), np.full(len(points), np.inf)
+    search_boxes(points, categorical, span, lo, hi, best, shortest)
+    return best, shortest
+
+
+@entry
+def search_boxes(points, categorical, span, lo, hi, best, shortest):
+    """See `find_nearest_box`."""
     for p in range(points.shape[0]):
         for g in range(lo.shape[0]):
             distance = 0.0
@@ -169,7 +213,6 @@ def find_nearest_box(points, categorical, span, lo, hi):
                 best[p] = g
                 if distance == 0.0:
                     break
-    return best, shortest
 
 
 @entry

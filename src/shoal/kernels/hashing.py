@@ -25,16 +25,21 @@ def mix(x):
     return x ^ (x >> np.uint64(31))
 
 
-@entry
 def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """The hash of every text; the texts are concatenated in ``data``."""
-    out = np.empty(offsets.shape[0] - 1, np.uint64)
+    out = np.empty(len(offsets) - 1, np.uint64)
+    write_hashes(offsets, data, out)
+    return out
+
+
+@entry
+def write_hashes(offsets, data, out):
+    """See `hash_texts`."""
     for i in range(out.shape[0]):
         h = SEED
         for j in range(offsets[i], offsets[i + 1]):
             h = (h ^ np.uint64(data[j])) * PRIME
         out[i] = mix(h)
-    return out
 
 
 @entry
@@ -44,16 +49,21 @@ def add_hashes(rows: NDArray[np.uint64], values: NDArray[np.uint64], index: NDAr
         rows[i] += mix(values[index[i]] + salt)
 
 
-@entry
 def digest(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Three words that depend on the multiset of rows, not on their order."""
     out = np.zeros(3, np.uint64)
+    add_digests(rows, out)
+    return out
+
+
+@entry
+def add_digests(rows, out):
+    """See `digest`."""
     for i in range(rows.shape[0]):
         h = mix(rows[i])
         out[0] += h
         out[1] += mix(h + SEED)
         out[2] ^= mix(h + PRIME)
-    return out
 
 
 @inner(inline="always")
@@ -106,10 +116,16 @@ def sip_finalize(a, b, c, d, last):
     return a ^ b ^ c ^ d
 
 
-@entry
 def siphash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], key: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """SipHash-2-4 of every text; the texts are concatenated in ``data``."""
-    out = np.empty(offsets.shape[0] - 1, np.uint64)
+    out = np.empty(len(offsets) - 1, np.uint64)
+    write_text_siphashes(offsets, data, key, out)
+    return out
+
+
+@entry
+def write_text_siphashes(offsets, data, key, out):
+    """See `siphash_texts`."""
     for i in range(out.shape[0]):
         begin, size = offsets[i], offsets[i + 1] - offsets[i]
         a, b, c, d = sip_initialize(key)
@@ -122,26 +138,35 @@ def siphash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], key: NDAr
         for j in range(size % 8):
             last |= np.uint64(data[begin + size // 8 * 8 + j]) << np.uint64(8 * j)
         out[i] = sip_finalize(a, b, c, d, last)
+
+
+def siphash_pairs(first: NDArray[np.uint64], second: NDArray[np.uint64], key: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SipHash-2-4 of pairs of words; each pair is a message of 16 bytes."""
+    out = np.empty(len(first), np.uint64)
+    write_pair_siphashes(first, second, key, out)
     return out
 
 
 @entry
-def siphash_pairs(first: NDArray[np.uint64], second: NDArray[np.uint64], key: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SipHash-2-4 of pairs of words; each pair is a message of 16 bytes."""
-    out = np.empty(first.shape[0], np.uint64)
+def write_pair_siphashes(first, second, key, out):
+    """See `siphash_pairs`."""
     for i in range(out.shape[0]):
         a, b, c, d = sip_initialize(key)
         a, b, c, d = sip_absorb(a, b, c, d, first[i])
         a, b, c, d = sip_absorb(a, b, c, d, second[i])
         out[i] = sip_finalize(a, b, c, d, np.uint64(16) << np.uint64(56))
+
+
+def sum_by_code(table: NDArray[np.uint64], begin: NDArray[np.int64], codes: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """For every row of codes, the sum of ``table[begin[j] + code]`` over its columns j."""
+    out = np.zeros(len(codes), np.uint64)
+    add_by_code(table, begin, codes, out)
     return out
 
 
 @entry
-def sum_by_code(table: NDArray[np.uint64], begin: NDArray[np.int64], codes: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """For every row of codes, the sum of ``table[begin[j] + code]`` over its columns j."""
-    out = np.zeros(codes.shape[0], np.uint64)
+def add_by_code(table, begin, codes, out):
+    """See `sum_by_code`; ``out`` is all zero."""
     for i in range(codes.shape[0]):
         for j in range(codes.shape[1]):
             out[i] += table[begin[j] + codes[i, j]]
-    return out

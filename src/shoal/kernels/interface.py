@@ -30,6 +30,9 @@ KIND, SIZE, MISSING, LEAVES, NODES, FLOATS, HEAD = range(7)
 
 # How `mondrian.grow_tree` chooses a cut.
 MEDIAN, GAIN, RELAXED, TARGET = range(4)
+TABLE = 1 << 16  # attributes with up to this many codes use a table, others are sorted
+CLASS_ROOM = 64  # beside four per row, the entries of an attribute in the table of classes
+SHORT = 48  # up to this many rows are sorted by insertion
 STEP_BYTES = 16  # codes are compared this many bytes at a time, so rows are padded to a multiple
 
 # How `tree_induction` rates a split: information gain, gain ratio, Gini index. A split of a number has the level CUT.
@@ -139,6 +142,57 @@ class SplitCriteria(Bundle):
 
 
 @dataclass(frozen=True, eq=False)
+class SplitScratch(Bundle):
+    """Work arrays of `mondrian`.
+
+    For all cuts: the smallest and largest code of the segment by attribute (``lo``, ``hi``); records by code (``tally``), two
+    buffers of sort keys, the digits of a sort (``digit``), and the histograms of the segment and of both sides of a cut (empty:
+    sizes decide alone). For cuts by gain: the boxes by code (``table``), the running box, its previous state, the largest code,
+    the loss by attribute; by entry its position, cumulative records and code, and the loss up to it and from it on; the
+    tabulated attributes and their places. For cuts by the target: the records of every class on either side, and by code and
+    class. ``width`` is by attribute.
+    """
+
+    lo: NDArray[Any]
+    hi: NDArray[Any]
+    tally: NDArray[Any]
+    keys: NDArray[Any]
+    spare: NDArray[Any]
+    digit: NDArray[Any]
+    whole: NDArray[Any]
+    left_counts: NDArray[Any]
+    right_counts: NDArray[Any]
+    table: NDArray[Any]
+    box: NDArray[Any]
+    previous: NDArray[Any]
+    largest: int
+    attribute_loss: NDArray[Any]
+    place: NDArray[Any]
+    cumulative: NDArray[Any]
+    code: NDArray[Any]
+    before: NDArray[Any]
+    after: NDArray[Any]
+    tabulated: NDArray[Any]
+    base: NDArray[Any]
+    left_classes: NDArray[Any]
+    right_classes: NDArray[Any]
+    class_table: NDArray[Any]
+    class_first: NDArray[Any]
+    width: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class CutNodes(Bundle):
+    """The nodes of a tree of cuts of `mondrian`: attribute (-1: a group), cut, children, segment of rows; and a stack."""
+
+    attribute: NDArray[Any]
+    cut: NDArray[Any]
+    child: NDArray[Any]
+    segment: NDArray[Any]
+    stack: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
 class CombinationCells(Bundle):
     """The cells of every combination for `specialize`, `generalize` and `halving`.
 
@@ -191,7 +245,7 @@ class LookAheadInput(Bundle):
     """The input of the look-ahead figures of `specialize`.
 
     By value: its number of children, and whether it may still be specialized. The cells, the limits, and the least records of
-    a group; whether the requirements depend on the size of groups alone; the most children of a value.
+    a group; whether the requirements depend on the size of groups alone.
     """
 
     fan_out: NDArray[Any]
@@ -200,7 +254,23 @@ class LookAheadInput(Bundle):
     limits: RuleArrays
     least: int
     size_only: bool
-    most_children: int
+
+
+@dataclass(frozen=True, eq=False)
+class LookAheadScratch(Bundle):
+    """Work arrays of `specialize`: records, start of the rows and verdict by child; records by combination of slots and chunk;
+    base, word, shift and mask of the counted chunks; histograms by child; a buffer for the rows of one group.
+    """
+
+    counts: NDArray[Any]
+    start: NDArray[Any]
+    passes: NDArray[Any]
+    table: NDArray[Any]
+    plan: NDArray[Any]
+    histogram: NDArray[Any]
+    words: NDArray[Any]
+    ref: NDArray[Any]
+    records: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

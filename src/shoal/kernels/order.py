@@ -12,23 +12,39 @@ BUCKETS = 1 << BITS
 RUN = 48  # items that `sort_items` sorts by insertion
 
 
-@entry
 def argsort(keys: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """The stable order of the keys. A digit that all keys share is counted but not moved."""
-    n = keys.shape[0]
+    """The stable order of the keys."""
+    n = len(keys)
     order = np.arange(n, dtype=np.int32)
     if n < 2:
         return order
+    spare = np.empty(n, np.int32)
+    moved = sort_digits(keys.copy(), np.empty(n, np.uint64), order, spare, np.empty(BUCKETS + 1, np.int64))
+    return spare if moved else order
+
+
+def sort_pairs(keys: NDArray[np.uint64], values: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The keys in ascending order, each with its value; faster than `argsort` and indexing."""
+    n = len(keys)
+    source, carried = (keys.copy(), np.empty(n, np.uint64)), (values.copy(), np.empty(n, np.int64))
+    moved = sort_digits(*source, *carried, np.empty(BUCKETS + 1, np.int64))
+    return source[moved], carried[moved]
+
+
+@entry
+def sort_digits(source, other_source, carried, other_carried, count):
+    """Sort keys digit by digit, each with what it carries; return whether the result is in the second pair of arrays.
+
+    A digit that all keys share is counted but not moved.
+    """
+    n = source.shape[0]
     top = np.uint64(0)
     for i in range(n):
-        top |= keys[i]
-    spare = np.empty(n, np.int32)
-    source = keys.copy()
-    moved = np.empty(n, np.uint64)
-    count = np.empty(BUCKETS + 1, np.int64)
-    shift = np.uint64(0)
+        top |= source[i]
+    shift, is_swapped = np.uint64(0), False
     while shift < 64 and (top >> shift) > 0:
-        count[:] = 0
+        for b in range(BUCKETS + 1):
+            count[b] = 0
         for i in range(n):
             count[np.int64((source[i] >> shift) & np.uint64(BUCKETS - 1)) + 1] += 1
         single = False
@@ -40,58 +56,34 @@ def argsort(keys: NDArray[np.uint64]) -> NDArray[np.int32]:
                 digit = np.int64((source[i] >> shift) & np.uint64(BUCKETS - 1))
                 place = count[digit]
                 count[digit] += 1
-                spare[place] = order[i]
-                moved[place] = source[i]
-            order, spare = spare, order
-            source, moved = moved, source
+                other_carried[place] = carried[i]
+                other_source[place] = source[i]
+            source, other_source = other_source, source
+            carried, other_carried = other_carried, carried
+            is_swapped = not is_swapped
         shift += np.uint64(BITS)
-    return order
+    return is_swapped
 
 
-@entry
-def sort_pairs(keys: NDArray[np.uint64], values: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The keys in ascending order, each with its value; faster than `argsort` and indexing."""
-    n = keys.shape[0]
-    top = np.uint64(0)
-    for i in range(n):
-        top |= keys[i]
-    source, carried = keys.copy(), values.copy()
-    moved, spare = np.empty(n, np.uint64), np.empty(n, np.int64)
-    count = np.empty(BUCKETS + 1, np.int64)
-    shift = np.uint64(0)
-    while shift < 64 and (top >> shift) > 0:
-        count[:] = 0
-        for i in range(n):
-            count[np.int64((source[i] >> shift) & np.uint64(BUCKETS - 1)) + 1] += 1
-        for b in range(BUCKETS):
-            count[b + 1] += count[b]
-        for i in range(n):
-            digit = np.int64((source[i] >> shift) & np.uint64(BUCKETS - 1))
-            place = count[digit]
-            count[digit] += 1
-            moved[place] = source[i]
-            spare[place] = carried[i]
-        source, moved = moved, source
-        carried, spare = spare, carried
-        shift += np.uint64(BITS)
-    return source, carried
-
-
-@entry
 def number_keys(keys: NDArray[np.uint64], order: NDArray[np.int32], rank: NDArray[np.int32]) -> NDArray[np.int64]:
     """Write the index of every key among the distinct keys into ``rank``; return the start of each in ``order``."""
-    n = keys.shape[0]
-    begin = np.empty(n, np.int64)
-    seen = -1
+    begin = np.empty(len(keys), np.int64)
+    return begin[: rank_keys(keys, order, rank, begin)].copy()
+
+
+@entry
+def rank_keys(keys, order, rank, begin):
+    """See `number_keys`; return the number of distinct keys."""
+    seen = np.int64(-1)
     last = np.uint64(0)
-    for i in range(n):
+    for i in range(keys.shape[0]):
         key = keys[order[i]]
         if seen < 0 or key != last:
             seen += 1
             begin[seen] = i
             last = key
         rank[order[i]] = seen
-    return begin[: seen + 1].copy()
+    return seen + 1
 
 
 @entry
@@ -102,7 +94,6 @@ def append_digit(keys: NDArray[np.uint64], codes: NDArray[np.int32], size: int) 
         keys[i] = keys[i] * factor + np.uint64(codes[i])
 
 
-@entry
 def pack(
     codes: NDArray[np.int32],
     columns: NDArray[np.int64],
@@ -111,7 +102,14 @@ def pack(
     offset: NDArray[np.int64],
 ) -> NDArray[np.uint64]:
     """Pack columns into one key per row, as `append_digit` does; ``table[offset[c] + code]``, if any, recodes them first."""
-    keys = np.empty(codes.shape[0], np.uint64)
+    keys = np.empty(len(codes), np.uint64)
+    pack_digits(codes, columns, sizes, table, offset, keys)
+    return keys
+
+
+@entry
+def pack_digits(codes, columns, sizes, table, offset, keys):
+    """See `pack`."""
     mapped = table.shape[0] > 0
     for i in range(codes.shape[0]):
         key = np.uint64(0)
@@ -119,63 +117,70 @@ def pack(
             code = codes[i, columns[c]]
             key = key * sizes[c] + np.uint64(table[offset[c] + code] if mapped else code)
         keys[i] = key
-    return keys
 
 
-@entry
 def unpack(keys: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> NDArray[np.int32]:
     """The digits that `append_digit` packed into each key, first to last."""
-    m = sizes.shape[0]
-    out = np.empty((keys.shape[0], m), np.int32)
-    for i in range(keys.shape[0]):
-        rest = keys[i]
-        for j in range(m - 1, -1, -1):
-            above = rest // sizes[j]
-            out[i, j] = rest - above * sizes[j]
-            rest = above
+    out = np.empty((len(keys), len(sizes)), np.int32)
+    unpack_digits(keys, sizes, out)
     return out
 
 
 @entry
+def unpack_digits(keys, sizes, out):
+    """See `unpack`."""
+    for i in range(keys.shape[0]):
+        rest = keys[i]
+        for j in range(sizes.shape[0] - 1, -1, -1):
+            above = rest // sizes[j]
+            out[i, j] = rest - above * sizes[j]
+            rest = above
+
+
 def sort_by_group(group: NDArray[np.int32], groups: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The entries sorted by group, without those of group -1, and the start of every group."""
-    start = np.zeros(groups + 1, np.int64)
+    start, order = np.zeros(groups + 1, np.int64), np.empty(len(group), np.int32)
+    place_by_group(group, start, np.zeros(groups, np.int64), order)
+    return (order if start[groups] == len(order) else order[: start[groups]].copy()), start
+
+
+@entry
+def place_by_group(group, start, at, order):
+    """See `sort_by_group`; ``start`` and ``at`` are all zero."""
     for p in range(group.shape[0]):
         if group[p] >= 0:
             start[group[p] + 1] += 1
-    for g in range(groups):
+    for g in range(at.shape[0]):
+        at[g] = start[g]
         start[g + 1] += start[g]
-    at = start.copy()
-    order = np.empty(start[groups], np.int32)
     for p in range(group.shape[0]):
         if group[p] >= 0:
             order[at[group[p]]] = p
             at[group[p]] += 1
-    return order, start
 
 
-@entry
 def reorder_groups(start: NDArray[np.int64], order: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The entries of the groups in another order of the groups, and the start of every group there."""
-    out = np.empty(start[-1], np.int32)
-    begin = np.zeros(order.shape[0] + 1, np.int64)
-    at = 0
-    for g in range(order.shape[0]):
-        for p in range(start[order[g]], start[order[g] + 1]):
-            out[at] = p
-            at += 1
-        begin[g + 1] = at
+    sizes = np.diff(start)[order]
+    begin = np.concatenate(([0], np.cumsum(sizes)))
+    out = np.arange(begin[-1], dtype=np.int32)
+    out += np.repeat((start[order] - begin[:-1]).astype(np.int32), sizes)
     return out, begin
 
 
-@entry
-def sum_by_group(group: NDArray[np.int32], weight: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
+def sum_by_group(group: NDArray[np.int32], weight: NDArray[np.integer], groups: int) -> NDArray[np.int64]:
     """The sum of the weights of every group; entries of group -1 do not count."""
     out = np.zeros(groups, np.int64)
+    add_by_group(np.ascontiguousarray(group), np.ascontiguousarray(weight, np.int64), out)
+    return out
+
+
+@entry
+def add_by_group(group, weight, out):
+    """See `sum_by_group`; ``out`` is all zero."""
     for p in range(group.shape[0]):
         if group[p] >= 0:
             out[group[p]] += weight[p]
-    return out
 
 
 @inner

@@ -5,44 +5,21 @@ Functions in inner loops take single arrays, since a call passes every array of 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.kernels.compiler import inner
-from shoal.kernels.interface import LOW
-from shoal.kernels.limits import holds
+from shoal.kernels.interface import LOW, SHORT, ZERO64
+from shoal.kernels.limits import rules_hold
 
 NO_CUT = -1
-TABLE = 1 << 16  # attributes with up to this many codes use a table, others are sorted
-SHORT = 48  # up to this many rows are sorted by insertion
-
-
-class Segment(NamedTuple):
-    """The rows ``begin`` to ``end`` of one group, the smallest and largest code by attribute, and the number of records."""
-
-    begin: int
-    end: int
-    lo: NDArray[Any]
-    hi: NDArray[Any]
-    records: int
-
-
-class Scratch(NamedTuple):
-    """Work arrays of all cuts: records by code, two buffers of sort keys, the histogram of the segment (empty: not needed)."""
-
-    tally: NDArray[Any]
-    keys: NDArray[Any]
-    spare: NDArray[Any]
-    whole: NDArray[Any]
 
 
 @inner
 def count_segment(ref, begin, end, cells, histogram):
     """Count the sensitive values of the rows ``begin`` to ``end`` into ``histogram``; ``cells`` are `interface.SplitCells`."""
     start, sensitive, offset = cells.start, cells.sensitive, cells.offset
-    histogram[:] = 0
+    for v in range(histogram.shape[0]):
+        histogram[v] = 0
     for i in range(begin, end):
         u = ref[i]
         for c in range(start[u], start[u + 1]):
@@ -53,7 +30,10 @@ def count_segment(ref, begin, end, cells, histogram):
 @inner
 def both_hold(left, right, left_counts, right_counts, limits):
     """Whether both sides of a cut meet every rule."""
-    return holds(left, left_counts, limits) and holds(right, right_counts, limits)
+    rules = limits.term.shape[0]
+    return rules_hold(left, left_counts, limits, ZERO64, rules) and rules_hold(
+        right, right_counts, limits, ZERO64, rules
+    )
 
 
 @inner
@@ -71,8 +51,11 @@ def move_counts(ref, begin, end, order, moved, v, cells, left, right):
 
 
 @inner
-def sort_by_code(codes, begin, end, a, lo, size, keys, spare):
-    """Sort the rows of a segment by attribute ``a``: (code - lo) << 32 | row - begin, in one of the two buffers."""
+def sort_by_code(codes, begin, end, a, lo, size, keys, spare, count):
+    """Sort the rows of a segment by attribute ``a``: (code - lo) << 32 | row - begin, in one of the two buffers.
+
+    ``count`` has 257 entries.
+    """
     n = end - begin
     for i in range(n):
         keys[i] = (np.int64(codes[begin + i, a] - lo) << 32) | np.int64(i)
@@ -85,10 +68,10 @@ def sort_by_code(codes, begin, end, a, lo, size, keys, spare):
                 j -= 1
             keys[j + 1] = key
         return keys
-    count = np.empty(257, np.int64)
     shift = 32
     while (size - 1) >> (shift - 32) > 0:
-        count[:] = 0
+        for d in range(257):
+            count[d] = 0
         for i in range(n):
             count[((keys[i] >> shift) & 255) + 1] += 1
         for d in range(256):

@@ -10,15 +10,12 @@ words: ``fields[a]`` has word, shift and mask of the slot of attribute a, then t
 of group g, the row after its last, its records, its failing records, and three look-ahead figures per attribute.
 ``node[g, a]`` is the value of group g in attribute a, ``link`` lists the groups that have one value (the paper's links).
 
-``rows`` are `interface.RefinedRows`, ``ahead`` is `interface.LookAheadInput`, ``field`` one row of ``fields``.
+``rows`` are `interface.RefinedRows`, ``ahead`` is `interface.LookAheadInput`, ``scratch`` `interface.LookAheadScratch`.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import (
@@ -40,31 +37,16 @@ from shoal.kernels.interface import (
     MOST_JOINT,
     NO_GROUP,
     NONE64,
+    ONE64,
     SLOT_MASK,
     SLOT_SHIFT,
     SLOT_WORD,
     SMALLEST,
     ZERO64,
 )
-from shoal.kernels.limits import holds
+from shoal.kernels.limits import rules_hold
 
 MANY_ROWS = 128  # rows from which joint counting is faster
-
-
-class LookAheadScratch(NamedTuple):
-    """Work arrays of the look-ahead: records by child, records by combination of slots and chunk, histograms by child."""
-
-    counts: NDArray[Any]
-    table: NDArray[Any]
-    histogram: NDArray[Any]
-
-
-class RowBuffer(NamedTuple):
-    """A buffer for the rows of one group while they are sorted by child."""
-
-    words: NDArray[Any]
-    ref: NDArray[Any]
-    records: NDArray[Any]
 
 
 @entry
@@ -79,65 +61,27 @@ def count_classes(quasi, start, classes, records, offset, first, last, out):
 @entry
 def pack_rows(quasi, columns, slots, offset, fields, first, last, words):
     """Pack the rows ``first`` to ``last - 1``: the slot ``slots[offset[a] + code]`` and the code of every attribute."""
-    row = np.empty(words.shape[1], np.uint64)
     for i in range(first, last):
-        row[:] = 0
+        for w in range(words.shape[1]):
+            words[i, w] = 0
         for a in range(columns.shape[0]):
             code = quasi[i, columns[a]]
-            row[fields[a, SLOT_WORD]] |= np.uint64(slots[offset[a] + code]) << np.uint64(fields[a, SLOT_SHIFT])
-            row[fields[a, CODE_WORD]] |= np.uint64(code) << np.uint64(fields[a, CODE_SHIFT])
-        for w in range(words.shape[1]):
-            words[i, w] = row[w]
-
-
-@inner
-def _slot(word, field):
-    return np.int64((word >> np.uint64(field[SLOT_SHIFT])) & np.uint64(field[SLOT_MASK]))
-
-
-@inner
-def _code(word, field):
-    return np.int64((word >> np.uint64(field[CODE_SHIFT])) & np.uint64(field[CODE_MASK]))
-
-
-@inner
-def _allocate_look_ahead(rows, ahead):
-    histogram_size = 1 if ahead.size_only else max(ahead.most_children, 1) * ahead.cells.width
-    return LookAheadScratch(
-        np.zeros(ahead.most_children, np.int64),
-        np.zeros(MOST_JOINT * rows.chunks.shape[0], np.int64),
-        np.zeros(histogram_size, np.int64),
-    )
-
-
-@inner
-def _allocate_buffer(link, rows):
-    """Allocate a buffer for the rows of the largest of these groups."""
-    facts, longest = rows.facts, np.int64(0)
-    for g in link:
-        longest = max(longest, facts[g, GROUP_END] - facts[g, GROUP_BEGIN])
-    return RowBuffer(
-        np.empty((longest, rows.words.shape[1]), rows.words.dtype),
-        np.empty(longest, rows.ref.dtype),
-        np.empty(longest, rows.records.dtype),
-    )
+            words[i, fields[a, SLOT_WORD]] |= np.uint64(slots[offset[a] + code]) << np.uint64(fields[a, SLOT_SHIFT])
+            words[i, fields[a, CODE_WORD]] |= np.uint64(code) << np.uint64(fields[a, CODE_SHIFT])
 
 
 @entry
-def split_groups(link, number, rows, specialized, ahead):
+def split_groups(link, number, rows, specialized, ahead, scratch, values):
     """Specialize a value in the groups of ``link``, and compute the look-ahead figures of the new groups.
 
     ``specialized`` is an `interface.SpecializedValue`; its children are numbered from ``first``. The first part of a group
     keeps the group's number, the other parts are numbered from ``number[n]``. ``slots[code]`` is the slot of a row with that
-    code in its new value.
+    code in its new value. ``values``: None if requirements are on sizes alone, which leaves out the test of values.
     """
-    words, records, facts, node = rows.words, rows.records, rows.facts, rows.node
+    words, records, facts, node, fields = rows.words, rows.records, rows.facts, rows.node, rows.fields
     a, first, children, slots = specialized.attribute, specialized.first, specialized.children, specialized.slots
-    alive, least, size_only = ahead.alive, ahead.least, ahead.size_only
-    scratch, buffer, field = _allocate_look_ahead(rows, ahead), _allocate_buffer(link, rows), rows.fields[a]
-    start = np.empty(children + 1, np.int64)  # of the rows of every child
-    w, shift, mask = field[SLOT_WORD], np.uint64(field[SLOT_SHIFT]), np.uint64(field[SLOT_MASK])
-    total = np.empty(children, np.int64)
+    alive, least, start, total = ahead.alive, ahead.least, scratch.start, scratch.counts
+    w, shift, mask = fields[a, SLOT_WORD], np.uint64(fields[a, SLOT_SHIFT]), np.uint64(fields[a, SLOT_MASK])
     is_child_alive = False  # whether some child may be specialized later
     for c in range(children):
         is_child_alive = is_child_alive or alive[first + c]
@@ -146,23 +90,25 @@ def split_groups(link, number, rows, specialized, ahead):
         low, high = facts[g, GROUP_BEGIN], facts[g, GROUP_END]
         if facts[g, FIGURES + 3 * a + CHILD_GROUPS] == 1:  # an undivided group keeps the figures of other attributes
             node[g, a] = first + np.int64((words[low, w] >> shift) & mask)
-            _write_slots(low, high, words, field, slots)
-            _look_ahead(g, a, rows, ahead, scratch)
+            _write_slots(low, high, words, fields, a, slots)
+            _look_ahead(g, a, rows, ahead, scratch, values)
             continue
-        is_final = size_only and not is_child_alive  # no later specialization: only sizes are needed
+        is_final = ahead.size_only and not is_child_alive  # no later specialization: only sizes are needed
         for b in range(node.shape[1]):
             is_final = is_final and (b == a or not alive[node[g, b]])
         if children == 2:
-            middle, left = _divide_in_two(low, high, rows, field, slots, is_final, buffer)
+            middle, left = _divide_in_two(low, high, rows, a, slots, is_final, scratch)
             right = facts[g, GROUP_SIZE] - left
             _write_group(g, g, low, middle, left, a, first, rows, least)
             _write_group(number[n], g, middle, high, right, a, first + 1, rows, least)
             if not is_final:
-                _look_ahead(g, NONE64, rows, ahead, scratch)
-                _look_ahead(number[n], NONE64, rows, ahead, scratch)
+                _look_ahead(g, NONE64, rows, ahead, scratch, values)
+                _look_ahead(number[n], NONE64, rows, ahead, scratch, values)
             continue
-        start[:] = 0
-        total[:] = 0
+        for c in range(children):
+            start[c + 1] = 0
+            total[c] = 0
+        start[0] = 0
         for i in range(low, high):
             c = np.int64((words[i, w] >> shift) & mask)
             start[c + 1] += 1
@@ -176,12 +122,12 @@ def split_groups(link, number, rows, specialized, ahead):
                 if to != g:
                     target += 1
                 to = target
-        _divide(low, high, rows, field, slots, is_final, start, buffer)
+        _divide(low, high, rows, a, slots, is_final, scratch)
         if is_final:
             continue
-        _look_ahead(g, NONE64, rows, ahead, scratch)
+        _look_ahead(g, NONE64, rows, ahead, scratch, values)
         for to in range(number[n], target):
-            _look_ahead(to, NONE64, rows, ahead, scratch)
+            _look_ahead(to, NONE64, rows, ahead, scratch, values)
 
 
 @inner
@@ -196,12 +142,13 @@ def _write_group(to, g, begin, end, total, a, value, rows, least):
 
 
 @inner
-def _divide(low, high, rows, field, slots, is_final, start, buffer):
-    """Sort the rows of a group by child, in stable order; the rows of child c begin at ``start[c]``."""
-    words, ref, records = rows.words, rows.ref, rows.records
-    new_words, new_ref, new_records = buffer.words, buffer.ref, buffer.records
-    w, shift, mask = field[SLOT_WORD], np.uint64(field[SLOT_SHIFT]), np.uint64(field[SLOT_MASK])
-    code_word, code_shift, code_mask = field[CODE_WORD], np.uint64(field[CODE_SHIFT]), np.uint64(field[CODE_MASK])
+def _divide(low, high, rows, a, slots, is_final, scratch):
+    """Sort the rows of a group by child, in stable order; the rows of child c begin at ``scratch.start[c]``."""
+    words, ref, records, fields, start = rows.words, rows.ref, rows.records, rows.fields, scratch.start
+    new_words, new_ref, new_records = scratch.words, scratch.ref, scratch.records
+    w, shift, mask = fields[a, SLOT_WORD], np.uint64(fields[a, SLOT_SHIFT]), np.uint64(fields[a, SLOT_MASK])
+    code_word, code_shift = fields[a, CODE_WORD], np.uint64(fields[a, CODE_SHIFT])
+    code_mask = np.uint64(fields[a, CODE_MASK])
     for i in range(low, high):
         word = words[i, w]
         c = np.int64((word >> shift) & mask)
@@ -214,14 +161,14 @@ def _divide(low, high, rows, field, slots, is_final, start, buffer):
             code = (words[i, code_word] >> code_shift) & code_mask
             new_words[at, w] = (word & ~(mask << shift)) | (np.uint64(slots[code]) << shift)
             new_records[at] = records[i]
-    _copy_back(low, high, rows, is_final, buffer)
+    _copy_back(low, high, rows, is_final, scratch)
 
 
 @inner
-def _copy_back(low, high, rows, is_final, buffer):
+def _copy_back(low, high, rows, is_final, scratch):
     """Copy the first rows of the buffer to the rows from ``low`` to ``high``. (Slices would compile their own error texts.)"""
     words, ref, records = rows.words, rows.ref, rows.records
-    new_words, new_ref, new_records = buffer.words, buffer.ref, buffer.records
+    new_words, new_ref, new_records = scratch.words, scratch.ref, scratch.records
     for i in range(high - low):
         ref[low + i] = new_ref[i]
     if is_final:
@@ -233,73 +180,81 @@ def _copy_back(low, high, rows, is_final, buffer):
 
 
 @entry
-def update_slots(link, rows, a, slots, ahead):
+def update_slots(link, rows, a, slots, ahead, scratch, values):
     """Write the slots ``slots[code]`` after the split of a value of attribute a was moved, and update its figures."""
-    facts, scratch = rows.facts, _allocate_look_ahead(rows, ahead)
-    for g in link:
-        _write_slots(facts[g, GROUP_BEGIN], facts[g, GROUP_END], rows.words, rows.fields[a], slots)
-        _look_ahead(g, a, rows, ahead, scratch)
+    facts, words, fields = rows.facts, rows.words, rows.fields
+    for n in range(link.shape[0]):
+        g = link[n]
+        _write_slots(facts[g, GROUP_BEGIN], facts[g, GROUP_END], words, fields, a, slots)
+        _look_ahead(g, a, rows, ahead, scratch, values)
 
 
 @inner
-def _write_slots(low, high, words, field, slots):
-    w, shift = field[SLOT_WORD], np.uint64(field[SLOT_SHIFT])
-    clear = ~(np.uint64(field[SLOT_MASK]) << shift)
+def _write_slots(low, high, words, fields, a, slots):
+    w, shift = fields[a, SLOT_WORD], np.uint64(fields[a, SLOT_SHIFT])
+    clear = ~(np.uint64(fields[a, SLOT_MASK]) << shift)
+    code_word, code_shift = fields[a, CODE_WORD], np.uint64(fields[a, CODE_SHIFT])
+    code_mask = np.uint64(fields[a, CODE_MASK])
     for i in range(low, high):
-        code = (words[i, field[CODE_WORD]] >> np.uint64(field[CODE_SHIFT])) & np.uint64(field[CODE_MASK])
+        code = (words[i, code_word] >> code_shift) & code_mask
         words[i, w] = (words[i, w] & clear) | (np.uint64(slots[code]) << shift)
 
 
 @entry
-def mark_invalid_splits(link, rows, first, last, field, ahead, invalid):
-    """Mark the codes from ``first`` to ``last`` after which the interval cannot be split: some part of a group would fail."""
-    words, ref, records, facts = rows.words, rows.ref, rows.records, rows.facts
-    cells, limits, least, size_only, width = ahead.cells, ahead.limits, ahead.least, ahead.size_only, ahead.cells.width
-    begin = np.empty(last - first + 2, np.int64)
-    longest = np.int64(0)
-    for g in link:
-        longest = max(longest, facts[g, GROUP_END] - facts[g, GROUP_BEGIN])
-    order = np.empty(longest, np.int64)
-    left, right = np.zeros(width, np.int64), np.zeros(width, np.int64)
-    for g in link:
-        begin[:] = 0
-        right[:] = 0
-        right_total = np.int64(0)
-        for i in range(facts[g, GROUP_BEGIN], facts[g, GROUP_END]):
-            code = _code(words[i, field[CODE_WORD]], field)
+def mark_invalid_splits(link, rows, first, last, a, ahead, order, begin, left, right, invalid, values):
+    """Mark the codes from ``first`` to ``last`` after which the interval cannot be split: some part of a group would fail.
+
+    ``order`` has room for the rows of the largest group, ``begin`` for all codes, ``left`` and ``right`` are histograms.
+    """
+    words, ref, records, facts, fields = rows.words, rows.ref, rows.records, rows.facts, rows.fields
+    cells, limits, least, size_only = ahead.cells, ahead.limits, ahead.least, ahead.size_only
+    w, shift, mask = fields[a, CODE_WORD], np.uint64(fields[a, CODE_SHIFT]), np.uint64(fields[a, CODE_MASK])
+    for n in range(link.shape[0]):
+        low, high = facts[link[n], GROUP_BEGIN], facts[link[n], GROUP_END]
+        for c in range(begin.shape[0]):
+            begin[c] = 0
+        for v in range(left.shape[0]):
+            left[v], right[v] = 0, 0
+        left_total, right_total = np.int64(0), np.int64(0)
+        for i in range(low, high):
+            code = np.int64((words[i, w] >> shift) & mask)
             if code <= last:
                 begin[code - first + 1] += 1
         for c in range(last - first + 1):
             begin[c + 1] += begin[c]
-        for i in range(facts[g, GROUP_BEGIN], facts[g, GROUP_END]):
-            code = _code(words[i, field[CODE_WORD]], field)
+        for i in range(low, high):
+            code = np.int64((words[i, w] >> shift) & mask)
             if code <= last:  # not missing
                 order[begin[code - first]] = i
                 begin[code - first] += 1
                 right_total += records[i]
-                if not size_only:
-                    _add_cells(ref[i], 1, cells, right)
-        left[:] = 0
-        left_total, done, is_invalid = np.int64(0), 0, False
+                if values is not None:
+                    _add_cells(ref[i], ONE64, cells, right)
+        done, is_invalid = np.int64(0), False
         for c in range(last - first):
             moved = done
             while done < begin[c]:
                 i = order[done]
                 left_total += records[i]
                 right_total -= records[i]
-                if not size_only:
-                    _add_cells(ref[i], 1, cells, left)
-                    _add_cells(ref[i], -1, cells, right)
+                if values is not None:
+                    _add_cells(ref[i], ONE64, cells, left)
+                    _add_cells(ref[i], NONE64, cells, right)
                 done += 1
             if done > moved or c == 0:
                 if size_only:
                     is_invalid = 0 < left_total < least or 0 < right_total < least
-                else:
-                    is_invalid = (left_total > 0 and not holds(left_total, left, limits)) or (
-                        right_total > 0 and not holds(right_total, right, limits)
+                if values is not None:
+                    is_invalid = (left_total > 0 and not _meets(left_total, left, limits)) or (
+                        right_total > 0 and not _meets(right_total, right, limits)
                     )
             if is_invalid:
                 invalid[c] = True
+
+
+@inner
+def _meets(total, histogram, limits):
+    return rules_hold(total, histogram, limits, ZERO64, limits.term.shape[0])
 
 
 @inner
@@ -312,18 +267,19 @@ def _add_cells(u, sign, cells, histogram):
 
 
 @inner
-def _divide_in_two(low, high, rows, field, slots, is_final, buffer):
+def _divide_in_two(low, high, rows, a, slots, is_final, scratch):
     """Sort the rows of a group by two children, in stable order; return the second child's first row, the first's records.
 
     Rows of the first child move up in place, rows of the second through a buffer. A final group needs only ``ref``.
     """
-    words, ref, records = rows.words, rows.ref, rows.records
-    new_words, new_ref, new_records = buffer.words, buffer.ref, buffer.records
-    w, shift = field[SLOT_WORD], np.uint64(field[SLOT_SHIFT])
-    clear = ~(np.uint64(field[SLOT_MASK]) << shift)
-    code_word, code_shift, code_mask = field[CODE_WORD], np.uint64(field[CODE_SHIFT]), np.uint64(field[CODE_MASK])
+    words, ref, records, fields = rows.words, rows.ref, rows.records, rows.fields
+    new_words, new_ref, new_records = scratch.words, scratch.ref, scratch.records
+    w, shift = fields[a, SLOT_WORD], np.uint64(fields[a, SLOT_SHIFT])
+    clear = ~(np.uint64(fields[a, SLOT_MASK]) << shift)
+    code_word, code_shift = fields[a, CODE_WORD], np.uint64(fields[a, CODE_SHIFT])
+    code_mask = np.uint64(fields[a, CODE_MASK])
     many = words.shape[1]
-    to, aside, left = low, 0, np.int64(0)
+    to, aside, left = low, np.int64(0), np.int64(0)
     for i in range(low, high):
         word = words[i, w]
         if (word >> shift) & np.uint64(1):
@@ -345,83 +301,98 @@ def _divide_in_two(low, high, rows, field, slots, is_final, buffer):
                 records[to] = records[i]
             ref[to] = ref[i]
             to += 1
-    _copy_back(to, high, rows, is_final, buffer)
+    _copy_back(to, high, rows, is_final, scratch)
     return to, left
 
 
 @entry
-def look_ahead(rows, ahead):
+def look_ahead(rows, ahead, scratch, values):
     """Compute the look-ahead figures of the first group, which has all rows."""
-    facts = rows.facts
-    facts[0, GROUP_BEGIN], facts[0, GROUP_END] = 0, rows.words.shape[0]
-    facts[0, GROUP_SIZE], facts[0, GROUP_FAILING] = rows.records.sum(), 0
-    _look_ahead(ZERO64, NONE64, rows, ahead, _allocate_look_ahead(rows, ahead))
+    facts, records, total = rows.facts, rows.records, np.int64(0)
+    for i in range(records.shape[0]):
+        total += records[i]
+    facts[0, GROUP_BEGIN], facts[0, GROUP_END] = 0, records.shape[0]
+    facts[0, GROUP_SIZE], facts[0, GROUP_FAILING] = total, 0
+    _look_ahead(ZERO64, NONE64, rows, ahead, scratch, values)
 
 
 @inner
-def _look_ahead(g, only, rows, ahead, scratch):
+def _look_ahead(g, only, rows, ahead, scratch, values):
     """Compute the look-ahead figures of group g for one attribute (``only``), or for all with a live value (-1)."""
-    if ahead.size_only:
+    if values is not None:
+        _look_ahead_by_values(g, only, rows, ahead, scratch)
+    else:
         _look_ahead_by_size(g, only, rows, ahead, scratch)
-        return
+
+
+@inner
+def _look_ahead_by_values(g, only, rows, ahead, scratch):
     words, ref, records, facts, node, fields = rows.words, rows.ref, rows.records, rows.facts, rows.node, rows.fields
     fan_out, alive, cells, limits, width = ahead.fan_out, ahead.alive, ahead.cells, ahead.limits, ahead.cells.width
     start, sensitive, cell_records, offset = cells.start, cells.sensitive, cells.records, cells.offset
-    counts, histogram = scratch.counts, scratch.histogram
+    counts, histogram, passes = scratch.counts, scratch.histogram, scratch.passes
     low, high = facts[g, GROUP_BEGIN], facts[g, GROUP_END]
     if only < 0:
-        histogram[:width] = 0
+        for v in range(width):
+            histogram[v] = 0
         for i in range(low, high):
             for c in range(start[ref[i]], start[ref[i] + 1]):
                 for s in range(offset.shape[0]):
                     histogram[offset[s] + sensitive[c, s]] += cell_records[c]
-        facts[g, GROUP_FAILING] = 0 if holds(facts[g, GROUP_SIZE], histogram[:width], limits) else facts[g, GROUP_SIZE]
+        passed = _meets(facts[g, GROUP_SIZE], histogram[:width], limits)
+        facts[g, GROUP_FAILING] = 0 if passed else facts[g, GROUP_SIZE]
     for a in range(node.shape[1]):
         x = node[g, a]
         if not alive[x] or (only >= 0 and only != a):
             continue
-        counts[: fan_out[x]] = 0
-        histogram[: fan_out[x] * width] = 0
+        children = np.int64(fan_out[x])
+        w, shift, mask = fields[a, SLOT_WORD], np.uint64(fields[a, SLOT_SHIFT]), np.uint64(fields[a, SLOT_MASK])
+        for slot in range(children):
+            counts[slot] = 0
+        for v in range(children * width):
+            histogram[v] = 0
         for i in range(low, high):
-            slot = _slot(words[i, fields[a, SLOT_WORD]], fields[a])
+            slot = np.int64((words[i, w] >> shift) & mask)
             counts[slot] += records[i]
             for c in range(start[ref[i]], start[ref[i] + 1]):
                 for s in range(offset.shape[0]):
                     histogram[slot * width + offset[s] + sensitive[c, s]] += cell_records[c]
-        passes = np.zeros(fan_out[x], np.bool_)
-        for slot in range(fan_out[x]):
+        for slot in range(children):
+            passes[slot] = False
             if counts[slot] > 0:
-                passes[slot] = holds(counts[slot], histogram[slot * width : (slot + 1) * width], limits)
-        _write_figures(facts[g, FIGURES + 3 * a : FIGURES + 3 * a + 3], counts[: fan_out[x]], passes)
+                passes[slot] = _meets(counts[slot], histogram[slot * width : (slot + 1) * width], limits)
+        _write_figures(facts, g, a, counts, children, passes)
 
 
 @inner
-def _write_figures(figures, counts, passes):
+def _write_figures(facts, g, a, counts, children, passes):
     """Write the three figures of an attribute, from the records of each child of its value and whether the child passes."""
-    figures[SMALLEST], figures[FAILING], figures[CHILD_GROUPS] = NO_GROUP, 0, 0
-    for slot in range(counts.shape[0]):
+    smallest, failing, groups = NO_GROUP, np.int64(0), np.int64(0)
+    for slot in range(children):
         if counts[slot] > 0:
-            figures[CHILD_GROUPS] += 1
-            if passes[slot]:
-                figures[SMALLEST] = min(figures[SMALLEST], counts[slot])
-            else:
-                figures[FAILING] += counts[slot]
+            groups += 1
+            if not passes[slot]:
+                failing += counts[slot]
+            elif counts[slot] < smallest:
+                smallest = counts[slot]
+    at = FIGURES + 3 * a
+    facts[g, at + SMALLEST], facts[g, at + FAILING], facts[g, at + CHILD_GROUPS] = smallest, failing, groups
 
 
 @inner
 def _look_ahead_by_size(g, only, rows, ahead, scratch):
-    """As `_look_ahead`, for requirements on the size of groups alone.
+    """As `_look_ahead_by_values`, for requirements on the size of groups alone.
 
     Attributes with adjacent slots (a chunk) are counted jointly, by the combinations of their slots, and then summed per
     attribute.
     """
     words, records, facts, node = rows.words, rows.records, rows.facts, rows.node
-    fields, chunks, fan_out, alive = rows.fields, rows.chunks, ahead.fan_out, ahead.alive
-    counts, table = scratch.counts, scratch.table
+    fields, chunks, fan_out, alive, least = rows.fields, rows.chunks, ahead.fan_out, ahead.alive, ahead.least
+    counts, table, passes = scratch.counts, scratch.table, scratch.passes
     low, high = facts[g, GROUP_BEGIN], facts[g, GROUP_END]
     is_joint = only < 0 and high - low >= MANY_ROWS
     if is_joint:
-        _count_chunks(words, records, np.uint64(low), np.uint64(high), chunks, node[g], alive, table)
+        _count_chunks(words, records, np.uint64(low), np.uint64(high), chunks, node, g, alive, table, scratch.plan)
     for n in range(chunks.shape[0]):
         first, last, size = chunks[n, CHUNK_FIRST], chunks[n, CHUNK_END], chunks[n, CHUNK_MASK] + 1
         is_chunk_counted = is_joint and size <= MOST_JOINT
@@ -429,33 +400,38 @@ def _look_ahead_by_size(g, only, rows, ahead, scratch):
             x = node[g, a]
             if not alive[x] or (only >= 0 and only != a):
                 continue
-            counts[: fields[a, SLOT_MASK] + 1] = 0
+            slot_mask, children = fields[a, SLOT_MASK], np.int64(fan_out[x])
+            for slot in range(slot_mask + 1):
+                counts[slot] = 0
             if is_chunk_counted:
                 shift = fields[a, SLOT_SHIFT] - chunks[n, CHUNK_SHIFT]
                 for c in range(size):
-                    counts[(c >> shift) & fields[a, SLOT_MASK]] += table[n * MOST_JOINT + c]
+                    counts[(c >> shift) & slot_mask] += table[n * MOST_JOINT + c]
             else:
-                _count_slots(words, records, np.uint64(low), np.uint64(high), fields[a], counts)
-            figures, children = facts[g, FIGURES + 3 * a : FIGURES + 3 * a + 3], counts[: fan_out[x]]
-            _write_figures(figures, children, children >= ahead.least)
+                _count_slots(words, records, np.uint64(low), np.uint64(high), fields, a, counts)
+            for slot in range(children):
+                passes[slot] = counts[slot] >= least
+            _write_figures(facts, g, a, counts, children, passes)
 
 
 @inner
-def _count_chunks(words, records, low, high, chunks, node, alive, table):
-    """Count the records of every combination of slots in one pass, for all chunks that fit a table and have a live value."""
-    many = 0
-    base, shift = np.empty(chunks.shape[0], np.uint64), np.empty(chunks.shape[0], np.uint64)
-    word, mask = np.empty(chunks.shape[0], np.uint64), np.empty(chunks.shape[0], np.uint64)
+def _count_chunks(words, records, low, high, chunks, node, g, alive, table, plan):
+    """Count the records of every combination of slots in one pass, for all chunks that fit a table and have a live value.
+
+    ``plan`` gets the base in the table, the word, the shift and the mask of these chunks.
+    """
+    many = np.uint64(0)
     for n in range(chunks.shape[0]):
         has_live_value = False
         for a in range(chunks[n, CHUNK_FIRST], chunks[n, CHUNK_END]):
-            has_live_value = has_live_value or alive[node[a]]
+            has_live_value = has_live_value or alive[node[g, a]]
         if has_live_value and chunks[n, CHUNK_MASK] < MOST_JOINT:
-            base[many], word[many] = n * MOST_JOINT, chunks[n, CHUNK_WORD]
-            shift[many], mask[many] = chunks[n, CHUNK_SHIFT], chunks[n, CHUNK_MASK]
-            table[n * MOST_JOINT : n * MOST_JOINT + chunks[n, CHUNK_MASK] + 1] = 0
-            many += 1
-    many = np.uint64(many)
+            plan[0, many], plan[1, many] = n * MOST_JOINT, chunks[n, CHUNK_WORD]
+            plan[2, many], plan[3, many] = chunks[n, CHUNK_SHIFT], chunks[n, CHUNK_MASK]
+            for c in range(chunks[n, CHUNK_MASK] + 1):
+                table[n * MOST_JOINT + c] = 0
+            many += np.uint64(1)
+    base, word, shift, mask = plan[0], plan[1], plan[2], plan[3]
     for i in range(low, high):
         w = records[i]
         for t in range(many):
@@ -463,38 +439,36 @@ def _count_chunks(words, records, low, high, chunks, node, alive, table):
 
 
 @inner
-def _count_slots(words, records, low, high, field, counts):
+def _count_slots(words, records, low, high, fields, a, counts):
     """Count the records of every slot; unsigned indices avoid a sign test at each access."""
-    w, shift, mask = np.uint64(field[SLOT_WORD]), np.uint64(field[SLOT_SHIFT]), np.uint64(field[SLOT_MASK])
+    w, shift, mask = np.uint64(fields[a, SLOT_WORD]), np.uint64(fields[a, SLOT_SHIFT]), np.uint64(fields[a, SLOT_MASK])
     for i in range(low, high):
         counts[(words[i, w] >> shift) & mask] += records[i]
 
 
 @entry
-def summarize_look_ahead(facts, node, groups, column, alive):
-    """Return for the specialization of every value the smallest passing group and the records in failing groups.
+def summarize_look_ahead(facts, node, groups, column, alive, after, own, fails, best):
+    """Find for the specialization of every value the smallest passing group and the records in failing groups.
 
-    ``column[x]`` is the position of the attribute of value x in this set, or -1. The third result is the smallest group that
-    passes now.
+    ``column[x]`` is the position of the attribute of value x in this set, or -1. ``after`` and ``fails`` get the results,
+    ``own`` and ``best`` are work arrays; all are NO_GROUP at first, and ``fails`` is 0. Return the smallest group that passes
+    now.
     """
     values = column.shape[0]
-    after = np.full(values, NO_GROUP, np.int64)
-    own = np.full(values, NO_GROUP, np.int64)
-    fails = np.zeros(values, np.int64)
     smallest, failing = NO_GROUP, np.int64(0)
     for g in range(groups):
         fail = facts[g, GROUP_FAILING]
         failing += fail
         size = facts[g, GROUP_SIZE] if fail == 0 else NO_GROUP
-        smallest = min(smallest, size)
+        smallest = size if size < smallest else smallest
         for a in range(node.shape[1]):
             x = node[g, a]
-            own[x] = min(own[x], size)
+            own[x] = size if size < own[x] else own[x]
             if alive[x]:
-                after[x] = min(after[x], facts[g, FIGURES + 3 * a + SMALLEST])
+                figure = facts[g, FIGURES + 3 * a + SMALLEST]
+                after[x] = figure if figure < after[x] else after[x]
                 fails[x] += facts[g, FIGURES + 3 * a + FAILING] - fail
-    best = np.full((node.shape[1], 2), NO_GROUP, np.int64)  # the two smallest of ``own`` for every attribute
-    for x in range(values):
+    for x in range(values):  # ``best`` has the two smallest of ``own`` for every attribute
         a = column[x]
         if a >= 0:
             if own[x] < best[a, 0]:
@@ -508,9 +482,9 @@ def summarize_look_ahead(facts, node, groups, column, alive):
             fails[x] = failing
         elif alive[x]:
             others = best[a, 1] if own[x] == best[a, 0] else best[a, 0]
-            after[x] = min(after[x], others)
+            after[x] = others if others < after[x] else after[x]
             fails[x] += failing
-    return after, fails, smallest
+    return smallest
 
 
 @entry

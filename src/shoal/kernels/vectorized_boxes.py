@@ -10,19 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-import numpy as np
-
 from shoal.kernels.compiler import inner
 
 PLAIN = "SHOAL_PLAIN_KERNELS"
 
 
 @inner(forceinline=True)
-def clear(box):
-    """Empty a box. An empty box stretched by another box equals the other box."""
-    width = box.shape[0] // 2
-    box[:width] = np.iinfo(box.dtype).max
-    box[width:] = 0
+def clear(box, at, width, largest):
+    """Empty the box at ``at``; ``largest`` is the largest code of its type. An empty box stretched by another box equals it."""
+    for j in range(width):
+        box[at + j] = largest
+        box[at + width + j] = 0
 
 
 @inner(forceinline=True)

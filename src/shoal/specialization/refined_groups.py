@@ -15,6 +15,7 @@ import numpy as np
 from shoal import kernels, threads
 from shoal.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from shoal.encoding.codes import Codes
+from shoal.kernels.bundle import Bundle
 from shoal.kernels.interface import (
     CHILD_GROUPS,
     CHUNK_END,
@@ -29,6 +30,7 @@ from shoal.kernels.interface import (
     SLOT_MASK,
     CombinationCells,
     LookAheadInput,
+    LookAheadScratch,
     RefinedRows,
     RuleArrays,
     SpecializedValue,
@@ -123,7 +125,9 @@ class RefinedGroups:
             ),
             [(0, half), (half, len(self.quasi))],
         )
-        kernels.specialize.look_ahead(self.rows, self._look_ahead_input(search))
+        kernels.specialize.look_ahead(
+            self.rows, self._look_ahead_input(search), self._allocate_scratch(0), self._values
+        )
 
     def plan_specialization(self, x: int, search: SearchState) -> list[Callable[[], None]]:
         """Reserve the groups of a value's children; return the tasks that split the groups, which may run in parallel."""
@@ -141,23 +145,32 @@ class RefinedGroups:
         specialized = SpecializedValue(a, values.first[x], values.fan_out[x], search.slots[j])
         shared = (self.rows, specialized, self._look_ahead_input(search))
         return [
-            partial(kernels.specialize.split_groups, link[half], number[half], *shared)
+            partial(self._split_groups, link[half], number[half], shared)
             for half in (slice(0, middle), slice(middle, None))
             if len(link[half])
         ]
 
+    def _split_groups(self, link: Int64Array, number: Int64Array, shared: tuple[Bundle, ...]) -> None:
+        scratch = self._allocate_scratch(self._count_longest(link))
+        kernels.specialize.split_groups(link, number, *shared, scratch, self._values)
+
     def mark_invalid_splits(self, x: int, codes: tuple[int, int], search: SearchState, invalid: BoolArray) -> None:
         """Mark the splits of an interval that some group of this set forbids."""
         a, link = self._link(x, search)
+        order, begin = np.empty(self._count_longest(link), np.int64), np.empty(codes[1] - codes[0] + 2, np.int64)
+        left, right = np.empty((2, self.cells.width), np.int64)
         kernels.specialize.mark_invalid_splits(
-            link, self.rows, *codes, self.fields[a], self._look_ahead_input(search), invalid
+            link, self.rows, *codes, a, self._look_ahead_input(search), order, begin, left, right, invalid, self._values
         )
 
     def update_slots(self, x: int, search: SearchState) -> None:
         """Update the slots and figures of a value after its split was moved."""
         a, link = self._link(x, search)
         slots = search.slots[search.values.attribute[x]]
-        kernels.specialize.update_slots(link, self.rows, a, slots, self._look_ahead_input(search))
+        scratch = self._allocate_scratch(0)
+        kernels.specialize.update_slots(
+            link, self.rows, a, slots, self._look_ahead_input(search), scratch, self._values
+        )
 
     def assign_rows(self) -> Int32Array:
         """Return the group of every row."""
@@ -169,8 +182,11 @@ class RefinedGroups:
 
     def summarize(self, search: SearchState) -> None:
         """Update the smallest group and the failing records, now and after the specialization of every value."""
-        after, self.failing_after, smallest = kernels.specialize.summarize_look_ahead(
-            self.facts, self.node, self.count, self.position[search.attribute], search.alive
+        column = self.position[search.attribute]
+        after, own = np.full((2, len(column)), NO_GROUP)
+        self.failing_after, best = np.zeros(len(column), np.int64), np.full((self.node.shape[1], 2), NO_GROUP)
+        smallest = kernels.specialize.summarize_look_ahead(
+            self.facts, self.node, self.count, column, search.alive, after, own, self.failing_after, best
         )
         self.smallest_after = np.where(after >= NO_GROUP, 0, after)
         self.smallest = 0 if smallest >= NO_GROUP else int(smallest)
@@ -181,9 +197,30 @@ class RefinedGroups:
         return a, np.flatnonzero(self.node[: self.count, a] == x)
 
     def _look_ahead_input(self, search: SearchState) -> LookAheadInput:
-        most_children = int(self.fields[:, SLOT_MASK].max()) + 1
-        return LookAheadInput(
-            search.fan_out, search.alive, self.cells, self.limits, self.least, self.size_only, most_children
+        return LookAheadInput(search.fan_out, search.alive, self.cells, self.limits, self.least, self.size_only)
+
+    @property
+    def _values(self) -> bool | None:
+        """None if requirements are on sizes alone: kernels then leave out the test of values."""
+        return None if self.size_only else True
+
+    def _count_longest(self, link: Int64Array) -> int:
+        """The rows of the largest of these groups."""
+        return int((self.facts[link, GROUP_END] - self.facts[link, GROUP_BEGIN]).max(initial=0))
+
+    def _allocate_scratch(self, longest: int) -> LookAheadScratch:
+        """Allocate the work arrays of one thread, with room for so many rows of a group."""
+        most, chunks = int(self.fields[:, SLOT_MASK].max()) + 1, len(self.chunks)
+        return LookAheadScratch(
+            counts=np.zeros(most, np.int64),
+            start=np.zeros(most + 1, np.int64),
+            passes=np.zeros(most, bool),
+            table=np.empty(MOST_JOINT * chunks, np.int64),
+            plan=np.empty((4, chunks), np.uint64),
+            histogram=np.empty(0 if self.size_only else most * self.cells.width, np.int64),
+            words=np.empty((longest, self.words.shape[1]), np.uint64),
+            ref=np.empty(longest, self.ref.dtype),
+            records=np.empty(longest, self.records.dtype),
         )
 
 

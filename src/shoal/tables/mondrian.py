@@ -217,9 +217,10 @@ class _CutSearch:
         return trees
 
     def _cut_segment(self, begin: int, end: int) -> _Tree:
-        once = end - begin > PIECE
-        nodes = kernels.mondrian.grow_tree(self.rows, begin, end, self.width, self.mode, once, self.criteria)
-        return _Tree(*nodes)
+        once, search = end - begin > PIECE, kernels.mondrian
+        scratch = search.allocate_scratch(self.rows, end - begin, self.width, self.mode, self.criteria)
+        nodes = search.grow_tree(self.rows, begin, end, self.mode, once, self.criteria, scratch)
+        return _Tree(nodes.attribute, nodes.cut, nodes.child, nodes.segment)
 
 
 def _bounds(segment: Int64Array) -> tuple[int, int]:

@@ -491,7 +491,8 @@ class RolledTables(Bundle):
     ``codes`` [attribute, row], and ``packed`` [row, word] if its sizes are counted first. Then ``dense`` has the
     records of every combination of values, and zeros between two counts; ``fused`` is filled by `number_values`. Slice s of the
     first table has the rows from ``slice_start[s]`` on. Its values of the attributes ``sliced``, directly below their roots,
-    are ``slice_value[s]``; ``slice_values`` are the numbers of these values.
+    are ``slice_value[s]``; ``slice_values`` are the numbers of these values. Work arrays: ``raised`` by attribute, and the
+    order, the number and the end of slices.
     """
 
     key: NDArray[Any]
@@ -514,6 +515,10 @@ class RolledTables(Bundle):
     slice_value: NDArray[Any]
     slice_values: NDArray[Any]
     slice_start: NDArray[Any]
+    raised: NDArray[Any]
+    slice_order: NDArray[Any]
+    slice_number: NDArray[Any]
+    slice_closes: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -521,7 +526,8 @@ class SearchPlace(Bundle):
     """The place of a search: the number of steps, and the choice of each; by number of steps the lowest and the highest level
     of every attribute, and the least score.
 
-    ``level`` is the current node, ``best`` the score of the best node so far, which has the levels ``best_level``.
+    ``level`` is the current node, ``best`` the score of the best node so far, which has the levels ``best_level``. ``at`` and
+    ``lost`` are work arrays by attribute.
     """
 
     level: NDArray[Any]
@@ -532,6 +538,8 @@ class SearchPlace(Bundle):
     bound: NDArray[Any]
     best: NDArray[Any]
     best_level: NDArray[Any]
+    at: NDArray[Any]
+    lost: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

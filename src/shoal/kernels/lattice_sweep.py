@@ -45,7 +45,7 @@ TIE = 1e-12  # relative: objectives that differ less are equal
 
 
 @entry
-def tag_finer(level, space, log):
+def tag_finer(level, space, place, log):
     """Tag all nodes that are as fine or finer."""
     m = space.low.shape[0]
     if log.state.shape[0] == 0:
@@ -55,23 +55,23 @@ def tag_finer(level, space, log):
                 log.failed[count, j] = level[j]
             log.counts[1] = count + 1
         return
-    at = np.zeros(m, np.int64)
+    at, low, stride, state = place.at, space.low, space.stride, log.state
     for j in range(m):
-        at[j] = space.low[j]
+        at[j] = low[j]
     run = m - 1
     while True:
-        index = 0
+        index = np.int64(0)
         for j in range(run):
-            index += at[j] * space.stride[j]
-        for v in range(index + space.low[run], index + level[run] + 1):
-            if log.state[v] == UNSEEN:
-                log.state[v] = TAGGED
+            index += at[j] * stride[j]
+        for v in range(index + low[run], index + level[run] + 1):
+            if state[v] == UNSEEN:
+                state[v] = TAGGED
         j = run - 1
         while j >= 0:
             at[j] += 1
             if at[j] <= level[j]:
                 break
-            at[j] = space.low[j]
+            at[j] = low[j]
             j -= 1
         if j < 0:
             return
@@ -139,8 +139,6 @@ def check_sizes(most, space, rules, stack, place, log):
 
     Nothing is decided where other requirements must be tested, or the node cannot be rated without a table of its groups.
     """
-    if not rules.sizes_first:
-        return False
     combinations = count_combinations(place.level, space, stack)
     is_dense = combinations != TOO_MANY
     if is_dense:
@@ -149,44 +147,47 @@ def check_sizes(most, space, rules, stack, place, log):
         small = count_sparse(place.level, most, space, rules, stack, place)
     decides = rules.sizes_decide and is_dense
     if small > rules.limit:
-        tag_finer(place.level, space, log)
-        record(FAILS, small, np.inf, space, place, log)
+        tag_finer(place.level, space, place, log)
+        record(np.int64(FAILS), small, np.inf, space, place, log)
     elif decides:
-        record(ANONYMOUS, small, rate_dense(small, space, rules, stack, place), space, place, log)
+        record(np.int64(ANONYMOUS), small, rate_dense(small, space, rules, stack, place), space, place, log)
     if is_dense and small <= most:
         clear_dense(combinations, stack)
     return small > rules.limit or decides
 
 
 @entry
-def check_node(most, space, rules, stack, place, log):
+def check_node(most, space, rules, stack, place, log, sizes, values, sets):
     """Check the node with the current levels: FINISHED, NO_ROOM if an array is full, ASKS if the caller must decide.
 
-    The count of the records of a failing node can end where they are more than ``most``.
+    The count of the records of a failing node can end where they are more than ``most``. The last three arguments are None, and
+    leave out code, if sizes are not tested first, if no requirement is on values, and if all are on the same attributes.
     """
     last = space.attribute.shape[0]
     for j in range(space.low.shape[0]):
         place.level[j] = place.low[last, j]
     if log.counts[0] == log.outcome.shape[0] or (log.state.shape[0] == 0 and log.counts[1] == log.failed.shape[0]):
         return NO_ROOM
-    if check_sizes(most, space, rules, stack, place, log):
-        return FINISHED
+    if sizes is not None:
+        if check_sizes(most, space, rules, stack, place, log):
+            return FINISHED
     if not build_tables(last, space, stack, place):
         return NO_ROOM
-    small, failing = test_node(space, rules, stack, place)
+    small, failing = test_node(space, rules, stack, place, values, sets)
     if small > rules.limit or (failing > rules.limit and rules.decides == DECIDES):
         if small > rules.limit or rules.inherits:
-            tag_finer(place.level, space, log)
-        record(FAILS, failing, np.inf, space, place, log)
+            tag_finer(place.level, space, place, log)
+        record(np.int64(FAILS), failing, np.inf, space, place, log)
         return FINISHED
     if rules.decides != DECIDES and (rules.decides != DECIDES_WHOLE or failing > 0):
-        if rules.relaxed.term.shape[0] > 0:
-            failing = test_relaxed(space, rules, stack)
-            if failing > rules.limit:
-                record(FAILS, failing, np.inf, space, place, log)
-                return FINISHED
+        if values is not None:
+            if rules.relaxed.term.shape[0] > 0:
+                failing = test_relaxed(space, rules, stack)
+                if failing > rules.limit:
+                    record(np.int64(FAILS), failing, np.inf, space, place, log)
+                    return FINISHED
         return ASKS
-    record(ANONYMOUS, failing, rate_node(failing, space, rules, stack, place), space, place, log)
+    record(np.int64(ANONYMOUS), failing, rate_node(failing, space, rules, stack, place), space, place, log)
     return FINISHED
 
 
@@ -199,8 +200,8 @@ def probe_coarsest(d, space, rules, stack, place, log):
         return False
     for j in range(space.low.shape[0]):
         place.level[j] = place.high[d, j]
-    tag_finer(place.level, space, log)
-    record(FAILS, small, np.inf, space, place, log)
+    tag_finer(place.level, space, place, log)
+    record(np.int64(FAILS), small, np.inf, space, place, log)
     return True
 
 
@@ -258,10 +259,11 @@ def leave_step(d, place):
 
 
 @entry
-def sweep(space, rules, stack, place, log, work):
+def sweep(space, rules, stack, place, log, work, sizes, values, sets):
     """Visit all nodes that can be better than the best one, from coarse to fine.
 
-    Return FINISHED at the end, PAUSED after so many rows were counted, NO_ROOM or ASKS as `check_node`. The next call goes on.
+    Return FINISHED at the end, PAUSED after so many rows were counted, NO_ROOM or ASKS as `check_node`. The last three arguments
+    are those of `check_node`. The next call goes on.
     """
     last = space.attribute.shape[0]
     added = rules.kind == SUM_OF_MEANS or rules.kind == SUM_OF_LOGARITHMS
@@ -270,7 +272,7 @@ def sweep(space, rules, stack, place, log, work):
     while place.depth[0] >= 0:
         d = place.depth[0]
         if d == last:
-            done = check_node(np.int64(rules.limit), space, rules, stack, place, log)
+            done = check_node(rules.limit, space, rules, stack, place, log, sizes, values, sets)
             if done != FINISHED:
                 return done
             leave_step(d, place)

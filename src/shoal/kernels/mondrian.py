@@ -369,8 +369,13 @@ def grow_tree(
     )
     values = True if len(scratch.whole) else None
     count = grow_with(rows, begin, end, once, criteria, scratch, nodes, *FINDERS[mode], values)
-    arrays = (nodes.attribute, nodes.cut, nodes.child, nodes.segment)
-    return CutNodes(*(array[:count].copy() for array in arrays), nodes.stack)
+    return CutNodes(
+        nodes.attribute[:count].copy(),
+        nodes.cut[:count].copy(),
+        nodes.child[:count].copy(),
+        nodes.segment[:count].copy(),
+        nodes.stack[:0],
+    )
 
 
 # By mode: whether the median cut, the cut by the target, the cut by gain, and the relaxed split are searched.

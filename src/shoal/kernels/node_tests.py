@@ -8,27 +8,31 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.kernels.compiler import inner
-from shoal.kernels.interface import MISCLASSIFIED, SQUARED_SIZES, SUM_OF_LOGARITHMS, SUM_OF_MEANS
-from shoal.kernels.limits import holds, rules_hold
+from shoal.kernels.interface import MISCLASSIFIED, SQUARED_SIZES, SUM_OF_LOGARITHMS, SUM_OF_MEANS, ZERO64
+from shoal.kernels.limits import rules_hold
 from shoal.kernels.roll_up import SPREAD, find_combination, find_majority, open_slots
 
 
 @inner
-def test_node(space, rules, stack, place):
+def test_node(space, rules, stack, place, values, sets):
     """Test the groups of the last table; return the records of groups that are too small, and of all that fail."""
     last = space.attribute.shape[0]
-    start, rows = stack.start[last], stack.rows[last]
-    if rules.least_of_set.shape[0] > 0:
-        return test_sets(space, rules, stack, place)
+    start, rows, least = stack.start[last], stack.rows[last], rules.least
+    passes, size = stack.passes, stack.size
+    if sets is not None:
+        return test_sets(space, rules, stack, place, values)
     for i in range(rows):
-        stack.passes[i] = stack.size[start + i] >= rules.least
+        passes[i] = size[start + i] >= least
     small = count_failing(start, rows, stack)
-    if small > rules.limit or not rules.tests_values:
-        return small, small
-    for i in range(rows):
-        if stack.passes[i]:
-            stack.passes[i] = holds(stack.size[start + i], stack.histogram[start + i], rules.limits)
-    return small, count_failing(start, rows, stack)
+    if values is not None:
+        if small > rules.limit or not rules.tests_values:
+            return small, small
+        histogram, limits = stack.histogram, rules.limits
+        for i in range(rows):
+            if passes[i]:
+                passes[i] = rules_hold(size[start + i], histogram[start + i], limits, ZERO64, limits.term.shape[0])
+        return small, count_failing(start, rows, stack)
+    return small, small
 
 
 @inner
@@ -38,22 +42,24 @@ def test_relaxed(space, rules, stack):
     start, rows = stack.start[last], stack.rows[last]
     for i in range(rows):
         size = stack.size[start + i]
-        stack.passes[i] = size >= rules.least and holds(size, stack.histogram[start + i], rules.relaxed)
+        stack.passes[i] = size >= rules.least and rules_hold(
+            size, stack.histogram[start + i], rules.relaxed, ZERO64, rules.relaxed.term.shape[0]
+        )
     return count_failing(start, rows, stack)
 
 
 @inner
 def count_failing(start, rows, stack):
     """The records of the groups that do not pass."""
-    failing = 0
+    passes, size, failing = stack.passes, stack.size, np.int64(0)
     for i in range(rows):
-        if not stack.passes[i]:
-            failing += stack.size[start + i]
+        if not passes[i]:
+            failing += size[start + i]
     return failing
 
 
 @inner
-def test_sets(space, rules, stack, place):
+def test_sets(space, rules, stack, place, values):
     """As `test_node`, for requirements on several sets of attributes: suppress groups until all that remain pass.
 
     The groups of a set are unions of groups of the last table. The sizes alone are tested first, since they decide for finer
@@ -66,7 +72,8 @@ def test_sets(space, rules, stack, place):
     groups = np.empty(sets, np.int64)
     for s in range(sets):
         groups[s] = number_groups(s, space, rules, stack, place, number[s])
-    small = -1
+    small = np.int64(-1)
+    failing = small
     for with_values in range(1 + rules.tests_values):
         for i in range(rows):
             stack.passes[i] = True
@@ -78,10 +85,12 @@ def test_sets(space, rules, stack, place):
                 for i in range(rows):
                     if stack.passes[i]:
                         size[number[s, i]] += stack.size[start + i]
-                if with_values == 1 and rules.term_start[s + 1] > rules.term_start[s]:
-                    verdict = test_values(s, size, number[s], rules, stack, last)
-                else:
-                    verdict = size >= rules.least_of_set[s]
+                verdict = np.empty(groups[s], np.bool_)
+                for g in range(groups[s]):
+                    verdict[g] = size[g] >= rules.least_of_set[s]
+                if values is not None:
+                    if with_values == 1 and rules.term_start[s + 1] > rules.term_start[s]:
+                        test_values(s, size, number[s], rules, stack, last, verdict)
                 for i in range(rows):
                     if stack.passes[i] and not verdict[number[s, i]]:
                         stack.passes[i] = False
@@ -101,7 +110,7 @@ def number_groups(s, space, rules, stack, place, number):
     start, rows = stack.start[last], stack.rows[last]
     now, mask, shift = open_slots(rows, stack)
     key = np.empty(rows, np.uint64)
-    groups = 0
+    groups = np.int64(0)
     for i in range(rows):
         word = np.uint64(0)
         for a in range(rules.set_start[s], rules.set_start[s + 1]):
@@ -120,8 +129,8 @@ def number_groups(s, space, rules, stack, place, number):
 
 
 @inner
-def test_values(s, size, number, rules, stack, last):
-    """Whether each group of a set meets the requirements of the set."""
+def test_values(s, size, number, rules, stack, last, verdict):
+    """Test the groups of a set that are large enough by the other requirements of the set."""
     start, rows = stack.start[last], stack.rows[last]
     first, end = rules.term_start[s], rules.term_start[s + 1]
     histogram = np.zeros((size.shape[0], stack.histogram.shape[1]), np.int64)
@@ -129,10 +138,8 @@ def test_values(s, size, number, rules, stack, last):
         if stack.passes[i]:
             for c in range(histogram.shape[1]):
                 histogram[number[i], c] += stack.histogram[start + i, c]
-    verdict = np.zeros(size.shape[0], np.bool_)
     for g in range(size.shape[0]):
-        verdict[g] = size[g] >= rules.least_of_set[s] and rules_hold(size[g], histogram[g], rules.limits, first, end)
-    return verdict
+        verdict[g] = verdict[g] and rules_hold(size[g], histogram[g], rules.limits, first, end)
 
 
 @inner
@@ -155,7 +162,7 @@ def rate_node(failing, space, rules, stack, place):
                 column += lost / rules.records
             score += np.log1p(column) if rules.kind == SUM_OF_LOGARITHMS else column
         return score
-    total, kept = 0.0, 0
+    total, kept = 0.0, np.int64(0)
     for i in range(rows):
         if stack.passes[i]:
             g = start + i
@@ -175,7 +182,9 @@ def rate_node(failing, space, rules, stack, place):
 def rate_dense(failing, space, rules, stack, place):
     """As `rate_node`, for a sum over the attributes, from the combinations that `count_dense` counted."""
     m = space.low.shape[0]
-    lost = np.zeros(m)
+    lost = place.lost
+    for j in range(m):
+        lost[j] = 0.0
     dense, packed, fused = stack.dense, stack.packed, stack.fused
     lane, shift, mask, start = space.lane, space.shift, space.mask, space.fused_begin
     if failing > 0:

@@ -38,26 +38,25 @@ def open_slots(rows, stack):
 
 
 @inner
-def find_raised(low, level, space):
-    """The attributes whose level differs, with the begin of their old and their new level."""
-    m = space.low.shape[0]
-    raised, old, new = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m, np.int64)
-    count = 0
-    for j in range(m):
+def find_raised(low, level, space, stack):
+    """Write the attributes whose level differs, with the begin of their old and their new level; return how many there are."""
+    raised, begin, first = stack.raised, space.begin, space.first
+    count = np.int64(0)
+    for j in range(level.shape[0]):
         if level[j] != low[j]:
-            raised[count] = j
-            old[count] = space.begin[space.first[j] + low[j]]
-            new[count] = space.begin[space.first[j] + level[j]]
+            raised[0, count] = j
+            raised[1, count] = begin[first[j] + low[j]]
+            raised[2, count] = begin[first[j] + level[j]]
             count += 1
-    return raised[:count], old[:count], new[:count]
+    return count
 
 
 @inner(inline="always")
-def raise_key(word, u, raised, old, new, codes, words):
+def raise_key(word, u, count, raised, codes, words):
     """The key of a row, which has the codes of row u of the first table, after the attributes are raised."""
-    for a in range(raised.shape[0]):
-        code = codes[raised[a], u]
-        word += words[new[a] + code] - words[old[a] + code]
+    for a in range(count):
+        code = codes[raised[0, a], u]
+        word += words[raised[2, a] + code] - words[raised[1, a] + code]
     return word
 
 
@@ -65,17 +64,17 @@ def raise_key(word, u, raised, old, new, codes, words):
 def roll_up(d, end, space, stack, place):
     """Count table ``end`` from table d; if no attribute changes its lowest level, the rows stay the same."""
     start, rows = stack.start[d], stack.rows[d]
-    raised, old, new = find_raised(place.low[d], place.low[end], space)
-    if raised.shape[0] == 0:
+    changes = find_raised(place.low[d], place.low[end], space, stack)
+    if changes == 0:
         stack.start[end], stack.rows[end] = start, rows
         return
     key, row, size, histogram, slot = stack.key, stack.row, stack.size, stack.histogram, stack.slot
-    codes, words, width = stack.codes, space.word, stack.histogram.shape[1]
+    codes, words, width, raised = stack.codes, space.word, stack.histogram.shape[1], stack.raised
     out = start + rows
     now, mask, shift = open_slots(rows, stack)
-    groups = 0
+    groups = np.int64(0)
     for i in range(start, start + rows):
-        word = raise_key(key[i], row[i], raised, old, new, codes, words)
+        word = raise_key(key[i], row[i], changes, raised, codes, words)
         at = np.int64((word * SPREAD) >> shift) & mask
         while slot[at] >= now and key[out + (slot[at] - now)] != word:
             at = (at + 1) & mask
@@ -165,41 +164,65 @@ def find_combination(i, packed, fused, lane, shift, mask, begin):
 
 @inner
 def order_slices(level, space, stack):
-    """The slices of the first table, and after which of them no group of the node is divided between read and unread slices.
+    """Order the slices of the first table, and find after which of them no group of the node is divided between read and
+    unread slices.
 
     A slice has the rows with equal values directly below the roots. Attributes that have their root do not separate slices.
     """
-    slices = stack.slice_value.shape[0]
-    number = np.zeros(slices, np.int64)
-    for a in range(stack.sliced.shape[0]):
-        j = stack.sliced[a]
+    order, number, closes = stack.slice_order, stack.slice_number, stack.slice_closes
+    sliced, slice_value, slice_values = stack.sliced, stack.slice_value, stack.slice_values
+    slices = order.shape[0]
+    for s in range(slices):
+        order[s], number[s] = s, 0
+    for a in range(sliced.shape[0]):
+        j = sliced[a]
         if space.values[space.first[j] + level[j]] > 1:
             for s in range(slices):
-                number[s] = number[s] * stack.slice_values[a] + stack.slice_value[s, a]
-    order = np.argsort(number)
-    closes = np.ones(slices, np.bool_)
-    for at in range(slices - 1):
-        closes[at] = number[order[at]] != number[order[at + 1]]
-    return order, closes
+                number[s] = number[s] * slice_values[a] + slice_value[s, a]
+    for end in range(1, slices):  # heap sort: few slices, in any order where numbers are equal
+        at = end
+        while at > 0 and number[order[(at - 1) // 2]] < number[order[at]]:
+            order[at], order[(at - 1) // 2] = order[(at - 1) // 2], order[at]
+            at = (at - 1) // 2
+    for end in range(slices - 1, 0, -1):
+        order[0], order[end] = order[end], order[0]
+        at, child = 0, 1
+        while child < end:
+            if child + 1 < end and number[order[child + 1]] > number[order[child]]:
+                child += 1
+            if number[order[child]] <= number[order[at]]:
+                break
+            order[at], order[child] = order[child], order[at]
+            at, child = child, 2 * child + 1
+    for s in range(slices - 1):
+        closes[s] = number[order[s]] != number[order[s + 1]]
+    closes[slices - 1] = True
 
 
 @inner
 def clear_dense(combinations, stack):
     """Make the used part of ``stack.dense`` zero again."""
+    dense = stack.dense
     for x in range(combinations):
-        stack.dense[x] = 0
+        dense[x] = 0
 
 
 @inner
-def clear_slices(slices, rows, combinations, space, stack):
-    """Make the part of ``stack.dense`` that some slices used zero again."""
+def clear_slices(count, rows, combinations, space, stack):
+    """Make the part of ``stack.dense`` that the first slices in their order used zero again."""
     if ENTRIES_PER_ROW * rows > combinations:
         clear_dense(combinations, stack)
         return
-    dense, packed, fused = stack.dense, stack.packed, stack.fused
+    dense, packed, fused, order, slice_start = (
+        stack.dense,
+        stack.packed,
+        stack.fused,
+        stack.slice_order,
+        stack.slice_start,
+    )
     lane, shift, mask, begin = space.lane, space.shift, space.mask, space.fused_begin
-    for s in slices:
-        for i in range(stack.slice_start[s], stack.slice_start[s + 1]):
+    for n in range(count):
+        for i in range(slice_start[order[n]], slice_start[order[n] + 1]):
             dense[find_combination(i, packed, fused, lane, shift, mask, begin)] = 0
 
 
@@ -211,22 +234,22 @@ def count_dense(level, most, combinations, space, rules, stack):
     ``stack.dense`` is zero again; otherwise the caller clears it.
     """
     number_values(level, space, stack)
-    order, closes = order_slices(level, space, stack)
-    least = np.int32(rules.least)
+    order_slices(level, space, stack)
+    order, closes, slice_start, least = stack.slice_order, stack.slice_closes, stack.slice_start, np.int32(rules.least)
     dense, size, packed, fused = stack.dense, stack.size, stack.packed, stack.fused
     lane, shift, mask, begin = space.lane, space.shift, space.mask, space.fused_begin
     small, counted = np.int64(0), np.int64(0)
     for at in range(order.shape[0]):
         s = order[at]
-        for i in range(stack.slice_start[s], stack.slice_start[s + 1]):
+        for i in range(slice_start[s], slice_start[s + 1]):
             x = find_combination(i, packed, fused, lane, shift, mask, begin)
             before = dense[x]
             after = min(before + np.int32(min(size[i], least)), least)
             dense[x] = after
             small += (after if after < least else np.int32(0)) - (before if before < least else np.int32(0))
-        counted += stack.slice_start[s + 1] - stack.slice_start[s]
+        counted += slice_start[s + 1] - slice_start[s]
         if small > most and closes[at]:
-            clear_slices(order[: at + 1], counted, combinations, space, stack)
+            clear_slices(at + 1, counted, combinations, space, stack)
             break
     stack.clock[1] += counted
     return small
@@ -235,13 +258,14 @@ def count_dense(level, most, combinations, space, rules, stack):
 @inner
 def count_sparse(level, most, space, rules, stack, place):
     """As `count_dense`, by hashing, for a node with many combinations of values."""
-    raised, old, new = find_raised(place.low[0], level, space)
-    order, closes = order_slices(level, space, stack)
+    changes = find_raised(place.low[0], level, space, stack)
+    order_slices(level, space, stack)
+    order, closes, slice_start = stack.slice_order, stack.slice_closes, stack.slice_start
     now, mask, shift = open_slots(stack.rows[0], stack)
     small, groups = np.int64(0), np.int64(0)
     for at in range(order.shape[0]):
-        first, last = stack.slice_start[order[at]], stack.slice_start[order[at] + 1]
-        change, groups = add_rows(first, last, groups, (now, mask, shift), (raised, old, new), space, rules, stack)
+        first, last = slice_start[order[at]], slice_start[order[at] + 1]
+        change, groups = add_rows(first, last, groups, now, mask, shift, changes, space, rules, stack)
         small += change
         if small > most and closes[at]:
             break
@@ -251,25 +275,24 @@ def count_sparse(level, most, space, rules, stack, place):
 @inner
 def count_small(d, level, space, rules, stack, place):
     """The records in groups below the least size at a node that is not finer than table d."""
-    raised = find_raised(place.low[d], level, space)
+    changes = find_raised(place.low[d], level, space, stack)
     start, rows = stack.start[d], stack.rows[d]
-    return add_rows(start, start + rows, np.int64(0), open_slots(rows, stack), raised, space, rules, stack)[0]
+    now, mask, shift = open_slots(rows, stack)
+    return add_rows(start, start + rows, np.int64(0), now, mask, shift, changes, space, rules, stack)[0]
 
 
 @inner
-def add_rows(first, last, groups, slots, changes, space, rules, stack):
-    """Add the rows ``first`` to ``last`` - 1 of the stack to so many groups, which ``slots`` of `open_slots` find.
+def add_rows(first, last, groups, now, mask, shift, changes, space, rules, stack):
+    """Add the rows ``first`` to ``last`` - 1 of the stack to so many groups, which the slots of `open_slots` find.
 
-    ``changes`` are those of `find_raised`. Return the change of the records in groups below the least size, and the number of
-    groups.
+    ``changes`` is the result of `find_raised`. Return the change of the records in groups below the least size, and the number
+    of groups.
     """
-    now, mask, shift = slots
-    raised, old, new = changes
-    key, row, size, codes, words = stack.key, stack.row, stack.size, stack.codes, space.word
+    key, row, size, codes, words, raised = stack.key, stack.row, stack.size, stack.codes, space.word, stack.raised
     slot, seen, total, least = stack.slot, stack.probe_key, stack.probe_size, rules.least
     small = np.int64(0)
     for i in range(first, last):
-        word = raise_key(key[i], row[i], raised, old, new, codes, words)
+        word = raise_key(key[i], row[i], changes, raised, codes, words)
         at = np.int64((word * SPREAD) >> shift) & mask
         while slot[at] >= now and seen[slot[at] - now] != word:
             at = (at + 1) & mask

@@ -167,7 +167,16 @@ def build_place(space: SearchSpace) -> SearchPlace:
     bound[0] = space.floor[space.first[:-1] + space.low].sum()
     none = np.zeros(steps, np.int64)
     return SearchPlace(
-        space.top.copy(), np.zeros(1, np.int64), none, low, high, bound, np.full(1, np.inf), space.top.copy()
+        space.top.copy(),
+        np.zeros(1, np.int64),
+        none,
+        low,
+        high,
+        bound,
+        np.full(1, np.inf),
+        space.top.copy(),
+        np.zeros(m, np.int64),
+        np.zeros(m),
     )
 
 
@@ -266,6 +275,8 @@ def build_stack(lattice: LevelLattice, order: Sequence[int], space: SearchSpace,
         slices.value,
         slices.values,
         np.append(0, np.cumsum(np.bincount(slices.of_row, minlength=len(slices.value)))).astype(np.int64),
+        np.zeros((3, len(order)), np.int64),
+        *(np.zeros(len(slices.value), kind) for kind in (np.int64, np.int64, np.bool_)),
     )
 
 

@@ -136,6 +136,13 @@ class LatticeSearch:
         self.log = build_log(len(self.order), states if states <= MOST_STATES else 0)
 
     @property
+    def _tests(self) -> tuple[bool | None, bool | None, bool | None]:
+        """What the kernels test: sizes first, values, several sets of attributes. They leave out code for None."""
+        rules = self.rules
+        tests_values = rules.tests_values or len(rules.relaxed.term) > 0
+        return rules.sizes_first or None, tests_values or None, len(rules.least_of_set) > 0 or None
+
+    @property
     def checked(self) -> int:
         """The number of checked nodes."""
         return int(self.log.counts[0])
@@ -178,7 +185,7 @@ class LatticeSearch:
             return before
         kernels.lattice_sweep.move_to(level, self.space, self.stack, self.place)
         most, check = np.int64(self.lattice.codes.records), kernels.lattice_sweep.check_node
-        while (done := check(most, self.space, self.rules, self.stack, self.place, self.log)) == NO_ROOM:
+        while (done := check(most, self.space, self.rules, self.stack, self.place, self.log, *self._tests)) == NO_ROOM:
             self._grow()
         if done == ASKS:
             self._decide()
@@ -204,7 +211,7 @@ class LatticeSearch:
         found = self.lattice.check(self.to_node(self.place.level))
         holds = found.holds and found.suppressed <= self.lattice.limit
         if not holds and self.rules.inherits:
-            kernels.lattice_sweep.tag_finer(self.place.level, self.space, self.log)
+            kernels.lattice_sweep.tag_finer(self.place.level, self.space, self.place, self.log)
         state = ANONYMOUS if holds else FAILS
         value = found.score if holds else np.inf
         kernels.lattice_sweep.record(
@@ -254,7 +261,9 @@ class LatticeSearch:
         place.choice[0] = kernels.lattice_sweep.find_highest(np.int64(0), space, place)
         budget = None if deadline is not None or len(self.log.state) else int(self.stack.clock[1]) + BUDGET
         while True:
-            done = kernels.lattice_sweep.sweep(space, self.rules, self.stack, place, self.log, np.int64(WORK))
+            done = kernels.lattice_sweep.sweep(
+                space, self.rules, self.stack, place, self.log, np.int64(WORK), *self._tests
+            )
             if done == FINISHED:
                 self.finished = True
                 break

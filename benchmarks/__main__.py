@@ -46,15 +46,25 @@ class Line:
         return ", ".join(words) or "reported"
 
 
-def child(name: str, *given: str, module: str = "cases", **options: Any) -> dict[str, Any]:
+def child(*given: str, module: str = "cases", **options: Any) -> dict[str, Any]:
     """Run one case in its own process, and return its JSON object."""
-    arguments = [name, *given, *(f"--{key}={value}" for key, value in options.items())]
+    arguments = [*given, *(f"--{key}={value}" for key, value in options.items())]
     done = subprocess.run(
         [sys.executable, "-m", f"benchmarks.{module}", *arguments], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        sys.exit(f"Case {name} failed:\n{done.stderr}")
+        sys.exit(f"Case {' '.join((module, *given))} failed:\n{done.stderr}")
     return dict(json.loads(done.stdout))
+
+
+def import_lines() -> Iterator[Line]:
+    """Measure the CPU time until Shoal is ready, beside Python and the libraries of a policy."""
+    found = child(module="imports")
+    note = f"python {found['python']:.2f} s; numpy and pydantic {found['numpy, pydantic']:.2f} s"
+    for name, bound in (("import shoal", 0.4), ("--version", 0.4), ("--help", None), ("policy", None)):
+        yield Line(f"{name}: CPU time", found[name], "s", bound, note=note)
+    for name in ("check", "anonymize"):
+        yield Line(f"100 rows, {name}: CPU time, warm cache", found[name], "s")
 
 
 def adult_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
@@ -368,7 +378,7 @@ def main() -> None:
     lost = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        groups = []
+        groups = [import_lines()]
         try:
             cases.adult_rows()
             groups += [adult_lines(unit, folder, quick), million_lines(unit, folder, quick)]

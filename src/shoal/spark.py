@@ -17,8 +17,8 @@ import typer
 
 import shoal
 from shoal.cli import commands
-from shoal.cli.app import EXIT_STATUSES, run_program
 from shoal.cli.command_help import PlainCommand
+from shoal.cli.program import EXIT_STATUSES, run_program
 from shoal.engines import open_data
 from shoal.engines.spark.session import explain_error, find_session
 from shoal.errors import DataError, EngineError, RequirementNotMet

@@ -14,7 +14,7 @@ from typer.main import get_command
 
 import shoal
 from shoal.cli import app, main
-from shoal.cli.app import EXIT_STATUSES, ExitStatus
+from shoal.cli.program import EXIT_STATUSES, ExitStatus
 from shoal.policy import policy_schema
 from tests.support.programs import Ran, Run
 
@@ -135,10 +135,9 @@ def test_schema_overwrites_only_when_forced(run: Run, tmp_path: Path) -> None:
 
 
 STOPPED = """
-import importlib, os, signal, sys
+import os, signal, sys
 from shoal import EngineError
-
-program = importlib.import_module("shoal.cli.app")
+from shoal.cli import command_tree, main
 
 
 def run(**_):
@@ -148,8 +147,8 @@ def run(**_):
         raise EngineError("a library is not installed") from None
 
 
-program.app = run
-program.main()
+command_tree.app = run
+main()
 """
 
 

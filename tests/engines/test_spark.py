@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
-from shoal.cli.app import run_program
+from shoal.cli.program import run_program
 from shoal.engines.spark.sources import to_arrow_type
 from shoal.spark import build_program
 from tests.support.spark import require_spark

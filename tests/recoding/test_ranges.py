@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal import kernels
-from shoal.cli.app import UNENCODABLE
+from shoal.cli.program import UNENCODABLE
 from shoal.encoding.attributes import LossTables, encode_attribute
 from shoal.encoding.rounding import CalendarUnit, SignificantDigits, Step
 from shoal.engines import Distinct, Reading
+from shoal.formats.labels import RUN_SEPARATORS
 from shoal.policy import QuasiIdentifier
 from shoal.taxonomy import Runs, Taxonomy
 
@@ -148,7 +149,7 @@ def test_a_run_may_be_written_without_the_dash() -> None:
 
 
 def test_a_terminal_without_the_dash_shows_two_hyphens() -> None:
-    assert "1966 – 1983 …".encode("ascii", errors=UNENCODABLE) == b"1966 -- 1983 ?"
+    assert f"1966{RUN_SEPARATORS[0]}1983 …".encode("ascii", errors=UNENCODABLE) == b"1966 -- 1983 ?"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
-from shoal.cli.app import app, main
+from typing import TYPE_CHECKING
+
+from shoal.cli.program import main
+from shoal.lazy import import_on_use
+
+if TYPE_CHECKING:
+    from shoal.cli.command_tree import app
 
 __all__ = ["app", "main"]
+
+if not TYPE_CHECKING:  # lazy, since `shoal --version` needs no command
+    __getattr__, __dir__ = import_on_use(__name__, {"shoal.cli.command_tree": ["app"]})

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 import shoal
-from shoal.cli.compilation import compile_all
 from shoal.cli.console import (
     open_console,
     print_certificate,
@@ -374,6 +373,8 @@ def compile_kernels() -> None:
     Compiled code is kept in the folder of the package. If this folder is not writable, it is kept in the cache folder of the
     user.
     """
+    from shoal.cli.compilation import compile_all  # here, since the other commands start no processes
+
     with show_progress() as report:
         _, seconds = compile_all(report)
     print_line(f"All searches are compiled ({seconds:.0f} s). Later runs start at once.")

@@ -15,7 +15,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from shoal.cli.compilation import watch_compilation
 from shoal.errors import escape_invisible
 from shoal.formats.numbers import format_count
 from shoal.progress import JsonLog
@@ -85,6 +84,8 @@ def show_progress(*, quiet: bool = False, log: JsonLog | None = None) -> Iterato
         if bars.disable:
             yield report
             return
+        from shoal.cli.compilation import watch_compilation  # here, since it loads the compiler
+
         with watch_compilation(lambda begins: bars.update(compiling, visible=begins)):
             yield report
 

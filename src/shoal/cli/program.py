@@ -1,4 +1,8 @@
-"""The program `shoal`: its commands, exit statuses and signals."""
+"""The program `shoal`: its exit statuses and signals.
+
+This module imports little, so that `shoal --version` answers at once: the commands are imported when one is run, and the
+terminal library when something is printed.
+"""
 
 from __future__ import annotations
 
@@ -13,29 +17,20 @@ import traceback
 from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 import shoal
 from shoal import threads
-from shoal.cli import commands, model_commands, sql_commands, taxonomy_commands
-from shoal.cli.command_help import CommandGroup, PlainCommand
-from shoal.cli.console import open_console, print_error
 from shoal.errors import RequirementNotMet, ShoalError
-from shoal.formats.labels import RUN_SEPARATORS
-
-SUMMARY = "Anonymize personal data for release, and certify the privacy requirements that the release meets."
-
 
 UNENCODABLE = "shoal.replace"  # a character that the terminal cannot encode must not end the program
+DASH = "–"  # in the labels of runs
 
 
 def _replace_characters(error: UnicodeError) -> tuple[str, int]:
     """Write two hyphens for the dash of a range, and a question mark for other characters."""
     assert isinstance(error, UnicodeEncodeError)  # noqa: S101
     text = error.object[error.start : error.end]
-    return "".join("--" if character == RUN_SEPARATORS[0].strip() else "?" for character in text), error.end
+    return "".join("--" if character == DASH else "?" for character in text), error.end
 
 
 codecs.register_error(UNENCODABLE, _replace_characters)
@@ -67,49 +62,25 @@ EXIT_STATUSES = {
 }
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"shoal {shoal.__version__}")
-        raise typer.Exit
-
-
-def shoal_options(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Take the options in front of the command; ``--version`` acts in its callback."""
-
-
-app = typer.Typer(
-    name="shoal",
-    cls=CommandGroup,
-    callback=shoal_options,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    help=SUMMARY,
-    epilog="\n\n".join(["Exit status:", *(f"{status:d}: {text}" for status, text in EXIT_STATUSES.items())]),
-)
-for command in (
-    commands.anonymize,
-    commands.check,
-    commands.measure,
-    commands.methods,
-    commands.schema,
-    commands.demo,
-):
-    app.command(cls=PlainCommand)(command)
-app.command("audit-model", cls=PlainCommand)(model_commands.audit_model)
-app.command("compile", cls=PlainCommand)(commands.compile_kernels)
-app.add_typer(taxonomy_commands.app, name="taxonomy")
-app.add_typer(sql_commands.recoding_app, name="recoding")
-app.add_typer(sql_commands.dbt_app, name="dbt")
-
-
 def main() -> None:
     """Run the program `shoal` and exit with its status."""
-    run_program(lambda: app(prog_name="shoal"))
+    run_program(_run_command)
+
+
+def _run_command() -> None:
+    """Run the command that the arguments name."""
+    if sys.argv[1:] == ["--version"]:
+        print_version()
+        raise SystemExit(ExitStatus.HOLDS)
+    from shoal.cli.command_tree import app  # here, since the commands load NumPy, Pydantic and the terminal library
+
+    app(prog_name="shoal")
+
+
+def print_version() -> None:
+    """Print the version."""
+    sys.stdout.write(f"shoal {shoal.__version__}\n")
+    sys.stdout.flush()  # a closed pipe is noticed here
 
 
 def run_program(program: Callable[[], object]) -> None:
@@ -152,20 +123,28 @@ def _run(program: Callable[[], object], signals: list[int]) -> None:
     """Run the command; every error becomes an exit status. ``signals`` are those that asked the program to end."""
     try:
         _run_until_stopped(program, signals)
+    except BrokenPipeError:
+        raise SystemExit(ExitStatus.CLOSED_PIPE) from None
     except RequirementNotMet as error:
-        print_error("the requirement does not hold:", error)
+        _print_error("the requirement does not hold:", error)
         raise SystemExit(ExitStatus.FAILS) from None
     except ShoalError as error:
-        print_error("error:", error)
+        _print_error("error:", error)
         raise SystemExit(ExitStatus.WRONG_INPUT) from None
     except KeyboardInterrupt:
-        open_console(stderr=True).print("stopped")
+        sys.stderr.write("stopped\n")
         raise SystemExit(ExitStatus.STOPPED) from None
     except Exception as error:
         if os.environ.get("SHOAL_DEBUG"):
             raise
-        print_error("unexpected error:", _describe_fault(error))
+        _print_error("unexpected error:", _describe_fault(error))
         raise SystemExit(ExitStatus.FAULT) from None
+
+
+def _print_error(title: str, error: Exception | str) -> None:
+    from shoal.cli.console import print_error  # here, since the terminal library is loaded when something is printed
+
+    print_error(title, error)
 
 
 def _run_until_stopped(program: Callable[[], object], signals: list[int]) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import shoal
 from shoal import kernels
 from shoal.requirements import Requirement, TableDistribution, combine_limits
+from tests.support.kernels import compile_inner
 
 VALUES = 6
 TREE = shoal.Taxonomy.from_nested({"all": {"low": ["0", "1", "2"], "high": ["3", {"top": ["4", "5"]}]}})
@@ -37,11 +38,11 @@ def test_shortfalls_by_value(rule: str, whole: list[int], group: list[int], jobs
     limits = combine_limits(RULES[rule], distribution).arrays()
     histogram = np.concatenate([group, np.bincount(np.resize(jobs, sum(group)), minlength=3)]).astype(np.int64)
     before, after, total = histogram.copy(), np.ones(len(histogram)), sum(group)
-    kernels.limits.shortfalls_by_value(total + 1, histogram, limits, after)
+    compile_inner(kernels.limits.shortfalls_by_value)(total + 1, histogram, limits, after)
     assert (histogram == before).all()
     for ill in range(VALUES):
         for job in range(VALUES, VALUES + 3):
             joined = histogram.copy()
             joined[[ill, job]] += 1
-            expected = kernels.limits.shortfall(total + 1, joined, limits)
+            expected = compile_inner(kernels.limits.shortfall)(total + 1, joined, limits)
             assert after[ill] + after[job] == pytest.approx(expected, abs=1e-13)

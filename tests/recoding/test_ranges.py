@@ -21,6 +21,7 @@ from shoal.engines import Distinct, Reading
 from shoal.formats.labels import RUN_SEPARATORS
 from shoal.policy import QuasiIdentifier
 from shoal.taxonomy import Runs, Taxonomy
+from tests.support.kernels import compile_inner
 
 GRADES = {"ANY": {"primary": ["1st", "2nd"], "middle": ["5th", "6th"], "high": ["9th", "10th", "11th"]}}
 
@@ -86,10 +87,12 @@ def test_kernels_count_the_leaves_of_the_label(tree: Taxonomy, height: int, hole
             "loss_mean": 0.0 if is_leaf else (leaves - 1) / max(whole.size - 1, 1),
             "il": whole.height[next(n for n in list_ancestors(whole, a) if whole.hi[n] >= b)] / whole.height[0],
         }
-        assert kernels.boxes.interval_loss(0, a, b, tables.ints, tables.floats) == pytest.approx(expected[objective])
+        assert compile_inner(kernels.boxes.interval_loss)(0, a, b, tables.ints, tables.floats) == pytest.approx(
+            expected[objective]
+        )
         assert ncp == pytest.approx(expected["ncp"])
         if objective != "il":
-            widened = kernels.boxes.widen_to_label(0, a, b, tables.ints, first_codes)
+            widened = compile_inner(kernels.boxes.widen_to_label)(0, a, b, tables.ints, first_codes)
             assert tuple(map(int, widened)) == (whole.lo[first], whole.hi[last])
 
 

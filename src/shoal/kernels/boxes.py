@@ -59,7 +59,7 @@ def widen_to_label(j, low, high, ints, first_code):
     return first_code[at], ints[at]
 
 
-@entry(error_model="numpy", forceinline=True)
+@inner(error_model="numpy", forceinline=True)
 def interval_loss(a, lo, hi, ints, floats):
     """The normalized certainty penalty (NCP) of the codes ``lo`` to ``hi`` of attribute ``a``.
 

@@ -20,7 +20,7 @@ import llvmlite  # type: ignore[import-untyped]
 import llvmlite.binding  # type: ignore[import-untyped]
 import numba
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import types
 from numba.core import config
 from numba.core.imputils import lower_getattr_generic
@@ -56,7 +56,7 @@ def _compile(function: Callable[..., Any] | None, options: dict[str, Any]) -> An
     return decorate if function is None else decorate(function)
 
 
-class _InnerFunction(CPUDispatcher):  # type: ignore[misc]
+class _InnerFunction(CPUDispatcher):
     """A compiled function without a wrapper for Python. A call from Python would end the process."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -84,7 +84,7 @@ def _use_code_folder() -> Iterator[None]:
         config.CACHE_DIR = before  # type: ignore[attr-defined]
 
 
-class BundleType(types.Type):  # type: ignore[misc]
+class BundleType(types.Type):
     """The type of a `Bundle`: the names and types of its fields, and the place of each among its words."""
 
     def __init__(self, label: str, members: tuple[tuple[str, types.Type], ...]) -> None:
@@ -99,7 +99,7 @@ class BundleType(types.Type):  # type: ignore[misc]
 
 
 @register_model(BundleType)
-class _BundleModel(models.PrimitiveModel):  # type: ignore[misc]
+class _BundleModel(models.PrimitiveModel):
     """A bundle is the address of its words."""
 
     def __init__(self, manager: Any, kind: BundleType) -> None:
@@ -112,7 +112,7 @@ def _find_type(bundle: Bundle, context: Any) -> BundleType:
     if known is None:
         members = tuple((field.name, _find_member_type(getattr(bundle, field.name))) for field in fields(bundle))
         known = bundle.__dict__["_type"] = BundleType(type(bundle).__name__, members)
-    return known  # type: ignore[no-any-return]
+    return known
 
 
 def _find_member_type(value: Any) -> types.Type:
@@ -135,10 +135,10 @@ def _read_address(kind: BundleType, instance: Any, c: Any) -> NativeValue:
 
 
 @infer_getattr
-class _BundleFields(AttributeTemplate):  # type: ignore[misc]
+class _BundleFields(AttributeTemplate):
     key = BundleType
 
-    def generic_resolve(self, kind: BundleType, name: str) -> Any:
+    def generic_resolve(self, kind: BundleType, name: str) -> Any:  # type: ignore[override]
         return kind.places[name][1] if name in kind.places else None
 
 

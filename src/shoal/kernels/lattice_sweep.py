@@ -262,8 +262,8 @@ def leave_step(d, place):
 def sweep(space, rules, stack, place, log, work, sizes, values, sets):
     """Visit all nodes that can be better than the best one, from coarse to fine.
 
-    Return FINISHED at the end, PAUSED after so many rows were counted, NO_ROOM or ASKS as `check_node`. The last three arguments
-    are those of `check_node`. The next call goes on.
+    Return FINISHED at the end, PAUSED after so many rows were counted, NO_ROOM or ASKS as `check_node`. The next call goes on.
+    The last three arguments are those of `check_node`.
     """
     last = space.attribute.shape[0]
     added = rules.kind == SUM_OF_MEANS or rules.kind == SUM_OF_LOGARITHMS

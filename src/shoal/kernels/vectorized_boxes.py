@@ -1,8 +1,8 @@
 """Extend boxes of codes: `stretch` compares several codes in one step (`lane_code`), or one by one with the same result.
 
 Codes are contiguous, and rows are padded to a multiple of `interface.STEP_BYTES`. SHOAL_PLAIN_KERNELS=1 selects plain loops;
-they are also used where the compiler lacks what `lane_code` needs. The choice is made once, on import, and compiled code in
-the cache keeps it: a process that selects the plain loops needs a NUMBA_CACHE_DIR of its own.
+they are also used where the compiler lacks what `lane_code` needs. The choice is made once, on import. Compiled code keeps it,
+so the plain loops have their own folder of compiled code.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from shoal.kernels.code_folder import PLAIN
 from shoal.kernels.compiler import inner
-
-PLAIN = "SHOAL_PLAIN_KERNELS"
 
 
 @inner(forceinline=True)

@@ -82,12 +82,13 @@ class Groups:
         return (pair[begin] // domain).astype(np.int32), (pair[begin] % domain).astype(np.int32), people
 
     def _count_people(self, start: Int64Array, person: Int32Array, records: Int64Array | None = None) -> Int64Array:
-        return kernels.people.count_people(
+        counted: Int64Array = kernels.people.count_people(
             start.astype(np.int64),
             person,
             self.cell_size if records is None else records,
             int(person.max(initial=-1)) + 1,
         )
+        return counted
 
     def values_of_groups(self, of: str) -> Int64Array:
         """The sum of the histogram of every group: its records, or its different pairs of person and value."""

@@ -1,7 +1,9 @@
 # One word for each job; CI uses the same words.
 PYTHON ?= python3
 BIN := .venv/bin
+BASE := .venv/.base
 STAMP := .venv/.ready
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ARGS ?=
 PLUGIN := $(shell find tests/plugin -name '*.py' -o -name '*.toml')
 
@@ -14,17 +16,23 @@ endif
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml $(PLUGIN)
+# The package and what it needs, for the demo.
+$(BASE): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .venv/plugin ./tests/plugin
-	$(BIN)/shoal compile
+	$(INSTALL) --editable .
+	touch $(BASE)
+
+# All extras and the tools of developers.
+$(STAMP): $(BASE) pyproject.toml $(PLUGIN)
+	$(INSTALL) --editable '.[dev]'
+	$(INSTALL) --no-deps --upgrade --target .venv/plugin ./tests/plugin
 	touch $(STAMP)
 
-demo: $(STAMP)
+demo: $(BASE)
 	$(BIN)/shoal demo $(ARGS)
 
 test: $(STAMP)
+	$(BIN)/shoal compile
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 # Engines that need system packages: Spark needs Java, and databases are tested with PostgreSQL, which the tests start on their own.

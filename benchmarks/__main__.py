@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import shoal
-from benchmarks import cases, itemsets, models, real
+from benchmarks import cases, compilation, itemsets, models, real
 from benchmarks.peers import environment
 from benchmarks.yardstick import yardstick
 
@@ -65,6 +65,14 @@ def import_lines() -> Iterator[Line]:
         yield Line(f"{name}: CPU time", found[name], "s", bound, note=note)
     for name in ("check", "anonymize"):
         yield Line(f"100 rows, {name}: CPU time, warm cache", found[name], "s")
+
+
+def compilation_lines(unit: float) -> Iterator[Line]:
+    """Measure the CPU time of the compilation at the first use of every method, and of everything."""
+    for name, seconds in child(module="compilation").items():
+        what = "all methods and models" if name == compilation.EVERYTHING else name
+        bound = {"mondrian": 10.0, compilation.EVERYTHING: 220.0}.get(name, 13.0)
+        yield Line(f"compile {what}, nothing compiled before: CPU time", seconds / unit, "yd", bound)
 
 
 def adult_lines(unit: float, folder: Path, quick: bool) -> Iterator[Line]:
@@ -378,7 +386,7 @@ def main() -> None:
     lost = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        groups = [import_lines()]
+        groups = [import_lines(), compilation_lines(unit)]
         try:
             cases.adult_rows()
             groups += [adult_lines(unit, folder, quick), million_lines(unit, folder, quick)]

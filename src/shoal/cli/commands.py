@@ -367,17 +367,28 @@ def schema(
     write_file(out, text + "\n")
 
 
-def compile_kernels() -> None:
-    """Compile all searches in advance, on all cores. Otherwise each method compiles its search at its first use.
+def compile_kernels(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[METHOD]...", help="Methods to compile, or 'models' (default: all of them)."),
+    ] = None,
+) -> None:
+    """Compile searches in advance, on all cores. Otherwise each method compiles its search at its first use.
 
     Compiled code is kept in the folder of the package. If this folder is not writable, it is kept in the cache folder of the
-    user.
+    user. A new version of Shoal, of the compiler or of the processor needs a new compilation.
     """
-    from shoal.cli.compilation import compile_all  # here, since the other commands start no processes
+    from shoal.cli import compilation  # here, since the other commands start no processes
 
+    chosen = compilation.choose_names(names or [])
+    seconds = compilation.estimate_seconds(chosen)
+    if seconds:
+        what = "all searches" if not names else ", ".join(chosen)
+        print_line(f"Compiling {what}. This takes about {seconds:.0f} seconds on a quiet machine.")
     with show_progress() as report:
-        _, seconds = compile_all(report)
-    print_line(f"All searches are compiled ({seconds:.0f} s). Later runs start at once.")
+        seconds = compilation.compile_named(chosen, report)
+    done = "All searches are compiled" if not names else f"Compiled: {', '.join(chosen)}"
+    print_line(f"{done} ({seconds:.0f} s). Later runs start at once.")
 
 
 def demo(
@@ -397,7 +408,7 @@ def demo(
     _refuse_folder(out_folder)
     policy = shoal.datasets.hospital_policy(k)
     with show_progress() as report:
-        patients = shoal.datasets.hospital(rows)
+        patients = shoal.datasets.hospital(rows, kind="pyarrow")
         release = shoal.anonymize(patients, policy, seed=read_earlier_seed(out_folder, policy), progress=report)
         release.save(out_folder, overwrite=True)
     open_console().print(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
@@ -13,16 +13,14 @@ import pyarrow as pa
 
 import shoal
 from shoal import threads
+from shoal.errors import PolicyError, list_choices
+from shoal.kernels import code_folder
+from shoal.pipeline.method import GroupingMethod
 from shoal.progress import Progress
 
 PEOPLE = 60
-VARIANTS: dict[str, list[dict[str, Any]]] = {  # parameters that use other kernels, beside those of the default
-    "mondrian": [{"improve": True}, {"cut": "median"}, {"cut": "target"}, {"cut": "median", "relaxed": True}],
-    "tds": [{"split": "valid"}],
-    "peel": [{"exclusive": True}],
-    "mdav": [{"write": "label"}],
-}
-LONGEST = ("agglomerative", "kmember", "mondrian", "tds", "peel")  # these start first
+MODELS = "models"  # beside the names of methods
+SECONDS = 8  # of one core for a method, roughly; methods share kernels
 
 
 @contextlib.contextmanager
@@ -53,13 +51,22 @@ def watch_compilation(show: Callable[[bool], None]) -> Iterator[None]:
         event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
 
 
-def list_runs() -> list[tuple[str, dict[str, Any]]]:
-    """The methods and parameters that together use all kernels, the longest compilations first."""
-    names = [*LONGEST, *(name for name in shoal.tables.METHODS.names() if name not in LONGEST)]
-    first: list[tuple[str, dict[str, Any]]] = [("mondrian", {"improve": True})]
-    defaults: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in names]
-    variants = [(name, given) for name in names for given in VARIANTS.get(name, [])]
-    return first + [run for run in defaults + variants if run not in first]
+def choose_names(names: Sequence[str]) -> list[str]:
+    """The methods to compile, all and the models if no name is given; raise a `PolicyError` for another name."""
+    known = [*shoal.tables.METHODS.names(), MODELS]
+    for name in names:
+        if name not in known:
+            raise PolicyError(f"unknown method {name!r}; {list_choices(name, known)}")
+    return list(dict.fromkeys(names)) or known
+
+
+def list_examples(name: str) -> list[Mapping[str, Any]]:
+    """The parameters with which a method is compiled: those that it declares, and the local search of grouping methods."""
+    method = shoal.tables.METHODS.find(name)
+    examples = [dict(example) for example in method.examples]
+    if issubclass(method, GroupingMethod) and method.improvable:
+        examples.append({"improve": True})
+    return [one for number, one in enumerate(examples) if one not in examples[:number]]
 
 
 def make_people() -> pa.Table:
@@ -75,18 +82,27 @@ def make_people() -> pa.Table:
     )
 
 
-def compile_run(name: str, parameters: dict[str, Any]) -> str:
-    """Release a small table with a method, which compiles all kernels that it uses. Return the name of the method."""
-    method = shoal.tables.METHODS.find(name)
-    people = make_people()
-    ages: Any = {"widths": [5, 10, 20]} if name == "bottom-up" else "numeric"
-    given: dict[str, Any] = {"sensitive": ["ill"], "target": "ill" if parameters.get("cut") == "target" else None}
+def list_policies(name: str, parameters: Mapping[str, Any]) -> Iterator[shoal.Policy]:
+    """Policies for the small table: with requirements on sizes, on values, on both, on operators, and none."""
+    needs = shoal.tables.METHODS.find(name).list_needs(parameters)
+    ages: Any = {"widths": [5, 10, 20]} if "trees" in needs else "numeric"
     quasi = {"age": ages, "zip": {"mask": "right"}, "sex": "categorical"}
+    target = "cost" if "target" in needs else None
     size, values = shoal.KAnonymity(3), [shoal.LDiversity(2, of="ill"), shoal.TCloseness(0.9, of="ill")]
-    every: list[list[Any]] = [[size], [size, *values], values, [shoal.Posterior(1.0)]]
-    for require in every[:1] if parameters else every:
-        with contextlib.suppress(shoal.ShoalError):  # a family of methods guarantees only some of these requirements
-            method(shoal.Policy(quasi=quasi, require=require, **given), **parameters).release(people, seed=1)
+    for require in ([size], [size, *values], values, [shoal.Posterior(1.0)], []):
+        with contextlib.suppress(PolicyError):
+            yield shoal.Policy(quasi=quasi, sensitive=["ill"], target=target, require=require)
+
+
+def compile_method(name: str) -> str:
+    """Release a small table with every example of a method, which compiles all kernels that it uses. Return its name."""
+    method, people = shoal.tables.METHODS.find(name), make_people()
+    for parameters in list_examples(name):
+        for policy in list_policies(name, parameters):
+            with contextlib.suppress(
+                shoal.ShoalError
+            ):  # a family of methods guarantees only some of these requirements
+                method(policy, **parameters).release(people, seed=1)
     return name
 
 
@@ -106,18 +122,38 @@ def compile_models() -> str:
         )
         with contextlib.suppress(shoal.ShoalError):  # scikit-learn may not be installed
             shoal.models.AnonymousClusters(policy).fit(people)
-    return "models"
+    return MODELS
 
 
-def compile_all(progress: Progress) -> tuple[int, float]:
-    """Compile the kernels of all methods and models, one process per core. Return the number of runs and the seconds."""
-    begin, runs = time.monotonic(), list_runs()
-    count = len(runs) + 1
-    progress("compiling", 0, count)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=threads.CORES, mp_context=context) as pool:
-        tasks = [*(pool.submit(compile_run, *run) for run in runs), pool.submit(compile_models)]
-        for done, task in enumerate(as_completed(tasks), 1):
-            task.result()
-            progress("compiling", done, count)
-    return count, time.monotonic() - begin
+def estimate_seconds(names: Iterable[str]) -> float:
+    """How long the compilation of these methods takes, roughly; methods that are compiled already take no time."""
+    left = [name for name in names if not _find_mark(name).exists()]
+    return SECONDS * len(left) / min(threads.CORES, max(len(left), 1))
+
+
+def compile_named(names: Sequence[str], progress: Progress) -> float:
+    """Compile the kernels of methods and models, one process per core; return the seconds.
+
+    A mark in the folder of compiled code says that a method is compiled, so that a second call ends at once.
+    """
+    begin = time.monotonic()
+    left = [name for name in names if not _find_mark(name).exists()]
+    done = len(names) - len(left)
+    progress("compiling", done, len(names))
+    if left:
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(max_workers=min(threads.CORES, len(left)), mp_context=context) as pool:
+            tasks = [
+                pool.submit(compile_models) if name == MODELS else pool.submit(compile_method, name) for name in left
+            ]
+            for task in as_completed(tasks):
+                _find_mark(task.result()).touch()
+                done += 1
+                progress("compiling", done, len(names))
+    return time.monotonic() - begin
+
+
+def _find_mark(name: str) -> Any:
+    from shoal.kernels import compiler
+
+    return code_folder.find(compiler.config.CACHE_DIR, compiler.describe_compiler()) / f"compiled-{name}"

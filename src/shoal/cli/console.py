@@ -23,7 +23,7 @@ from shoal.release import Release
 from shoal.report.summary import INFORMATION_KEPT, RISKS, STATISTICS_KEPT
 from shoal.requirements import EVIDENCE_NOTES, PARTITIONS_NOTE, Certificate
 
-COMPILING = "compiling (first run only)"
+COMPILING = "compiling the search, at its first use only: 5 to 20 seconds"
 WIDTH = 160  # characters per line in files and pipes
 
 

@@ -46,11 +46,16 @@ def read_file(path: Path) -> Any:
 
 def to_plain(outcomes: Mapping[str, Any], folders: Mapping[Path, str]) -> dict[str, Any]:
     """Outcomes as they are in a JSON file, with other names for the folders of this run."""
-    text = json.dumps(outcomes, default=str, ensure_ascii=False)
+    text = json.dumps(outcomes, default=_to_text, ensure_ascii=False)
     for folder, name in folders.items():
         text = text.replace(json.dumps(str(folder), ensure_ascii=False)[1:-1], name)
     plain: dict[str, Any] = json.loads(text)
     return plain
+
+
+def _to_text(value: Any) -> Any:
+    """A value that JSON does not have; sets in an order that does not depend on the hash seed."""
+    return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)
 
 
 def compare(before: Any, after: Any, place: str = "") -> Iterator[str]:

@@ -151,7 +151,8 @@ def _run_commands(out: Path) -> dict[str, Outcome]:
     with contextlib.chdir(folder):
         for line in COMMANDS.read_text().splitlines():
             if line and not line.startswith("#"):
-                found[f"shoal {line}"] = run_command(shlex.split(line))
+                name = f"shoal {line}"
+                found[f"{name} (again)" if name in found else name] = run_command(shlex.split(line))
         for public in sorted(path for path in Path().glob("out-*") if (path.parent / f"{path.name}.owner").exists()):
             found[f"folder {public}"] = read_folders(public)
     return found

@@ -12,9 +12,10 @@ import pytest
 
 import shoal
 from shoal.measures import MEASURES, Measures
-from shoal.pipeline.method import GroupingMethod
+from shoal.pipeline.method import GroupingMethod, Need, list_constructor_parameters
+from shoal.recoding import STYLES
 from shoal.requirements import REQUIREMENTS
-from shoal.tables import METHODS
+from shoal.tables import BUILT_IN, METHODS
 from tests.support.cases import holds
 from tests.support.engines import SLOW, each_engine, each_server_engine, place
 from tests.support.ways import (
@@ -56,6 +57,54 @@ def policy_of(*require: Any) -> shoal.Policy:
 def test_every_method_is_in_the_ways() -> None:
     assert {name for name, _ in list_ways()} | {*list_randomizing(), *list_bucketing()} == set(METHODS.names())
     assert len(METHODS.names()) >= 7 and len(REQUIREMENTS.names()) >= 7 and len(list_engines()) >= 2
+
+
+def suit_policy(method: str, needs: frozenset[Need], **numbers: Any) -> shoal.Policy:
+    """A policy that a method can serve, with what it needs and nothing else; ``numbers`` describe the ages."""
+    asked: list[Any] = [shoal.KAnonymity(3)]
+    if "operator" in METHODS.find(method).tests:
+        asked = [shoal.Posterior(1.0)]
+    elif method in list_bucketing():
+        asked = [shoal.LDiversity(2, of="illness")]
+    numbers |= {"balanced": 3} if "trees" in needs else {}
+    return shoal.Policy(
+        quasi={"age": {"kind": "numeric", **numbers}, "sex": "categorical"},
+        sensitive=["illness"] if "sensitive" in needs else [],
+        truly_sensitive={"illness": ["gout"]} if "truly sensitive" in needs else {},
+        target="illness" if "target" in needs else None,
+        unit=None if "no unit" in needs else "note",
+        suppress=0.0 if "no suppression" in needs else 0.3,
+        require=asked,
+    )
+
+
+@pytest.mark.parametrize("method", METHODS.names())
+def test_every_method_declares_its_parameters(method: str) -> None:
+    """Every example is possible with a policy that has its needs and nothing else, and every parameter is in an example."""
+    kind = METHODS.find(method)
+    assert kind.examples and ("examples" in vars(kind) or kind not in BUILT_IN)
+    common = kind.list_common_examples() if issubclass(kind, GroupingMethod) else ()
+    for example in (*kind.examples, *common):
+        needs = kind.list_needs(example)
+        numbers = {} if "exact ends" in needs else {"round": 2}
+        kind(suit_policy(method, needs, **numbers), **example).check_parameters()
+    for example in kind.examples:  # some parameters are checked with the table
+        release = kind(suit_policy(method, kind.list_needs(example)), **example).release(table(), seed=1)
+        assert release.certificate.holds
+    named = {name for example in kind.examples for name in example} | {*kind.column_examples, *kind.column_names}
+    shared = set(list_constructor_parameters(GroupingMethod)) if common else {"policy"}
+    assert set(list_constructor_parameters(kind)) == named | shared
+
+
+@pytest.mark.parametrize("method", list_methods(GroupingMethod))
+def test_other_ways_of_writing_are_refused(method: str) -> None:
+    kind = METHODS.find(method)
+    for style in set(STYLES) - set(kind.styles):
+        with pytest.raises(shoal.PolicyError, match=style):
+            kind(policy_of(shoal.KAnonymity(3)), **kind.examples[0], write=style).release(table(), seed=1)
+    if not kind.improvable:
+        with pytest.raises(shoal.PolicyError, match="improve"):
+            kind(policy_of(shoal.KAnonymity(3)), improve=True).check_parameters()
 
 
 @pytest.mark.parametrize("requirement", list_requirements("illness"), ids=str)

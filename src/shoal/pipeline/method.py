@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, Literal, TypedDict
 
 import numpy as np
 
@@ -21,13 +21,16 @@ from shoal.pipeline.run import run
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding import Style, parse_style
-from shoal.recoding.group_labels import AVERAGES, parse_ends
+from shoal.recoding.group_labels import AVERAGES, ENDS, STYLES, parse_ends
 from shoal.recoding.grouping import AttributeCut, Grouping
 from shoal.release import Release, find_bucketed_column
 from shoal.requirements import Attack, Operator, describe
 from shoal.requirements.requirement import TestedOn, parse_real_number
 
 LEAST_AVERAGED = 3  # smallest group whose mean or median may be published
+
+NOT_AVERAGED = tuple(style for style in STYLES if style not in AVERAGES)  # ways of writing for cuts of the whole table
+Need = Literal["target", "sensitive", "truly sensitive", "trees", "exact ends", "no suppression", "no unit"]
 
 
 class WritingParameters(TypedDict, total=False):
@@ -52,10 +55,18 @@ class Method(ABC):
     Parameters
     ----------
     policy : the policy
+
+    ``examples`` are parameters for the tests of all registered methods, for compilation in advance and for comparisons of
+    versions: cheap values, with every value that leads through other code. The first example is the default or close to it. All
+    examples are possible for any table, if the policy has what `list_needs` says. ``column_examples`` has the parameters that
+    take a value per quasi-identifier, and such a value; ``column_names`` the parameters that name another column.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
+    column_examples: ClassVar[Mapping[str, Any]] = {}
+    column_names: ClassVar[tuple[str, ...]] = ()
     tests: ClassVar[
         frozenset[TestedOn]
     ]  # the requirements that the method can guarantee, by the object they are tested on
@@ -88,6 +99,15 @@ class Method(ABC):
     def publishes_one_table(cls, parameters: Mapping[str, Any]) -> bool:
         """Whether a release with these parameters is one table, so that a table of a database can hold it."""
         return True
+
+    @classmethod
+    def list_needs(cls, parameters: Mapping[str, Any]) -> frozenset[Need]:
+        """What a release with these parameters needs of a policy, beside requirements that the method can guarantee.
+
+        ``target``: a target that is no quasi-identifier; ``sensitive``: a sensitive column, and ``truly sensitive``: values of
+        it; ``trees``: a tree for every quasi-identifier; ``exact ends``: no ``round``; ``no suppression``; ``no unit``.
+        """
+        return frozenset()
 
     def extra_columns(self) -> tuple[str, ...]:
         """Columns that the method reads beside the quasi-identifiers and the columns of the requirements."""
@@ -138,6 +158,8 @@ class GroupingMethod(Method):
     )
     tries_suppression: ClassVar[bool] = False  # whether `decide` compares releases without some records
     objectives: ClassVar[Sequence[str]] = OBJECTIVES  # the measures that ``objective`` can name
+    styles: ClassVar[Sequence[str]] = STYLES  # the ways of writing that are possible
+    improvable: ClassVar[bool] = True  # whether ``improve`` is possible
     timed: ClassVar[bool] = False  # whether ``seconds`` also limits the search of the method itself
     weights: Mapping[str, float] | str | None = None  # attribute weights by column, for methods that take them
     write: str | None
@@ -165,6 +187,21 @@ class GroupingMethod(Method):
     @abstractmethod
     def decide(self, codes: Codes, *, rng: np.random.Generator, progress: Progress) -> Grouping:
         """Group the cells of a table by their codes and counts. Do not read files, print, or apply the groups."""
+
+    @classmethod
+    def list_common_examples(cls) -> tuple[Mapping[str, Any], ...]:
+        """Examples of the parameters of every grouping method, as far as they are possible; see ``examples``.
+
+        There is none of ``seconds``, because the release then depends on the speed of the machine.
+        """
+        ends = ENDS if cls.cuts else [one for one in ENDS if one != "cut"]
+        searched: tuple[Mapping[str, Any], ...] = ({"improve": True}, {"improve": True, "max_size": 20})
+        return (
+            *({"write": style} for style in cls.styles),
+            *({"ends": one} for one in ends),
+            *({"objective": objective} for objective in cls.objectives),
+            *(searched if cls.improvable else ()),
+        )
 
     def release(self, data: Any, *, seed: int | None = None, progress: Progress | None = None) -> Release:
         """Anonymize a table, audit the result from its published values, and measure it; see `Method.release`."""
@@ -285,6 +322,11 @@ class BucketingMethod(Method):
         """Whether the sensitive values are shuffled within the buckets, instead of counted in a second table."""
         return parameters.get("form") == "permuted"
 
+    @classmethod
+    def list_needs(cls, parameters: Mapping[str, Any]) -> frozenset[Need]:
+        """A sensitive column, and no unit."""
+        return frozenset({"sensitive", "no unit"})
+
     @property
     def sensitive(self) -> str:
         """The column that is published apart from the records."""
@@ -316,6 +358,11 @@ class RandomizingMethod(Method):
     """
 
     tests: ClassVar[frozenset[TestedOn]] = frozenset({"operator"})
+
+    @classmethod
+    def list_needs(cls, parameters: Mapping[str, Any]) -> frozenset[Need]:
+        """No unit."""
+        return frozenset({"no unit"})
 
     def check_parameters(self) -> None:
         """Raise `PolicyError` for a policy with a unit: the records of a person would be changed independently."""

@@ -7,7 +7,7 @@ are split in two by distant seeds. Records with equal quasi-identifiers stay tog
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -73,6 +73,13 @@ class Agglomerative(GroupingMethod):
 
     name: ClassVar[str] = "agglomerative"
     summary: ClassVar[str] = "merges small groups by the least increase of information loss, or splits by distant seeds"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        {},
+        {"direction": "bottom-up"},
+        {"direction": "top-down"},
+        {"part": 5},
+    )
+    column_examples: ClassVar[Mapping[str, Any]] = {"weights": 2}
 
     def __init__(
         self,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -56,6 +56,7 @@ class Anatomy(BucketingMethod):
 
     name: ClassVar[str] = "anatomy"
     summary: ClassVar[str] = "leaves the quasi-identifiers unchanged, and publishes the sensitive values by bucket"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({}, {"form": "permuted"})
 
     def __init__(self, policy: Policy, *, form: str = "buckets") -> None:
         super().__init__(policy)

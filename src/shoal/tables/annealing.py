@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -51,6 +52,7 @@ class Annealing(RandomLatticeMethod):
 
     name: ClassVar[str] = "annealing"
     summary: ClassVar[str] = "searches the lattice of levels by simulated annealing, without a proof"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"steps": 40}, {"steps": 40, "temperature": 0.5})
 
     def __init__(
         self,

@@ -6,8 +6,9 @@ anonymity gain first, until the requirements hold.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from shoal import kernels, threads
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
-from shoal.pipeline.method import CommonParameters, GroupingMethod
+from shoal.pipeline.method import NOT_AVERAGED, CommonParameters, GroupingMethod, Need
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import AttributeCut, Grouping
@@ -62,6 +63,13 @@ class BottomUpGeneralization(GroupingMethod):
     cuts: ClassVar[bool] = True
     counts_people: ClassVar[bool] = True
     summary: ClassVar[str] = "generalizes values bottom-up, lowest information loss per anonymity gain first"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        {},
+        {"anonymity": "smallest"},
+        {"anonymity": "records"},
+        {"reopen": False},
+    )
+    styles: ClassVar[Sequence[str]] = NOT_AVERAGED
 
     path_: SearchPath
 
@@ -77,6 +85,11 @@ class BottomUpGeneralization(GroupingMethod):
         self.anonymity = anonymity
         self.reopen = reopen
         self._notes: tuple[str, ...] = ()
+
+    @classmethod
+    def list_needs(cls, parameters: Mapping[str, Any]) -> frozenset[Need]:
+        """A tree for every quasi-identifier."""
+        return frozenset({"trees"})
 
     def notes(self) -> tuple[str, ...]:
         """Return the note on records that prevent a more informative release."""

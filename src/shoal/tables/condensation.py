@@ -5,8 +5,8 @@ Variable k: Aggarwal and Yu, SDM 2005.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Unpack
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -72,6 +72,9 @@ class Condensation(KNearest):
     summary: ClassVar[str] = (
         "replaces each group by synthetic records with the means, covariances and shares of the group"
     )
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({}, {"part": 5})
+    column_names: ClassVar[tuple[str, ...]] = ("own_k",)
+    styles: ClassVar[Sequence[str]] = ("label",)
 
     def __init__(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +34,7 @@ class Datafly(LatticeMethod):
 
     name: ClassVar[str] = "datafly"
     summary: ClassVar[str] = "generalizes the attribute with the most distinct values, and suppresses the rest"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
 
     def choose(self, search: LatticeSearch, progress: Progress) -> Node | None:
         """The first node on the path that meets the requirements."""

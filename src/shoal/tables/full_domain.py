@@ -14,7 +14,7 @@ from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError
 from shoal.kernels.interface import LossArrays
-from shoal.pipeline.method import WritingParameters
+from shoal.pipeline.method import Need, WritingParameters
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import AttributeCut, Grouping, build_raw_groups
@@ -71,6 +71,15 @@ class FullDomain(LatticeMethod):
     name: ClassVar[str] = "optimal"
     timed: ClassVar[bool] = True
     summary: ClassVar[str] = "chooses the best level per attribute for the whole table, with a proof"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        {},
+        {"objective": "loss_mean", "ends": "tight"},
+        {"objective": "dm"},
+        {"objective": "cm"},
+        {"objective": "entropy", "improve": True},
+        {"recode_suppressed": True},
+    )
+    column_examples: ClassVar[Mapping[str, Any]] = {"levels": 1}
 
     def __init__(
         self,
@@ -85,6 +94,11 @@ class FullDomain(LatticeMethod):
         self.levels: Any = levels
         self.recode_suppressed = recode_suppressed
         self._notes: tuple[str, ...] = ()
+
+    @classmethod
+    def list_needs(cls, parameters: Mapping[str, Any]) -> frozenset[Need]:
+        """The needs of all searches of the lattice; records of people are not recoded in rounds."""
+        return super().list_needs(parameters) | ({"no unit"} if parameters.get("recode_suppressed") else set())
 
     def check_parameters(self) -> None:
         """Raise `PolicyError` for wrong parameters and for parameters that exclude each other."""

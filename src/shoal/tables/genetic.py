@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -49,6 +50,7 @@ class Genetic(RandomLatticeMethod):
 
     name: ClassVar[str] = "genetic"
     summary: ClassVar[str] = "searches the lattice of levels with a population of nodes, without a proof"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"population": 8, "generations": 4},)
 
     def __init__(
         self,

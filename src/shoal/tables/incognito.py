@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import combinations
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class Incognito(LatticeMethod):
 
     name: ClassVar[str] = "incognito"
     summary: ClassVar[str] = "finds all minimal anonymous generalizations, and chooses the best of them"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
 
     minimal_: tuple[Mapping[str, int], ...]
 

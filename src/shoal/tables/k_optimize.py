@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -61,6 +61,7 @@ class KOptimize(LatticeMethod):
     timed: ClassVar[bool] = True
     objectives: ClassVar[Sequence[str]] = ("dm", "cm")
     summary: ClassVar[str] = "cuts the ordered values of every attribute into intervals, with a bound on the best cuts"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({}, {"objective": "cm"}, {"improve": True})
 
     cost_: float
     bound_: float

@@ -17,7 +17,7 @@ from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
 from shoal.kernels.interface import LAST, SEED, Penalties
 from shoal.pipeline.clustering import ClusteringInput
-from shoal.pipeline.method import CommonParameters, GroupingMethod
+from shoal.pipeline.method import CommonParameters, GroupingMethod, Need
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import Grouping
@@ -67,6 +67,17 @@ class KMember(GroupingMethod):
 
     name: ClassVar[str] = "kmember"
     summary: ClassVar[str] = "clusters the records greedily by the least increase of information loss"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        {},
+        {"furthest": "seed"},
+        {"target_penalty": 0.5},
+        {"diversity": "equal"},
+        {"diversity": "sensitive", "diversity_penalty": 2.0},
+        {"part": 5},
+        {"improve": True},
+        {"improve": True, "objective": "il"},
+    )
+    column_examples: ClassVar[Mapping[str, Any]] = {"weights": 2}
 
     def __init__(
         self,
@@ -87,6 +98,17 @@ class KMember(GroupingMethod):
         self.diversity_penalty = diversity_penalty
         self.weights = weights
         self.part = part
+
+    @classmethod
+    def list_needs(cls, parameters: Mapping[str, Any]) -> frozenset[Need]:
+        """The target and the sensitive values, if they are penalized."""
+        diversity = parameters.get("diversity")
+        needs: dict[Need, bool] = {
+            "target": bool(parameters.get("target_penalty")),
+            "sensitive": diversity is not None,
+            "truly sensitive": diversity == "sensitive",
+        }
+        return frozenset(need for need, is_needed in needs.items() if is_needed)
 
     def extra_columns(self) -> tuple[str, ...]:
         """The target and the sensitive columns, if they are penalized."""

@@ -6,7 +6,7 @@ Byun, Kamra, Bertino and Li compare k-member clustering with it (section 6).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class KNearest(GroupingMethod):
 
     name: ClassVar[str] = "knn"
     summary: ClassVar[str] = "groups random records with their nearest neighbours"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({}, {"part": 5})
+    column_examples: ClassVar[Mapping[str, Any]] = {"weights": 2}
 
     def __init__(
         self,

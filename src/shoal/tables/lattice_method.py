@@ -12,7 +12,7 @@ from shoal.arrays import Int64Array
 from shoal.encoding.attributes import Attribute
 from shoal.encoding.codes import Codes, EncodedTable
 from shoal.errors import PolicyError, RequirementNotMet, list_choices
-from shoal.pipeline.method import GroupingMethod, WritingParameters
+from shoal.pipeline.method import NOT_AVERAGED, GroupingMethod, Need, WritingParameters
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import AttributeCut, Grouping
@@ -36,11 +36,17 @@ class LatticeMethod(GroupingMethod):
     counts_people: ClassVar[bool] = True
     tries_suppression: ClassVar[bool] = True
     objectives: ClassVar[Sequence[str]] = tuple(OBJECTIVES)
+    styles: ClassVar[Sequence[str]] = NOT_AVERAGED
 
     lattice_: SearchedLattice
 
     def __init__(self, policy: Policy, *, objective: str = "loss", **common: Unpack[WritingParameters]) -> None:
         super().__init__(policy, objective=objective, **common)
+
+    @classmethod
+    def list_needs(cls, parameters: Mapping[str, Any]) -> frozenset[Need]:
+        """The target, if its classes are counted."""
+        return frozenset({"target"}) if parameters.get("objective") == "cm" else frozenset()
 
     @property
     def loss_objective(self) -> str:

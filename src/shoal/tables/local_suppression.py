@@ -7,9 +7,9 @@ lower bound tells how far it can be from the fewest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from shoal.arrays import FloatArray
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError
 from shoal.pipeline.clustering import ClusteringInput
-from shoal.pipeline.method import CommonParameters, GroupingMethod, parse_weights
+from shoal.pipeline.method import CommonParameters, GroupingMethod, Need, parse_weights
 from shoal.pipeline.publication import LabelPublication, Publication
 from shoal.policy import Policy
 from shoal.progress import Progress
@@ -72,6 +72,10 @@ class LocalSuppression(GroupingMethod):
 
     name: ClassVar[str] = "local-suppression"
     summary: ClassVar[str] = "replaces the fewest cells by * and keeps all other values"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
+    column_examples: ClassVar[Mapping[str, Any]] = {"importance": 2}
+    styles: ClassVar[Sequence[str]] = ("label",)
+    improvable: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -83,6 +87,11 @@ class LocalSuppression(GroupingMethod):
         reason = f"{self.name} publishes exact values or *"
         super().__init__(keep_exact_ends(policy, reason, "use another method"), **common)
         self.importance = importance
+
+    @classmethod
+    def list_needs(cls, parameters: Mapping[str, Any]) -> frozenset[Need]:
+        """Exact values."""
+        return frozenset({"exact ends"})
 
     def check_parameters(self) -> None:
         """Raise `PolicyError` for wrong parameters."""

@@ -81,6 +81,8 @@ class MDAV(GroupingMethod):
 
     name: ClassVar[str] = "mdav"
     summary: ClassVar[str] = "groups k similar records and publishes their means"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({}, {"write": "label"}, {"optimal": False})
+    column_examples: ClassVar[Mapping[str, Any]] = {"weights": 2}
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ from shoal.kernels.interface import (
     SplitLosses,
     SplitRows,
 )
-from shoal.pipeline.method import CommonParameters, GroupingMethod
+from shoal.pipeline.method import CommonParameters, GroupingMethod, Need
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding import Placement
@@ -84,6 +84,16 @@ class Mondrian(GroupingMethod):
     name: ClassVar[str] = "mondrian"
     cuts: ClassVar[bool] = True
     summary: ClassVar[str] = "splits the table into boxes by the lowest information loss, at medians, or for a target"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        {},
+        {"cut": "median"},
+        {"cut": "median", "relaxed": True},
+        {"cut": "target"},
+        {"ends": "cut"},
+        {"cut": "median", "relaxed": True, "ends": "cut"},
+        {"improve": True},
+    )
+    column_examples: ClassVar[Mapping[str, Any]] = {"weights": 2}
 
     def __init__(
         self,
@@ -98,6 +108,11 @@ class Mondrian(GroupingMethod):
         self.cut = cut
         self.relaxed = relaxed
         self.weights = weights
+
+    @classmethod
+    def list_needs(cls, parameters: Mapping[str, Any]) -> frozenset[Need]:
+        """The target, if cuts depend on it."""
+        return frozenset({"target"}) if parameters.get("cut") == "target" else frozenset()
 
     def extra_columns(self) -> tuple[str, ...]:
         """The target, if cuts depend on it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
-from typing import ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError
 from shoal.kernels.interface import PublishedBoxes
 from shoal.pipeline.clustering import ClusteringInput, suppress_or_merge
-from shoal.pipeline.method import CommonParameters, GroupingMethod
+from shoal.pipeline.method import CommonParameters, GroupingMethod, Need
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import Grouping, build_published_groups
@@ -77,6 +77,13 @@ class Peel(GroupingMethod):
 
     name: ClassVar[str] = "peel"
     summary: ClassVar[str] = "publishes in rounds the records that lose least under one generalization"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        {},
+        {"exclusive": True},
+        {"step": 0.5, "tries": 1, "spend": True},
+        {"improve": True, "objective": "loss_mean"},
+    )
+    column_examples: ClassVar[Mapping[str, Any]] = {"weights": 2}
 
     def __init__(
         self,
@@ -97,6 +104,11 @@ class Peel(GroupingMethod):
         self.exclusive = exclusive
         self.spend = spend
         self.weights = weights
+
+    @classmethod
+    def list_needs(cls, parameters: Mapping[str, Any]) -> frozenset[Need]:
+        """Exact ends and records of different people, if boxes must not overlap."""
+        return frozenset({"exact ends", "no unit"}) if parameters.get("exclusive") else frozenset()
 
     def check_parameters(self) -> None:
         """Raise `PolicyError` for wrong parameters and for parameters that exclude each other."""

@@ -47,6 +47,7 @@ class RandomAnonymization(RandomizingMethod):
 
     name: ClassVar[str] = "random"
     summary: ClassVar[str] = "replaces some values of every record by draws from their columns"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({}, {"attributes": 1}, {"p": "optimal"})
 
     def __init__(
         self,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 from shoal.errors import PolicyError
 from shoal.progress import Progress
@@ -36,6 +36,7 @@ class Samarati(LatticeMethod):
 
     name: ClassVar[str] = "samarati"
     summary: ClassVar[str] = "finds the least sum of levels by binary search, and the best node with this sum"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
 
     def choose(self, search: LatticeSearch, progress: Progress) -> Node | None:
         """The best of the lowest anonymous nodes."""

@@ -7,14 +7,15 @@ long as the requirements hold. The path of steps leads from privacy to informati
 from __future__ import annotations
 
 import time
-from typing import ClassVar, Unpack
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from shoal import threads
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
-from shoal.pipeline.method import CommonParameters, GroupingMethod
+from shoal.pipeline.method import NOT_AVERAGED, CommonParameters, GroupingMethod, Need
 from shoal.policy import Policy
 from shoal.progress import Progress
 from shoal.recoding.grouping import Grouping
@@ -73,6 +74,17 @@ class TopDownSpecialization(GroupingMethod):
     counts_people: ClassVar[bool] = True
     timed: ClassVar[bool] = True
     summary: ClassVar[str] = "specializes values top-down, highest information gain per anonymity loss first"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        {},
+        {"by": "gain"},
+        {"split": "valid"},
+        {"stop_at": 2},
+        {"max_steps": 2},
+        {"ends": "tight"},
+        {"ends": "cut"},
+        {"improve": True},
+    )
+    styles: ClassVar[Sequence[str]] = NOT_AVERAGED
 
     path_: SearchPath
 
@@ -92,6 +104,11 @@ class TopDownSpecialization(GroupingMethod):
         self.stop_at = stop_at
         self.max_steps = max_steps
         self._notes: tuple[str, ...] = ()
+
+    @classmethod
+    def list_needs(cls, parameters: Mapping[str, Any]) -> frozenset[Need]:
+        """No suppression, where splits are chosen among the valid ones."""
+        return frozenset({"no suppression"}) if parameters.get("split") == "valid" else frozenset()
 
     def notes(self) -> tuple[str, ...]:
         """Return the note on records that prevent a more informative release."""

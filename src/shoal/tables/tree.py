@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Unpack
+from collections.abc import Mapping
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from shoal.arrays import Int32Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError
 from shoal.mining.grow import CRITERIA, Attacker, InducedTree, LearningTable, check_choice, induce_tree
-from shoal.pipeline.method import CommonParameters, GroupingMethod
+from shoal.pipeline.method import CommonParameters, GroupingMethod, Need
 from shoal.pipeline.publication import LabelPublication, Publication
 from shoal.policy import Policy
 from shoal.progress import Progress
@@ -48,10 +49,22 @@ class ClassificationTree(GroupingMethod):
     name: ClassVar[str] = "tree"
     cuts: ClassVar[bool] = True
     summary: ClassVar[str] = "groups records by the leaves of a decision tree for the target"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        {},
+        {"criterion": "gain-ratio"},
+        {"criterion": "gini"},
+        {"ends": "tight"},
+        {"improve": True},
+    )
 
     def __init__(self, policy: Policy, *, criterion: str = "gain", **common: Unpack[CommonParameters]) -> None:
         super().__init__(policy, **common)
         self.criterion = criterion
+
+    @classmethod
+    def list_needs(cls, parameters: Mapping[str, Any]) -> frozenset[Need]:
+        """A class to predict."""
+        return frozenset({"sensitive"})
 
     def extra_columns(self) -> tuple[str, ...]:
         """The class."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ class Flip(RandomizingMethod):
 
     name: ClassVar[str] = "example-flip"
     summary: ClassVar[str] = "changes values at random"
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({}, {"keep": 0.9})
 
     def __init__(self, policy: Policy, *, keep: float = 0.5) -> None:
         super().__init__(policy)

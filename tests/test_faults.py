@@ -23,6 +23,7 @@ import pytest
 
 import shoal
 from tests.support.errors import everything
+from tests.support.programs import default_signals
 
 pytest.importorskip("duckdb")
 
@@ -152,7 +153,9 @@ class Driver:
 def drive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     said = tmp_path_factory.mktemp("said") / "said"
     command = [sys.executable, "-c", DRIVER]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with default_signals():
+        started = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with started as process:
         yield Driver(process, said)
         assert process.stdin
         process.stdin.close()

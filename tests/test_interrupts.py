@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.support.programs import default_signals
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 
 ENDLESS = r"""
@@ -47,7 +49,7 @@ except KeyboardInterrupt:
     print("caught", flush=True)
 """
 )
-SOON = 2.0  # seconds until a program must have ended; about 0.1 on an idle machine
+LIMIT = 60.0  # seconds; a program that waits for the kernel would never end. About 0.1 is usual, 10 on a busy machine
 KERNELS = {
     "agglomerative": "agglomerative.merge_groups",
     "kmember": "kmember.grow_clusters",
@@ -69,11 +71,13 @@ def folder(tmp_path: Path) -> Path:
 def interrupt(folder: Path, number: int, script: str, *arguments: str) -> tuple[int, str]:
     """The exit status and the output of a script that gets a signal while it runs the endless kernel."""
     command = [sys.executable, "-c", script, *arguments]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+    with default_signals():
+        started = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    with started as process:
         try:
             assert process.stdout and process.stdout.readline() == "begun\n"
             process.send_signal(number)
-            out, _ = process.communicate(timeout=SOON)
+            out, _ = process.communicate(timeout=LIMIT)
         finally:
             process.kill()
     return process.returncode, out

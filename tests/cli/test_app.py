@@ -16,7 +16,7 @@ import shoal
 from shoal.cli import app, main
 from shoal.cli.program import EXIT_STATUSES, ExitStatus
 from shoal.policy import policy_schema
-from tests.support.programs import Ran, Run
+from tests.support.programs import Ran, Run, default_signals
 
 DIALECT = ("unless said", "whoever", "so many", "so much", "must not leave", "stands", "told", "trees of values")
 
@@ -156,5 +156,6 @@ main()
 @pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_an_interrupt_that_a_library_turns_into_an_error_is_a_stop(name: str, status: int) -> None:
     """An extension module that is interrupted while it is imported raises an ImportError."""
-    ran = subprocess.run([sys.executable, "-c", STOPPED, name], capture_output=True, text=True)
+    with default_signals():
+        ran = subprocess.run([sys.executable, "-c", STOPPED, name], capture_output=True, text=True)
     assert ran.returncode == status and ran.stderr.strip() == "stopped"

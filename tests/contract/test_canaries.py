@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import struct
@@ -12,34 +13,28 @@ import pandas as pd
 import pytest
 
 import shoal
+from shoal.pipeline.method import NOT_AVERAGED, GroupingMethod
+from shoal.recoding import STYLES
+from shoal.tables import METHODS
+from tests.support.cases import Case, suited
+from tests.support.engines import to_pandas
+from tests.support.pairs import Row, cover_pairs
 from tests.support.parquet import pages
+from tests.support.ways import (
+    allows_style,
+    list_bucketing,
+    list_engines,
+    list_methods,
+    list_randomizing,
+    list_unwritten,
+    write_as,
+)
 
-duckdb = pytest.importorskip("duckdb")
+pytest.importorskip("duckdb")
 
 ROWS = 40
-WAYS: list[tuple[str, dict[str, Any]]] = [
-    ("mondrian", {}),
-    ("mondrian", {"ends": "cut"}),
-    ("mondrian", {"cut": "median", "relaxed": True}),
-    ("mondrian", {"cut": "median", "relaxed": True, "ends": "cut"}),
-    ("mondrian", {"improve": True}),
-    ("tds", {}),
-    ("tds", {"ends": "tight"}),
-    ("tds", {"ends": "cut"}),
-    ("tds", {"improve": True}),
-    ("bottom-up", {}),
-    ("optimal", {}),
-    ("optimal", {"objective": "loss_mean", "ends": "tight"}),
-    ("agglomerative", {}),
-    ("kmember", {}),
-    ("knn", {}),
-    ("mdav", {}),
-    ("condensation", {}),
-    ("local-suppression", {}),
-]
-STYLES = ("label", "lo-hi", "midpoint", "set", "mean", "median")
-LABELS = ("condensation", "local-suppression")  # only one way of writing
-STRICT = ("tds", "bottom-up", "optimal")  # global cuts have no means
+TABLES = ("plain", "balanced", "trees", "days")
+HIDDEN = ("name", "dropped")  # no value of these columns is published
 
 
 def word(chance: random.Random) -> str:
@@ -104,37 +99,70 @@ def given_by_user(policy: shoal.Policy) -> bytes:
     return policy.to_yaml(public=True).encode()
 
 
-@pytest.mark.parametrize("kind", ["plain", "balanced", "trees", "days"])
-@pytest.mark.parametrize(("method", "parameters"), WAYS, ids=str)
-def test_no_canary_is_published(method: str, parameters: dict[str, Any], kind: str, tmp_path: Path) -> None:
-    frame, policy = table(len(kind), kind)
-    if method == "bottom-up" and kind == "plain":
-        policy = policy.model_copy(update={"quasi": {**policy.quasi, **table(0, "balanced")[1].quasi}})
-    suppressed, exempt = 0, given_by_user(policy)
-    styles = [s for s in STYLES if not (s in ("mean", "median") and method in STRICT)]
-    ways = itertools.product(["label"] if method in LABELS else styles, ("memory", "duckdb"))
-    for number, (style, engine) in enumerate(ways):
-        file_format = ("csv", "parquet")[(number // 2 + number) % 2]  # each engine writes both
-        folder = tmp_path / f"{style}-{engine}"
-        release = shoal.anonymize(frame, policy, method=method, write=style, engine=engine, **parameters)
-        release.save(folder, format=file_format)
-        table_ = release.frame.to_arrow_table() if engine == "duckdb" else release.frame
-        kept = set(table_.column("note").to_pylist() if engine == "duckdb" else table_["note"])
-        gone = frame[~frame["note"].isin(kept)]
-        suppressed += len(gone)
-        secret: set[bytes] = set()
-        for column in frame.columns.drop(["ill", "note"]):
-            held = set() if column in ("name", "dropped") else set(frame.loc[frame["note"].isin(kept), column])
-            lost = frame[column] if column in ("name", "dropped") else gone[column]
-            for value in set(lost) - held:
-                secret |= forms(value)
-        secret = {form for form in secret if form not in exempt}
-        for file in (f for f in folder.rglob("*") if f.is_file()):
-            for part in pages(file) if file.suffix == ".parquet" else [file.read_bytes()]:
-                leaked = [form for form in secret if form in part and form not in exempt]
-                assert not leaked, (style, engine, file.name, leaked[:3])
-            assert not any(form in file.name.encode() for form in secret)
-    assert suppressed or method not in STRICT
+@functools.cache
+def list_runs() -> list[Row]:
+    """All pairs of ways, tables, ways of writing, engines and file formats."""
+    factors = {
+        "way": list_unwritten(),
+        "table": TABLES,
+        "style": STYLES,
+        "engine": list_engines(),
+        "format": ("csv", "parquet"),
+    }
+    return cover_pairs(factors, allows_style)
+
+
+@pytest.mark.parametrize("method", list_methods(GroupingMethod))
+def test_no_canary_is_published(method: str, tmp_path: Path) -> None:
+    """Every example of the parameters with every table, way of writing, engine and file format."""
+    suppressed = 0
+    runs = [run for run in list_runs() if run["way"][0] == method]
+    assert {run["table"] for run in runs} == {*TABLES} and {run["engine"] for run in runs} == {*list_engines()}
+    for number, run in enumerate(runs):
+        parameters = write_as(run["way"], run["style"])
+        frame, policy = table(len(run["table"]), run["table"])
+        case = suited(Case(frame, policy), method, parameters)
+        release = shoal.anonymize(
+            case.of_kind("pyarrow").frame, case.policy, method=method, engine=run["engine"], **parameters
+        )
+        folder = release.save(tmp_path / str(number), format=run["format"])
+        suppressed += assert_no_canary(case, set(to_pandas(release.frame)["note"]), folder, run)
+    assert (
+        suppressed or METHODS.find(method).styles != NOT_AVERAGED
+    )  # a cut of the whole table cannot serve rare values
+
+
+@pytest.mark.parametrize("method", [*list_bucketing(), *list_randomizing()])
+@pytest.mark.parametrize("engine", list_engines())
+def test_no_canary_is_published_beside_exact_or_random_values(method: str, engine: str, tmp_path: Path) -> None:
+    """These methods suppress no record, and publish no identifier and no dropped column."""
+    kind = METHODS.find(method)
+    require = [shoal.Posterior(1.0)] if method in list_randomizing() else [shoal.LDiversity(2, of="ill")]
+    for number, (name, example) in enumerate(itertools.product(TABLES, kind.examples)):
+        frame, policy = table(len(name), name)
+        case = Case(frame, policy.model_copy(update={"require": tuple(require), "suppress": 0.0}))
+        release = shoal.anonymize(case.of_kind("pyarrow").frame, case.policy, method=method, engine=engine, **example)
+        folder = release.save(tmp_path / str(number), format=("csv", "parquet")[number % 2])
+        assert assert_no_canary(case, set(frame["note"]), folder, (name, example)) == 0
+
+
+def assert_no_canary(case: Case, kept: set[str], folder: Path, run: object) -> int:
+    """No file has a value of an identifier, of a dropped column or of suppressed records alone; count these records."""
+    frame, exempt = case.frame, given_by_user(case.policy)
+    stays = frame["note"].isin(kept)
+    secret: set[bytes] = set()
+    for column in frame.columns.drop(["ill", "note"]):
+        held = set() if column in HIDDEN else set(frame.loc[stays, column])
+        lost = frame[column] if column in HIDDEN else frame.loc[~stays, column]
+        for value in set(lost) - held:
+            secret |= forms(value)
+    secret = {form for form in secret if form not in exempt}
+    for file in (f for f in folder.rglob("*") if f.is_file()):
+        for part in pages(file) if file.suffix == ".parquet" else [file.read_bytes()]:
+            leaked = [form for form in secret if form in part]
+            assert not leaked, (run, file.name, leaked[:3])
+        assert not any(form in file.name.encode() for form in secret)
+    return int((~stays).sum())
 
 
 def test_sets_list_only_what_released_records_have() -> None:

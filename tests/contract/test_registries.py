@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from shoal.pipeline.method import GroupingMethod, Need, list_constructor_paramet
 from shoal.recoding import STYLES
 from shoal.requirements import REQUIREMENTS
 from shoal.tables import BUILT_IN, METHODS
-from tests.support.cases import holds
-from tests.support.engines import SLOW, each_engine, each_server_engine, place
+from tests.support.cases import KINDS, Case, holds, suited
+from tests.support.engines import SLOW, each_engine, each_server_engine, place, to_pandas
+from tests.support.pairs import Row, cover_pairs
 from tests.support.ways import (
+    allows_style,
     evidence,
     list_bucketing,
     list_engines,
@@ -26,7 +29,9 @@ from tests.support.ways import (
     list_randomizing,
     list_requirements,
     list_styles,
+    list_unwritten,
     list_ways,
+    write_as,
 )
 
 ROWS = 60
@@ -107,24 +112,41 @@ def test_other_ways_of_writing_are_refused(method: str) -> None:
             kind(policy_of(shoal.KAnonymity(3)), improve=True).check_parameters()
 
 
+@functools.cache
+def list_runs() -> list[Row]:
+    """All pairs of ways, requirements, ways of writing, engines and kinds of frames; the cheapest engine and frame first."""
+    factors = {
+        "way": list_unwritten(),
+        "requirement": list_requirements("illness"),
+        "style": [*STYLES],
+        "engine": list_engines(),
+        "kind": [*KINDS],
+    }
+    return cover_pairs(factors, allows_style)
+
+
 @pytest.mark.parametrize("requirement", list_requirements("illness"), ids=str)
 @pytest.mark.parametrize("method", list_methods(GroupingMethod))
 def test_every_method_meets_every_requirement(method: str, requirement: Any) -> None:
-    """In memory in every way of writing; in the other engines in one way each, another one for every requirement."""
-    frame, policy = table(), policy_of(shoal.KAnonymity(3), requirement)
-    styles, chosen = list_styles(method), list_requirements("illness").index(requirement)
-    runs = [("memory", style) for style in styles]
-    runs += [(engine, styles[chosen % len(styles)]) for engine in list_engines() if engine != "memory"]
-    seen: dict[str, shoal.Release] = {}
-    for engine, style in runs:
-        given = place(frame, engine)
-        release = shoal.anonymize(given, policy, method=method, write=style, engine=engine, seed=2**70)
-        assert release.certificate.holds and release.certificate.evidence == evidence(method)
-        assert release.certificate.suppressed <= 0.3 * ROWS
-        if engine == "memory" and style == "label" and evidence(method) == "table":
-            assert holds(release.frame, policy)
-        first = seen.setdefault(style, release)
-        assert release.certificate == first.certificate and dict(release.measures) == dict(first.measures)
+    """With every example of its parameters, recounted by plain pandas, and the same in memory and in another engine."""
+    runs = [run for run in list_runs() if run["way"][0] == method and run["requirement"] == requirement]
+    assert len(runs) >= len({str(run["way"]) for run in list_runs() if run["way"][0] == method})
+    for run in runs:
+        parameters = write_as(run["way"], run["style"])
+        case = suited(Case(table(), policy_of(shoal.KAnonymity(3), requirement)), method, parameters)
+        given: dict[str, Any] = {**parameters, "method": method, "seed": 2**70}
+        release = shoal.anonymize(case.of_kind(run["kind"]).frame, case.policy, engine="memory", **given)
+        assert release.certificate.holds and release.certificate.evidence == evidence(method), run
+        assert release.certificate.suppressed <= 0.3 * ROWS, run
+        if evidence(method) == "table":
+            assert holds(to_pandas(release.frame), case.policy), run
+        if run["engine"] != "memory":
+            other = shoal.anonymize(
+                place(case.of_kind(run["kind"]).frame, run["engine"]), case.policy, engine=run["engine"], **given
+            )
+            assert other.certificate == release.certificate and dict(other.measures) == dict(release.measures), run
+            if evidence(method) == "table":
+                assert holds(to_pandas(other.frame), case.policy), run
 
 
 @pytest.mark.engines
@@ -135,7 +157,8 @@ def test_every_method_meets_requirements_in_a_database(method: str) -> None:
     first = list_methods(GroupingMethod).index(method)
     for number in (first, first + len(requirements) // 2):
         policy = policy_of(shoal.KAnonymity(3), requirements[number % len(requirements)])
-        given: dict[str, Any] = {"method": method, "write": styles[number % len(styles)], "seed": 2**70}
+        given: dict[str, Any] = {**METHODS.find(method).examples[0], "method": method, "seed": 2**70}
+        given["write"] = styles[number % len(styles)]
         memory, database = (
             shoal.anonymize(place(frame, engine), policy, engine=engine, **given) for engine in ("memory", "ibis")
         )
@@ -199,7 +222,8 @@ def test_only_declared_measures_are_public(evidence_: str) -> None:
 
 @pytest.mark.parametrize("method", list_methods(GroupingMethod))
 def test_no_private_measure_is_written_to_the_public_folder(method: str, tmp_path: Path) -> None:
-    release = shoal.anonymize(table(), policy_of(shoal.KAnonymity(3)), method=method)
+    example = METHODS.find(method).examples[0]
+    release = shoal.anonymize(table(), policy_of(shoal.KAnonymity(3)), method=method, **example)
     release.save(tmp_path / "release")
     private = {name for name in release.measures if name not in MEASURES.names() or not MEASURES.find(name).public}
     certificate = json.loads((tmp_path / "release" / "certificate.json").read_text())

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
-from hypothesis import assume
+import polars as pl
+import pyarrow as pa
+from hypothesis import assume, settings
 from hypothesis import strategies as st
 
 import shoal
 from tests.reference.requirements import passes
-from tests.support.ways import list_requirements
+from tests.support.ways import list_needs, list_requirements
 
 TREES = {
     "job": {"ANY": {"Office": ["clerk", "manager"], "Field": {"Land": ["farmer", "miner"], "Sea": ["sailor"]}}},
@@ -22,10 +25,28 @@ MORE = [shoal.TCloseness(0.3, of="illness", distance="hierarchical", taxonomy=IL
 MADE = {"numeric": {"kind": "numeric", "balanced": 3}, "date": {"date": ["day", "month", "year"]}}
 
 
+COLUMNS = ["age", "job", "city", "sex", "zip", "birth", "score", "seen"]
+FEW = 4  # columns that show every pair of kinds; a release takes time for each, and some searches for all combinations
+KINDS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "pyarrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+    "pandas": lambda frame: frame,
+    "polars": lambda frame: pl.from_arrow(pa.Table.from_pandas(frame, preserve_index=False)),
+}
+
+
 @dataclass(frozen=True)
 class Case:
-    frame: pd.DataFrame
+    frame: Any
     policy: shoal.Policy
+
+    def of_kind(self, kind: str) -> Case:
+        """The same table in another kind of frame; pyarrow is the fastest."""
+        return Case(KINDS[kind](self.frame), self.policy)
+
+
+def is_thorough() -> bool:
+    """Whether this run searches long, with large examples."""
+    return settings.default.max_examples > 100
 
 
 def lists_of(values: Sequence[object], count: int) -> st.SearchStrategy[list[object]]:
@@ -51,9 +72,7 @@ def cases(draw: st.DrawFn, *, secrets: bool = True, least: int = 1, most: int = 
         return draw(lists_of(cells, rows))
 
     kinds = draw(
-        st.lists(
-            st.sampled_from(["age", "job", "city", "sex", "zip", "birth", "score", "seen"]), min_size=1, unique=True
-        )
+        st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=len(COLUMNS) if is_thorough() else FEW, unique=True)
     )
     for kind in kinds:
         if kind == "age":
@@ -127,7 +146,7 @@ def holds(frame: pd.DataFrame, policy: shoal.Policy) -> bool:
 
 
 def _holds(frame: pd.DataFrame, quasi: list[str], requirement: object) -> bool:
-    columns = list(requirement.on or quasi)
+    columns = [column for name in requirement.on or quasi for column in _published(frame, name)]
     if requirement.of is None:  # a requirement on sizes; those of other packages state their least size
         least = requirement.k if isinstance(requirement, shoal.KAnonymity) else requirement.least
         return bool((recount(frame, columns) >= least).all())
@@ -136,23 +155,31 @@ def _holds(frame: pd.DataFrame, quasi: list[str], requirement: object) -> bool:
     return all(passes(requirement, [None if pd.isna(v) else v for v in group], everyone) for _, group in groups)
 
 
-def suited(case: Case, method: str, parameters: dict[str, object] | None = None) -> Case:
-    """Bottom-up generalization needs a tree for every attribute; valid splits are not found where some may be suppressed.
+def _published(frame: pd.DataFrame, name: str) -> list[str]:
+    """The columns of a quasi-identifier: one, or its two ends."""
+    return [name] if name in frame else [f"{name}_lo", f"{name}_hi"]
 
-    What looks at a target needs one.
-    """
+
+def suited(case: Case, method: str, parameters: Mapping[str, Any] | None = None) -> Case:
+    """The case with what the method needs of its policy; see `shoal.pipeline.method.Method.list_needs`."""
     given = parameters or {}
-    if (given.get("cut") == "target" or "target_penalty" in given) and case.policy.target is None:
-        return Case(case.frame, case.policy.model_copy(update={"target": "illness"}))
-    if given.get("exclusive") or method == "local-suppression":  # rounded ranges overlap; exact values are not rounded
-        return without_rounding(case)
-    if given.get("split") == "valid":
-        return Case(case.frame, case.policy.model_copy(update={"suppress": 0.0}))
-    if method != "bottom-up":
-        return case
-    plain = {name: q for name, q in case.policy.quasi.items() if q.kind != "categorical" and q.tree_builder is None}
-    trees = {name: type(q).model_validate(MADE[q.kind]) for name, q in plain.items()}
-    return Case(case.frame, case.policy.model_copy(update={"quasi": {**case.policy.quasi, **trees}}))
+    needs, policy = list_needs(method, given), case.policy
+    changes: dict[str, Any] = {}
+    counts_classes = given.get("objective") == "cm"  # then the target is no quasi-identifier
+    if "target" in needs and (policy.target is None or (counts_classes and policy.target in policy.quasi)):
+        changes["target"] = policy.sensitive[0]
+    if "truly sensitive" in needs:
+        changes["truly_sensitive"] = {policy.sensitive[0]: ["gout"]}
+    if "no suppression" in needs:
+        changes["suppress"] = 0.0
+    if "no unit" in needs:
+        changes["unit"] = None
+    if "trees" in needs:
+        plain = {name: q for name, q in policy.quasi.items() if q.kind != "categorical" and q.tree_builder is None}
+        trees = {name: type(q).model_validate(MADE[q.kind]) for name, q in plain.items()}
+        changes["quasi"] = {**policy.quasi, **trees}
+    fitting = Case(case.frame, policy.model_copy(update=changes)) if changes else case
+    return without_rounding(fitting) if "exact ends" in needs else fitting
 
 
 def averaged(case: Case) -> Case:
@@ -171,7 +198,12 @@ def without_rounding(case: Case) -> Case:
 
 def stayed(case: Case, release: shoal.Release) -> pd.DataFrame:
     """The records that were not suppressed, as they were."""
-    return case.frame[case.frame["note"].isin(release.frame["note"])]
+    return raws_of(case, release.frame)
+
+
+def raws_of(case: Case, frame: pd.DataFrame) -> pd.DataFrame:
+    """The original records of the rows of a release."""
+    return case.frame[case.frame["note"].isin(frame["note"])]
 
 
 def released(case: Case, method: str, parameters: dict[str, object]) -> shoal.Release | None:

@@ -47,4 +47,6 @@ def to_pandas(frame: Any) -> pd.DataFrame:
         return frame.to_pyarrow().to_pandas()
     if hasattr(type(frame), "toArrow"):  # Spark, whose own conversion warns with pandas 3
         return frame.toArrow().to_pandas()
-    return pd.DataFrame(frame.to_df() if hasattr(type(frame), "to_df") else frame)  # DuckDB
+    if hasattr(type(frame), "to_df"):  # DuckDB
+        return frame.to_df()
+    return frame.to_pandas() if hasattr(type(frame), "to_pandas") else pd.DataFrame(frame)

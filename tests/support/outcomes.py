@@ -51,11 +51,15 @@ def outcomes_of(test: object) -> Counter[str] | None:
     return getattr(getattr(getattr(test, "hypothesis", None), "inner_test", None), "outcomes", None)
 
 
+def is_enough_tested(outcomes: Counter[str]) -> bool:
+    """Whether a tenth of the examples, and at least one, reached the end of the test."""
+    return bool(outcomes[TESTED]) and outcomes[TESTED] >= LEAST_SHARE * outcomes.total()
+
+
 def assert_enough_tested(outcomes: Counter[str]) -> None:
     """Fail where fewer than a tenth of the examples reached the end of the test."""
     __tracebackhide__ = True
-    tested, total = outcomes[TESTED], outcomes.total()
-    assert tested and tested >= LEAST_SHARE * total, (
-        f"only {tested} of {total} examples reached the end of the test: {dict(outcomes)}. "
+    assert is_enough_tested(outcomes), (
+        f"only {outcomes[TESTED]} of {outcomes.total()} examples reached the end of the test: {dict(outcomes)}. "
         "Change the strategy so that more examples can be tested."
     )

@@ -1,11 +1,11 @@
 """The ways to run the contract tests, from the registries: nothing that is registered is left out.
 
-A method of another package runs with its defaults, and with the requirements' own examples.
+A way is a method with one of its declared examples of parameters; see `shoal.pipeline.method.Method`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -13,63 +13,76 @@ import pytest
 
 import shoal
 from shoal.engines import ENGINES
-from shoal.pipeline.method import BucketingMethod, GroupingMethod, RandomizingMethod
-from shoal.recoding.group_labels import STYLES
+from shoal.pipeline.method import BucketingMethod, GroupingMethod, Need, RandomizingMethod
+from shoal.recoding.group_labels import AVERAGES
 from shoal.requirements import REQUIREMENTS
 from shoal.tables import METHODS
 
+__all__ = ["AVERAGES", "Way"]
+
 Way = tuple[str, dict[str, Any]]
 
-VARIANTS: dict[str, list[dict[str, Any]]] = {  # parameters of built-in methods that lead through other code
-    "mondrian": [
-        {"cut": "gain"},
-        {"cut": "median"},
-        {"cut": "median", "relaxed": True},
-        {"cut": "target"},
-        {"improve": True},
-    ],
-    "tds": [{}, {"split": "valid"}],
-    "agglomerative": [{"direction": "bottom-up"}, {"direction": "top-down"}],
-    "kmember": [{}, {"diversity": "equal"}],
-    "condensation": [{"seed": 7}],
-    "genetic": [{"population": 8, "generations": 4}],
-    "annealing": [{"steps": 40}],
-}
-SEARCHES: dict[
-    str, list[dict[str, Any]]
-] = {  # further parameters that concern the search alone, the same in every engine
-    "tds": [{"by": "gain"}, {"improve": True}],
-    "bottom-up": [{"anonymity": "smallest"}],
-    "optimal": [{"objective": "dm"}, {"objective": "entropy", "improve": True}],
-    "k-optimize": [{"improve": True}],
-    "peel": [
-        {"exclusive": True},
-        {"improve": True, "objective": "loss_mean"},
-        {"step": 0.5, "tries": 1, "spend": True},
-    ],
-    "agglomerative": [{}, {"part": 5}],
-    "kmember": [{"target_penalty": 0.5}, {"part": 5}, {"improve": True, "objective": "il"}],
-}
 SERVERS = ("spark", "ibis")  # engines that need Java or a database server
-AVERAGES = ("mean", "median")
-TREES = (
-    "bottom-up",
-    "tds",
-    "optimal",
-    "samarati",
-    "datafly",
-    "incognito",
-    "k-optimize",
-    "genetic",
-    "annealing",
-)  # one cut for the whole table: no group has a mean of its own
-STARS = ("local-suppression",)  # single values or *, which are labels
-SOME = shoal.Policy(quasi={"age": "numeric"}, require=[shoal.KAnonymity(3)])
+SOME = shoal.Policy(
+    quasi={"age": {"kind": "numeric", "balanced": 3}},
+    sensitive=["ill"],
+    target="ill",
+    truly_sensitive={"ill": ["flu"]},
+    require=[shoal.KAnonymity(3)],
+)
 
 
 def list_methods(family: type[Any]) -> list[str]:
     """The names of the registered methods of a family."""
     return [method.name for method in METHODS if issubclass(method, family)]
+
+
+def list_ways(*, labels: bool = False) -> list[Way]:
+    """Every grouping method with every example of its parameters; with ``labels``, those that publish labels write them."""
+    ways: list[Way] = []
+    for method in METHODS:
+        for example in method.examples if issubclass(method, GroupingMethod) else ():
+            way = (method.name, dict(example))
+            if labels and evidence(method.name) == "table":
+                way = (method.name, write_as(way, "label"))
+            if way not in ways:
+                ways.append(way)
+    return ways
+
+
+def list_unwritten() -> list[Way]:
+    """Every grouping method with every example, but without the parameter for the way of writing."""
+    ways: list[Way] = []
+    for method, example in list_ways():
+        way = (method, {name: value for name, value in example.items() if name != "write"})
+        if way not in ways:
+            ways.append(way)
+    return ways
+
+
+def allows_style(row: Mapping[str, Any]) -> bool:
+    """Whether the way of a row of `cover_pairs` allows its way of writing, as far as both are known."""
+    return not {"way", "style"} <= {*row} or row["style"] in list_styles(row["way"][0])
+
+
+def write_as(way: Way, style: str) -> dict[str, Any]:
+    """The parameters of a way that writes in this style; ``write`` is left out where it is the default."""
+    return way[1] if writes(way) == style else {**way[1], "write": style}
+
+
+def list_labelled() -> list[Way]:
+    """The ways whose releases are tables of labels that show the groups."""
+    return [way for way in list_ways(labels=True) if evidence(way[0]) == "table"]
+
+
+def list_hidden() -> list[Way]:
+    """The ways whose releases do not show the groups, such as synthetic records."""
+    return [way for way in list_ways() if evidence(way[0]) != "table"]
+
+
+def writes(way: Way) -> str:
+    """How a way writes generalized values."""
+    return str(METHODS.find(way[0])(SOME, **way[1]).write)
 
 
 def evidence(method: str) -> str:
@@ -78,18 +91,14 @@ def evidence(method: str) -> str:
     return kind(SOME).publication().evidence if issubclass(kind, GroupingMethod) else "operator"
 
 
-def list_ways(*, searches: bool = False) -> list[Way]:
-    """Every grouping method with its parameters; ``searches`` adds those that concern the search alone."""
-    more = SEARCHES if searches else {}
-    names = list_methods(GroupingMethod)
-    return [(name, given) for name in names for given in [*VARIANTS.get(name, [{}]), *more.get(name, [])]]
+def list_needs(method: str, parameters: Mapping[str, Any]) -> frozenset[Need]:
+    """What a method needs of a policy for these parameters."""
+    return METHODS.find(method).list_needs(parameters)
 
 
 def list_styles(method: str) -> list[str]:
     """The ways of writing that a method allows."""
-    if evidence(method) != "table" or method in STARS:
-        return ["label"]
-    return [style for style in STYLES if not (style in AVERAGES and method in TREES)]
+    return list(METHODS.find(method).styles)
 
 
 def list_requirements(of: str, *, tested_on: tuple[str, ...] = ("table",)) -> list[Any]:

@@ -23,6 +23,7 @@ from shoal.engines.memory import list_record_cells
 from shoal.errors import DataError
 from shoal.kernels.boxes import interval_loss
 from tests.reference import losses
+from tests.support.kernels import compile_inner
 from tests.support.strategies import Tree, trees
 
 JOBS = {"ANY": [{"Office": ["clerk", "manager"]}, {"Field": {"Sea": ["sailor"]}}, "none"]}
@@ -305,7 +306,7 @@ def test_the_kernels_compute_the_same_losses(objective: str, count_values: bool)
     for place, attribute in enumerate(codes.attributes):
         for hi in range(attribute.size):
             for lo in range(hi + 1):
-                loss = interval_loss.py_func(place, lo, hi, tables.ints, tables.floats)
+                loss = compile_inner(interval_loss)(place, lo, hi, tables.ints, tables.floats)
                 if attribute.flat and count_values and objective != "il":
                     assert loss == (0 if lo == hi else (hi - lo + 1) / attribute.size)
                 else:

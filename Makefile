@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 ARGS ?=
+# Tests keep their bytecode even where the environment says otherwise: rewriting the assertions costs ten seconds per worker.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+ENGINES := .venv/.engines
 PLUGIN := $(shell find tests/plugin -name '*.py' -o -name '*.toml')
 
 # UCI Adult lies beside the project on some machines; elsewhere SHOAL_DATA points at it, or its tests skip.
@@ -10,7 +13,7 @@ ifneq ($(wildcard ../shared/data),)
 export SHOAL_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test test-engines lint bench papers docs dbt clean
+.PHONY: setup demo test test-docs test-engines lint bench papers docs dbt clean
 
 setup: $(STAMP)
 
@@ -25,17 +28,24 @@ demo: $(STAMP)
 	$(BIN)/shoal demo $(ARGS)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	$(PYTEST) -n 2 --dist worksteal --ignore tests/docs $(ARGS)
+
+# The blocks of README.md and docs/, the site, the glossary's words, and the examples in docstrings.
+test-docs: $(STAMP)
+	$(PYTEST) -n 2 --dist worksteal --doctest-modules src tests/docs $(ARGS)
 
 # Engines that need system packages: Spark needs Java, and databases are tested with PostgreSQL, which the tests start on their own.
 # The packages are installed where this user may do so.
-test-engines: $(STAMP)
+$(ENGINES): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark,ibis]'
 	command -v java >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 	  && apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends openjdk-17-jre-headless; } || true
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 	  && apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends postgresql; } || true
-	SHOAL_TEST_ENGINES=1 $(BIN)/python -m pytest -m engines $(ARGS)
+	touch $(ENGINES)
+
+test-engines: $(ENGINES)
+	SHOAL_TEST_ENGINES=1 $(PYTEST) -m engines $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -59,7 +69,7 @@ docs: $(STAMP)
 	touch .dbt-venv/.ready
 
 dbt: $(STAMP) .dbt-venv/.ready
-	$(BIN)/python -m pytest tests/sql/test_dbt_package.py $(ARGS)
+	$(PYTEST) tests/sql/test_dbt_package.py $(ARGS)
 
 clean:
 	rm -rf .venv .dbt-venv .bench-venv .bench-data build dist site shoal-demo shoal-demo.owner

@@ -23,6 +23,7 @@ import pytest
 
 import shoal
 from tests.support.errors import everything
+from tests.support.signals import RESTORE_SIGNALS
 
 pytest.importorskip("duckdb")
 
@@ -61,7 +62,7 @@ def hidden(folder: Path) -> list[str]:
 
 # Processes that end before their time
 
-DRIVER = r"""
+DRIVER = RESTORE_SIGNALS + r"""
 import json, os, pathlib, select, signal, sys, time
 import pyarrow.compute, pyarrow.csv, pyarrow.parquet
 import shoal, shoal.cli, shoal.datasets, shoal.engines.duckdb

@@ -14,9 +14,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.support.signals import RESTORE_SIGNALS
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 
-ENDLESS = r"""
+ENDLESS = RESTORE_SIGNALS + r"""
 import sys
 import numba, numpy as np
 from shoal import kernels
@@ -47,7 +49,7 @@ except KeyboardInterrupt:
     print("caught", flush=True)
 """
 )
-SOON = 2.0  # seconds until a program must have ended; about 0.1 on an idle machine
+LIMIT = 30.0  # seconds; about 0.1 on an idle machine, and the endless kernel never ends
 KERNELS = {
     "agglomerative": "agglomerative.merge_groups",
     "kmember": "kmember.grow_clusters",
@@ -73,7 +75,7 @@ def interrupt(folder: Path, number: int, script: str, *arguments: str) -> tuple[
         try:
             assert process.stdout and process.stdout.readline() == "begun\n"
             process.send_signal(number)
-            out, _ = process.communicate(timeout=SOON)
+            out, _ = process.communicate(timeout=LIMIT)
         finally:
             process.kill()
     return process.returncode, out

@@ -17,6 +17,7 @@ from shoal.cli import app, main
 from shoal.cli.app import EXIT_STATUSES, ExitStatus
 from shoal.policy import policy_schema
 from tests.support.programs import Ran, Run
+from tests.support.signals import RESTORE_SIGNALS
 
 DIALECT = ("unless said", "whoever", "so many", "so much", "must not leave", "stands", "told", "trees of values")
 
@@ -157,5 +158,5 @@ program.main()
 @pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_an_interrupt_that_a_library_turns_into_an_error_is_a_stop(name: str, status: int) -> None:
     """An extension module that is interrupted while it is imported raises an ImportError."""
-    ran = subprocess.run([sys.executable, "-c", STOPPED, name], capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, "-c", RESTORE_SIGNALS + STOPPED, name], capture_output=True, text=True)
     assert ran.returncode == status and ran.stderr.strip() == "stopped"

@@ -62,7 +62,9 @@ def hidden(folder: Path) -> list[str]:
 
 # Processes that end before their time
 
-DRIVER = RESTORE_SIGNALS + r"""
+DRIVER = (
+    RESTORE_SIGNALS
+    + r"""
 import json, os, pathlib, select, signal, sys, time
 import pyarrow.compute, pyarrow.csv, pyarrow.parquet
 import shoal, shoal.cli, shoal.datasets, shoal.engines.duckdb
@@ -112,6 +114,7 @@ for line in sys.stdin:
     os.close(watch)
     print(json.dumps({"status": os.waitstatus_to_exitcode(status), "seconds": time.monotonic() - begun}), flush=True)
 """
+)
 
 
 @dataclass(frozen=True)

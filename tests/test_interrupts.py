@@ -18,7 +18,9 @@ from tests.support.signals import RESTORE_SIGNALS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 
-ENDLESS = RESTORE_SIGNALS + r"""
+ENDLESS = (
+    RESTORE_SIGNALS
+    + r"""
 import sys
 import numba, numpy as np
 from shoal import kernels
@@ -37,6 +39,7 @@ def endless(*arguments, **named):
 module, name = sys.argv.pop(1).split(".")
 setattr(getattr(kernels, module), name, endless)
 """
+)
 PROGRAM = ENDLESS + "from shoal.cli import main\nmain()\n"
 LIBRARY = (
     ENDLESS

@@ -109,14 +109,6 @@ def test_every_spelling_is_accepted(change: dict[str, Any]) -> None:
     assert list(find_errors({**POLICY, **change}, SCHEMA)) == []
 
 
-def with_column(body: Any) -> dict[str, Any]:
-    return {**POLICY, "quasi": {"x": body}}
-
-
-def with_requirement(entry: Any) -> dict[str, Any]:
-    return {**POLICY, "require": [entry]}
-
-
 def test_mistakes_are_refused_by_schema_and_policy() -> None:
     def check(wrong: dict[str, Any]) -> None:
         assert list(find_errors(wrong, SCHEMA))

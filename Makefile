@@ -44,8 +44,9 @@ $(ENGINES): $(STAMP)
 	  && apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends postgresql; } || true
 	touch $(ENGINES)
 
+# A file stays on one worker, so that Spark starts once.
 test-engines: $(ENGINES)
-	SHOAL_TEST_ENGINES=1 $(PYTEST) -m engines $(ARGS)
+	SHOAL_TEST_ENGINES=1 $(PYTEST) -n 2 --dist loadfile -m engines $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

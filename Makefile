@@ -44,7 +44,7 @@ $(ENGINES): $(STAMP)
 	  && apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends postgresql; } || true
 	touch $(ENGINES)
 
-# A file stays on one worker, so that Spark starts once.
+# A file stays on one worker, so that a worker starts Spark and the database server at most once, and only for its own files.
 test-engines: $(ENGINES)
 	SHOAL_TEST_ENGINES=1 $(PYTEST) -n 2 --dist loadfile -m engines $(ARGS)
 

@@ -5,6 +5,9 @@ BASE := .venv/.base
 STAMP := .venv/.ready
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ARGS ?=
+# Tests keep their bytecode even where the environment says otherwise: rewriting the assertions costs ten seconds per worker.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+ENGINES := .venv/.engines
 PLUGIN := $(shell find tests/plugin -name '*.py' -o -name '*.toml')
 
 # UCI Adult lies beside the project on some machines; elsewhere SHOAL_DATA points at it, or its tests skip.
@@ -12,7 +15,7 @@ ifneq ($(wildcard ../shared/data),)
 export SHOAL_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test test-engines lint bench papers docs dbt clean
+.PHONY: setup demo test test-docs test-engines lint bench papers docs dbt clean
 
 setup: $(STAMP)
 
@@ -33,17 +36,25 @@ demo: $(BASE)
 
 test: $(STAMP)
 	$(BIN)/shoal compile
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	$(PYTEST) -n 2 --dist worksteal --ignore tests/docs $(ARGS)
+
+# The blocks of README.md and docs/, the site, the glossary's words, and the examples in docstrings.
+test-docs: $(STAMP)
+	$(PYTEST) -n 2 --dist worksteal --doctest-modules src tests/docs $(ARGS)
 
 # Engines that need system packages: Spark needs Java, and databases are tested with PostgreSQL, which the tests start on their own.
 # The packages are installed where this user may do so.
-test-engines: $(STAMP)
+$(ENGINES): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark,ibis]'
 	command -v java >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 	  && apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends openjdk-17-jre-headless; } || true
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 	  && apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends postgresql; } || true
-	SHOAL_TEST_ENGINES=1 $(BIN)/python -m pytest -m engines $(ARGS)
+	touch $(ENGINES)
+
+# A file stays on one worker, so that a worker starts Spark and the database server at most once, and only for its own files.
+test-engines: $(ENGINES)
+	SHOAL_TEST_ENGINES=1 $(PYTEST) -n 2 --dist loadfile -m engines $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -67,7 +78,7 @@ docs: $(STAMP)
 	touch .dbt-venv/.ready
 
 dbt: $(STAMP) .dbt-venv/.ready
-	$(BIN)/python -m pytest tests/sql/test_dbt_package.py $(ARGS)
+	$(PYTEST) tests/sql/test_dbt_package.py $(ARGS)
 
 clean:
 	rm -rf .venv .dbt-venv .bench-venv .bench-data build dist site shoal-demo shoal-demo.owner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import subprocess
 import sys
@@ -17,22 +18,29 @@ from shoal.release import release as release_module
 from shoal.release.store import NO_MODES
 
 WITHOUT_POSIX = """
-import os, signal, sys
+import json, os, signal, sys
 for module in ("fcntl", "resource", "pwd", "grp", "termios"):
     sys.modules[module] = None
 for name in ("getuid", "geteuid", "getgid", "sysconf", "fchmod", "O_NOFOLLOW", "O_CLOEXEC", "O_DIRECTORY"):
     if hasattr(os, name):
         delattr(os, name)
 del signal.SIGHUP, signal.SIGPIPE
-sys.argv = ["shoal", *sys.argv[1:]]
 from shoal.cli import main
-main()
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["shoal", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, arguments
+    else:
+        raise AssertionError("the program did not exit")
 """
 
 
-def run(folder: Path, *arguments: str) -> None:
+def run_all(folder: Path, *commands: str) -> None:
+    """Run commands one after another in a process of their own."""
     ran = subprocess.run(
-        [sys.executable, "-c", WITHOUT_POSIX, *arguments],
+        [sys.executable, "-c", WITHOUT_POSIX, json.dumps([command.split() for command in commands])],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -47,10 +55,13 @@ def test_a_release_and_a_later_release_without_posix(tmp_path: Path) -> None:
     (tmp_path / "first.csv").write_text("\n".join(["age,illness", *rows]))
     (tmp_path / "later.csv").write_text("\n".join(["age,illness", *rows[:6]]))
     (tmp_path / "policy.yaml").write_text("quasi: {age: numeric}\nsensitive: [illness]\nrequire:\n- k-anonymity: 3\n")
-    run(tmp_path, "anonymize", "first.csv", "-p", "policy.yaml", "-o", "first")
-    run(tmp_path, "anonymize", "first.csv", "-p", "policy.yaml", "-o", "first", "--force")
-    run(tmp_path, "anonymize", "later.csv", "--recoding", "first.owner/recoding.json", "-o", "later")
-    run(tmp_path, "check", "first/table.csv", "-p", "policy.yaml")
+    run_all(
+        tmp_path,
+        "anonymize first.csv -p policy.yaml -o first",
+        "anonymize first.csv -p policy.yaml -o first --force",
+        "anonymize later.csv --recoding first.owner/recoding.json -o later",
+        "check first/table.csv -p policy.yaml",
+    )
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == [
         "first",
         "first.owner",

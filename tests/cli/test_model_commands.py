@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import skops.io
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -18,6 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 import shoal
 from shoal.datasets import papers
 from shoal.models import AnonymousClusters
+from tests.support.model_files import dump_skops
 from tests.support.programs import Run
 
 
@@ -30,7 +30,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     encoder = make_column_transformer((OneHotEncoder(drop="if_binary"), ["Marital Status", "Sports Car"]))
     model = make_pipeline(encoder, DecisionTreeClassifier(random_state=0))
     model.fit(table[["Marital Status", "Sports Car"]], table["Loan Risk"])
-    skops.io.dump(model, here / "tree.skops")
+    dump_skops(model, here / "tree.skops")
     (here / "tree.pkl").write_bytes(pickle.dumps(model))
     table.to_csv(here / "table.csv", index=False)
     papers.borrowers_policy(3).save(here / "private.yaml")
@@ -64,7 +64,7 @@ def test_pickle_files_need_trust(run: Run) -> None:
 def test_an_unsupported_model_is_refused_by_name(run: Run, here: Path) -> None:
     table = papers.borrowers(kind="pandas")
     model = LogisticRegression().fit(table[["Sports Car"]] == "Yes", table["Loan Risk"])
-    skops.io.dump(model, here / "model.skops")
+    dump_skops(model, here / "model.skops")
     found = run("audit-model", "model.skops", "table.csv", "-p", "private.yaml")
     assert found.code == 2
     assert "LogisticRegression is not supported" in found.err and "DecisionTreeClassifier" in found.err

@@ -155,12 +155,19 @@ def share(levels: int) -> Any:
     return tree
 
 
-@pytest.mark.parametrize(
-    "tree",
-    [nest(101), nest(10**5), holds_itself(dict), holds_itself(list), {"R": holds_itself(dict), "S": ["a"]}, share(60)],
-    ids=["101", "100,000", "dict", "list", "below", "shared"],
-)
-def test_trees_that_do_not_end_are_refused(tree: Any) -> None:
+ENDLESS: dict[str, Callable[[], Any]] = {
+    "101": lambda: nest(101),
+    "100,000": lambda: nest(10**5),
+    "dict": lambda: holds_itself(dict),
+    "list": lambda: holds_itself(list),
+    "below": lambda: {"R": holds_itself(dict), "S": ["a"]},
+    "shared": lambda: share(60),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_trees_that_do_not_end_are_refused(name: str) -> None:
+    tree = ENDLESS[name]()
     with pytest.raises(shoal.DataError, match="taxonomy: "):
         shoal.Taxonomy.from_nested(tree)
     for given_ in ({"quasi": {"a": {"taxonomy": tree}}}, {"quasi": {"a": tree}}, {"require": [tree]}, {"keep": tree}):

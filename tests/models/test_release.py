@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from sklearn.tree import DecisionTreeClassifier
 
 import shoal
 from shoal.datasets import papers
 from shoal.models import AnonymousTree, load_model
+from tests.support.model_files import dump_skops
 
 
 def fitted() -> AnonymousTree:
@@ -119,7 +119,7 @@ class Hostile:
 
 def test_hostile_files_are_refused(tmp_path: Path) -> None:
     marker = tmp_path / "marker"
-    skops.io.dump(Hostile(marker), tmp_path / "hostile.skops")
+    dump_skops(Hostile(marker), tmp_path / "hostile.skops")
     with pytest.raises(shoal.DataError, match=r"types that are not known to be safe.*Hostile"):
         load_model(tmp_path / "hostile.skops")
     (tmp_path / "hostile.pkl").write_bytes(pickle.dumps(Hostile(marker)))

@@ -17,6 +17,7 @@ from hypothesis import given
 import shoal
 from shoal import DataError, KAnonymity, LDiversity, Policy, PolicyError, TCloseness
 from shoal.engines import Schema
+from tests.support.case_files import check_lines
 from tests.support.json_schema import fits
 from tests.support.strategies import policies
 
@@ -310,117 +311,27 @@ def test_the_schema_accepts_what_the_loader_accepts() -> None:
     assert fits({"quasi": {}, "sensitive": "disease"}, schema, schema)  # a single name needs no list
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"quasy": {}},
-        {"quasi": ["age"]},
-        {"quasi": {"age": {"kind": "number"}}},
-        {"quasi": {"age": {"bound": [1, 2]}}},
-        {"quasi": {"age": {"bounds": [1]}}},
-        {"quasi": {"zip": {"mask": "middle"}}},
-        {"quasi": {"birth": {"date": ["hour"]}}},
-        {"quasi": {"age": {"widths": 5}}},
-        {"quasi": {"age": {"boundaries": []}}},
-        {"quasi": {"age": {"boundaries": ["young"]}}},
-        {"quasi": {"job": {"balanced": 1}}},
-        {"quasi": {"zip": {"mask": "right", "skip": ["one"]}}},
-        {"quasi": {"zip": {"mask": "right", "skip": [1], "by": "depth"}}},
-        {"require": "k-anonymity"},
-        {"require": [{"k-anonimity": 3}]},
-        {"require": [{"k-anonymity": 3, "t-closeness": 0.1}]},
-        {"suppress": 2},
-        {"target": ["income"]},
-    ],
-    ids=str,
-)
-def test_the_schema_refuses_what_the_loader_refuses(wrong: dict[str, Any]) -> None:
-    schema = Policy.model_json_schema()
-    assert not fits(wrong, schema, schema)
-    with pytest.raises(PolicyError):
-        Policy(**wrong)
+def test_the_schema_refuses_what_the_loader_refuses() -> None:
+    def check(wrong: dict[str, Any]) -> None:
+        schema = Policy.model_json_schema()
+        assert not fits(wrong, schema, schema)
+        with pytest.raises(PolicyError):
+            Policy(**wrong)
+
+    check_lines(Path(__file__).with_name("wrong_keys.jsonl"), check)
 
 
 # Errors of the policy in itself
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (
-            "identifiers: [name]\nquasy:\n  age: numeric\n",
-            ["line 2", "'quasy'", "'sensitive'", "did you mean 'quasi'?"],
-        ),
-        ("quasi:\n  age: numerik\n", ["line 2", "'quasi.age'", "'numerik'", "'categorical'", "mean 'numeric'?"]),
-        ("quasi:\n  age:\n    kind: numerik\n", ["line 3", "quasi.age.kind", "'numeric', 'categorical' or 'date'"]),
-        ("quasi:\n  age: {bound: [1, 2]}\n", ["line 2", "'quasi.age.bound'", "unknown key", "mean 'bounds'?"]),
-        ("quasi:\n  age:\n", ["line 2", "quasi.age", "'numeric'"]),
-        ("quasi: [age]\n", ["line 1", "'quasi' maps each column to its kind", "'numeric'"]),
-        ("quasi:\n  zip: {mask: middle}\n", ["line 2", "quasi.zip.mask", "'right' or 'left'"]),
-        ("quasi:\n  zip: {mask: right, bounds: [1, 2]}\n", ["line 2", "'mask' and 'bounds' exclude each other"]),
-        (
-            "quasi:\n  zip: {mask: right, kind: numeric}\n",
-            ["line 2", "'mask' needs a column of the kind 'categorical'"],
-        ),
-        ("quasi:\n  age: {bounds: [9, 1]}\n", ["line 2", "quasi.age", "'bounds' must be [lowest, highest]"]),
-        ("quasi:\n  age: {bounds: [1, inf]}\n", ["line 2", "quasi.age", "bounds"]),
-        ("quasi:\n  age: {bounds: [nan, 1]}\n", ["line 2", "quasi.age", "bounds"]),
-        ("quasi:\n  birth: {date: [year, day]}\n", ["line 2", "quasi.birth", "from fine to coarse", "decade"]),
-        ("quasi:\n  birth: {date: []}\n", ["line 2", "quasi.birth", "from fine to coarse"]),
-        ("quasi:\n  birth: {date: [day, week, month]}\n", ["line 2", "a week can belong to two months"]),
-        ("quasi:\n  birth: {date: [hour]}\n", ["line 2", "entry 1 of 'quasi.birth.date'", "'day'", "'decade'"]),
-        ("quasi:\n  x: {taxonomy: {ANY: [a, a]}}\n", ["line 2", "quasi.x.taxonomy", "more than once: 'a'"]),
-        (
-            "quasi:\n  x: {taxonomy: none.yaml}\n",
-            ["line 2", "quasi.x.taxonomy", "there is no file 'none.yaml' in the folder"],
-        ),
-        (AGE + "keep: [ward, age]\n", ["line 4", "entry 2 of 'keep'", "'age' has two roles, 'quasi' and 'keep'"]),
-        (AGE + "identifiers: [disease]\n", ["'disease' has two roles, 'identifiers' and 'sensitive'"]),
-        (AGE + "identifiers: [name]\ntarget: name\n", ["line 5", "'name' is an identifier"]),
-        (AGE + "suppress: 1.5\n", ["line 4", "'suppress'", "a share from 0 to 1"]),
-        (AGE + "suppress: -0.1\n", ["line 4", "'suppress'", "a share from 0 to 1"]),
-        (AGE + "suppress: nan\n", ["line 4", "'suppress'"]),
-        (AGE + "suppress: 5\n", ["line 4", "'suppress'", "for 5 % write 0.05 or 5%"]),
-        (AGE + "suppress: 200%\n", ["line 4", "'suppress'", "for 5 % write 0.05 or 5%"]),
-        (AGE + "target: [a, b]\n", ["line 4", "'target'"]),
-        (AGE + "require:\n- k-anonymity: 0\n", ["line 5", "requirement 1: k must be at least 1, not 0"]),
-        (AGE + "require:\n- k-anonymity: 2.5\n", ["line 5", "k must be a whole number"]),
-        (AGE + "require:\n- k-anonymity: many\n", ["line 5", "k must be a whole number", "'many'"]),
-        (AGE + "require:\n- k-anonymity:\n", ["line 5", "k must be a whole number"]),
-        (AGE + "require: k-anonymity\n", ["line 4", "'require': write each requirement", "'- k-anonymity: 5'"]),
-        (AGE + "require: [k-anonymity]\n", ["line 4", "'k-anonymity: 10'"]),
-        (AGE + "require:\n- k-anonimity: 3\n", ["line 5", "unknown requirement", "mean 'k-anonymity'?"]),
-        (AGE + "require:\n- k-anonymity: {kk: 3}\n", ["line 5", "no parameter 'kk'", "choose from 'k', 'on' (did you"]),
-        (AGE + "require:\n- k-anonymity: {k: 3, of: disease}\n", ["line 5", "no parameter 'of'", "'k', 'on'"]),
-        (AGE + "require:\n- k-anonymity: {on: [age]}\n", ["line 5", "needs 'k'"]),
-        (AGE + "require:\n- k-anonymity: 3\n- k-anonymity: {k: 5, on: [agee]}\n", ["line 6", "mean 'age'?"]),
-        (AGE + "require:\n- k-anonymity: {k: 5, on: [disease]}\n", ["line 5", "'disease'", "no quasi-identifier"]),
-        (AGE + "require:\n- k-anonymity: {k: 5, on: []}\n", ["line 5", "at least one quasi-identifier"]),
-        (AGE + "require:\n- k-anonymity: {k: 5, on: [age, age]}\n", ["line 5", "twice"]),
-        (AGE + "require:\n- l-diversity: 3\n", ["line 5", "l-diversity needs 'of'"]),
-        (AGE + "require:\n- l-diversity: {l: 3, of: }\n", ["line 5", "of"]),
-        (AGE + "require:\n- l-diversity: {l: 3, of: diseases}\n", ["line 5", "no sensitive column", "mean 'disease'?"]),
-        (AGE + "require:\n- l-diversity: {l: 3, of: disease, kind: entropie}\n", ["line 5", "mean 'entropy'?"]),
-        (AGE + "require:\n- l-diversity: {l: 3, of: disease, kind: recursive}\n", ["line 5", "needs c"]),
-        (AGE + "require:\n- t-closeness: {t: 2, of: disease}\n", ["line 5", "between 0 and 1"]),
-        (AGE + "require:\n- t-closeness: {t: 0.2, of: disease, distance: far}\n", ["line 5", "'equal', 'ordered'"]),
-        ("quasi:\n  age: [numeric\nkeep: [ward]\n", ["line 3", "not valid YAML"]),
-        ("quasi:\n\tage: numeric\n", ["line 2", "not valid YAML", "Replace the tab by spaces"]),
-        ("quasi:\n  age: numeric: x\n", ["line 2", "not valid YAML", "a second colon"]),
-        ("quasi: {age: numeric}\nrequire: [l-diversity: {l: 2, of: ill}]\n", ["line 2", "add 'sensitive: [ill]'"]),
-        ("quasi: {age: numeric}\nkeep: [a]\nkeep: [b]\n", ["line 3", "'keep' is given twice"]),
-        ("quasi:\n  age: numeric\n  age: date\n", ["line 3", "'age' is given twice"]),
-        ("quasi:\n  [a, b]: numeric\n", ["line 2", "a key must be a word"]),
-        ("", ["the file is empty", "'quasi'"]),
-        ("- age\n", ["this is not a policy"]),
-    ],
-    ids=brief,
-)
-def test_an_error_names_key_line_and_choices(text: str, said: list[str]) -> None:
-    message = refused(text)
-    assert message.startswith("policy.yaml")
-    for part in said:
-        assert part in message
+def test_an_error_names_key_line_and_choices() -> None:
+    def check(text: str, said: list[str]) -> None:
+        message = refused(text)
+        assert message.startswith("policy.yaml")
+        for part in said:
+            assert part in message
+
+    check_lines(Path(__file__).with_name("policy_errors.jsonl"), check)
 
 
 def test_a_column_twice_in_a_role_does_not_have_two_roles() -> None:

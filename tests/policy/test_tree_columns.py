@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from shoal import KAnonymity, Policy, PolicyError
 from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
 from shoal.taxonomy import Balanced, Boundaries, Taxonomy, Widths
+from tests.support.case_files import check_lines
 from tests.support.json_schema import fits
 
 TREE = {
@@ -98,39 +100,15 @@ def test_round_trip_and_schema(body: dict[str, Any]) -> None:
     assert fits(yaml.safe_load(text), schema, schema)
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ("{widths: [5, 12]}", "line 2 'widths' must nest: 12 is no multiple of 5"),
-        ("{widths: []}", "positive numbers"),
-        ("{widths: 5}", "quasi.x.widths"),
-        ("{widths: [a]}", "entry 1 of 'quasi.x.widths': the value must be a number"),
-        ("{widths: [5], kind: categorical}", "'widths' needs a column of the kind 'numeric', not 'categorical'"),
-        ("{widths: [5], bounds: [0, 9]}", "'bounds' and 'widths' exclude each other"),
-        ("{boundaries: [1], widths: [5]}", "'widths' and 'boundaries' exclude each other"),
-        ("{bounds: [0, 9], origin: 5}", "'origin' needs 'widths'"),
-        ("{boundaries: [30, 18]}", "ascending order, not [30, 18]"),
-        ("{boundaries: [[18, 30], [20]]}", "[20] is not a proper subset of [18, 30]"),
-        ("{boundaries: [18, [20]]}", "quasi.x.boundaries"),
-        ("{balanced: 1}", "'balanced' is the number of children per node, a whole number of at least 2, not 1"),
-        ("{balanced: yes}", "quasi.x.balanced"),
-        ("{balanced: 4, kind: date}", "'balanced' needs a column of the kind 'categorical' or 'numeric', not 'date'"),
-        ("{balanced: 4, mask: right}", "exclude each other"),
-        ("{taxonomy: {ANY: {A: [a]}}, skip: [2]}", "no inner level 2; choose from 1"),
-        ("{taxonomy: {ANY: {A: [a]}}, skip: [1], keep: [1]}", "one of the two"),
-        ("{mask: right, skip: [1], keep: [1]}", "'keep' and 'skip' exclude each other"),
-        ("{taxonomy: {ANY: {A: [a]}}, by: height}", "'by' defines how"),
-        ("{taxonomy: {ANY: {A: [a]}}, skip: [1], by: depth}", "quasi.x.by 'level' or 'height'"),
-        ("{widths: [5, 10], skip: [1]}", "'skip' needs one of 'taxonomy', 'mask', 'balanced'"),
-        ("{kind: categorical, keep: [1]}", "'keep' needs one of"),
-    ],
-)
-def test_errors_name_the_key_and_the_remedy(body: str, words: str) -> None:
-    with pytest.raises(PolicyError) as error:
-        Policy.parse(f"quasi:\n  x: {body}\n", name="policy.yaml")
-    assert "policy.yaml, line 2" in str(error.value)
-    for part in words.split(" ") if words.startswith("quasi.") else [words.removeprefix("line 2 ")]:
-        assert part in str(error.value)
+def test_errors_name_the_key_and_the_remedy() -> None:
+    def check(body: str, words: str) -> None:
+        with pytest.raises(PolicyError) as error:
+            Policy.parse(f"quasi:\n  x: {body}\n", name="policy.yaml")
+        assert "policy.yaml, line 2" in str(error.value)
+        for part in words.split(" ") if words.startswith("quasi.") else [words.removeprefix("line 2 ")]:
+            assert part in str(error.value)
+
+    check_lines(Path(__file__).with_name("tree_errors.jsonl"), check)
 
 
 def test_a_public_policy_names_no_value_of_a_derived_tree() -> None:

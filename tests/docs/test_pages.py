@@ -2,7 +2,7 @@
 
 A page is run from top to bottom in an empty folder: a block with a title (or a YAML block that begins with ``# name.yaml``)
 is a file, Python blocks share their names, a ``text`` block is what was printed since the last one, and under a command
-of a ``console`` block stands what it says. ``python -m tests.test_docs`` writes what is said now into the pages.
+of a ``console`` block stands what it says. ``python -m tests.docs.test_pages`` writes what is said now into the pages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from shoal.measures import MEASURES
 from tests.support import postgres
 from tests.support.spark import find_obstacle, require_spark
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w+)(?P<rest>[^\n]*)\n(?P<body>.*?)^(?P=indent)```", re.M | re.S)
 SHELL = ("ls", "cat", "head")  # these are run as they stand; make, pip and the like are not

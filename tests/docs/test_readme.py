@@ -10,7 +10,7 @@ from pathlib import Path
 
 import shoal
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+README = Path(__file__).resolve().parents[2] / "README.md"
 BLOCKED = """
 import sys
 

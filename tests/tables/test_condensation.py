@@ -22,9 +22,12 @@ from shoal.requirements import PersonalizedK, TableDistribution, combine_limits
 from shoal.requirements.groups import Groups
 from shoal.tables import Condensation
 from tests.support.cases import Case, as_rows, cases, covers, holds
+from tests.support.kernels import compile_inner
 from tests.support.outcomes import Outcome, counted
 
 SIGMAS = 5.0
+
+shortfall = compile_inner(kernels.limits.shortfall)
 
 
 class Watched(Condensation):
@@ -333,7 +336,7 @@ def test_own_k_is_asked_alike_inside_and_outside(count: list[int]) -> None:
     asked = max([k for k, n in zip((2, 5, 9, 0), count, strict=True) if n], default=0)
     if total:
         assert kernels.limits.holds(total, histogram, arrays) == own.test(groups).ok[0] == (total >= asked)
-    lacking = kernels.limits.shortfall(total, histogram, arrays)
+    lacking = shortfall(total, histogram, arrays)
     assert lacking == pytest.approx(max(0.0, 1 - total / asked) if asked else 0.0)
 
 

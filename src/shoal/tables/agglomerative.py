@@ -154,9 +154,7 @@ def _choose_best(records: ClusteringInput, cell: Int32Array, candidates: Sequenc
         return candidates[0]
 
     def rate(group: Int32Array) -> tuple[int, float]:
-        groups = int(group.max(initial=-1)) + 1
-        loss = kernels.cluster_merging.total_loss(records.rows, cell, group, groups, records.loss_tables)
-        return int(records.find_failing(cell, group)[group].sum()), float(loss)
+        return int(records.find_failing(cell, group)[group].sum()), records.total_loss(cell, group)
 
     return min(candidates, key=rate)
 

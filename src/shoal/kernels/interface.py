@@ -157,7 +157,7 @@ class CombinationCells(Bundle):
 
 @dataclass(frozen=True, eq=False)
 class MergeTable(Bundle):
-    """The combinations for `agglomerative` and `halving`: codes, number of records, rank (which breaks ties), and cells.
+    """The combinations for `agglomerative` and `halving`: codes, number of records, rank (which breaks ties).
 
     The limits, and the least records of a group; the losses.
     """
@@ -165,10 +165,139 @@ class MergeTable(Bundle):
     rows: NDArray[Any]
     records: NDArray[Any]
     rank: NDArray[Any]
-    cells: CombinationCells
     limits: RuleArrays
     least: int
     loss_tables: LossArrays
+
+
+@dataclass(frozen=True, eq=False)
+class Halves(Bundle):
+    """The two halves of a split of `halving`, and its work arrays.
+
+    Box and weighted losses by half and attribute; records, D and histogram by half; the half of every place of the segment
+    (``side``), places (``spare``), a histogram to try with (``trial``).
+    """
+
+    low: NDArray[Any]
+    high: NDArray[Any]
+    loss: NDArray[Any]
+    records: NDArray[Any]
+    total: NDArray[Any]
+    histogram: NDArray[Any]
+    side: NDArray[Any]
+    spare: NDArray[Any]
+    trial: NDArray[Any]
+
+    @classmethod
+    def allocate(cls, table: MergeTable, width: int) -> Halves:
+        """Room for the halves of a table; a histogram has ``width`` entries."""
+        n, m = table.rows.shape
+        box = np.empty((2, m), np.int32), np.empty((2, m), np.int32), np.empty((2, m))
+        figures = np.zeros(2, np.int64), np.zeros(2), np.zeros((2, width), np.int64)
+        return cls(*box, *figures, np.empty(n, np.int8), np.empty(n, np.int32), np.zeros(width, np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class MergedGroups(Bundle):
+    """The groups of `agglomerative`, numbered by their first combinations; one that has merged into another is not alive.
+
+    By group: box (smallest codes, then largest codes), weighted loss by attribute (``terms``), records, D, rank, first and
+    last combination, whether it is alive, whether it fails. By combination: the next one of its group (-1: none), and its
+    group after the search (``owner``). The queue of failing groups, the smallest first: records (``key``), tag (rank and
+    number of the group), ``stamp`` is not used. ``members``, ``own`` and ``trial`` are work arrays: combinations, and
+    histograms.
+    """
+
+    box: NDArray[Any]
+    terms: NDArray[Any]
+    records: NDArray[Any]
+    loss: NDArray[Any]
+    rank: NDArray[Any]
+    head: NDArray[Any]
+    tail: NDArray[Any]
+    following: NDArray[Any]
+    owner: NDArray[Any]
+    alive: NDArray[Any]
+    failing: NDArray[Any]
+    key: NDArray[Any]
+    tag: NDArray[Any]
+    stamp: NDArray[Any]
+    members: NDArray[Any]
+    own: NDArray[Any]
+    trial: NDArray[Any]
+
+    @classmethod
+    def of(cls, table: MergeTable, width: int) -> MergedGroups:
+        """Every combination as a group; a histogram has ``width`` entries."""
+        n, m = table.rows.shape
+        numbers = np.arange(n, dtype=np.int32)
+        return cls(
+            box=np.hstack((table.rows, table.rows)),
+            terms=np.zeros((n, m)),
+            records=table.records.copy(),
+            loss=np.zeros(n),
+            rank=table.rank.copy(),
+            head=numbers,
+            tail=numbers.copy(),
+            following=np.full(n, -1, np.int32),
+            owner=numbers.copy(),
+            alive=np.ones(n, bool),
+            failing=np.zeros(n, bool),
+            key=np.empty(2 * n),
+            tag=np.empty(2 * n, np.int64),
+            stamp=np.empty(2 * n, np.int32),
+            members=np.empty(n, np.int32),
+            own=np.zeros(width, np.int64),
+            trial=np.zeros(width, np.int64),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class HullTree(Bundle):
+    """A tree over the groups of `agglomerative`: ``order`` has the groups in tree order, one per place.
+
+    By node: hull, first and last place (``span``), left child (the right child follows; -1: a leaf), parent, groups alive, the
+    least records, the least and the largest D. By group: its leaf. ``stack``, ``bounds``, ``codes`` and ``spare`` are work
+    arrays.
+    """
+
+    order: NDArray[Any]
+    hull: NDArray[Any]
+    span: NDArray[Any]
+    child: NDArray[Any]
+    parent: NDArray[Any]
+    remaining: NDArray[Any]
+    least_records: NDArray[Any]
+    least_loss: NDArray[Any]
+    most_loss: NDArray[Any]
+    leaf: NDArray[Any]
+    stack: NDArray[Any]
+    bounds: NDArray[Any]
+    codes: NDArray[Any]
+    spare: NDArray[Any]
+
+    @classmethod
+    def allocate(cls, groups: MergedGroups) -> HullTree:
+        """Room for a tree over the groups that are alive."""
+        order = np.flatnonzero(groups.alive).astype(np.int32)
+        n = len(order)
+        room = 2 * n + 1
+        return cls(
+            order=order,
+            hull=np.empty((room, groups.box.shape[1]), np.int32),
+            span=np.empty((room, 2), np.int32),
+            child=np.full(room, -1, np.int32),
+            parent=np.full(room, -1, np.int32),
+            remaining=np.zeros(room, np.int64),
+            least_records=np.zeros(room, np.int64),
+            least_loss=np.zeros(room),
+            most_loss=np.zeros(room),
+            leaf=np.full(len(groups.alive), -1, np.int32),
+            stack=np.empty(room + 1, np.int32),
+            bounds=np.empty(room + 1),
+            codes=np.empty(n, np.int32),
+            spare=np.empty(n, np.int32),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,7 +440,7 @@ class Forest(Bundle):
 
 @dataclass(frozen=True, eq=False)
 class ClusterBox(Bundle):
-    """The box of a cluster for `neighbours`, and the terms of D.
+    """The box of a cluster for `neighbours`, or of a group for `agglomerative`, and the terms of D.
 
     By attribute: the smallest and largest code, the weighted loss, the start of its table of terms (-1: no table), the bound
     of all later terms (``rest``). ``term`` has all tables: the term of an attribute by the code that joins the box.

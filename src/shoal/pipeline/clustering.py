@@ -102,7 +102,7 @@ class ClusteringInput:
         groups = int(group.max(initial=-1)) + 1
         if not self.tests_values:
             size = np.bincount(group[group >= 0], minlength=groups)
-            return (size > 0) & (size < self.limits.parameter[:, 0].max(initial=0.0))
+            return np.asarray((size > 0) & (size < self.limits.parameter[:, 0].max(initial=0.0)), bool)
         failing = np.empty(groups, bool)
         order, start = kernels.order.sort_by_group(group, groups)
         histogram = np.zeros(int(self.offset[-1]), np.int64)
@@ -118,7 +118,7 @@ class ClusteringInput:
     def total_loss(self, cell: Int32Array, group: Int32Array) -> float:
         """The information loss of all groups (Total-IL): the sum of records x D, from the first group to the last."""
         groups = int(group.max(initial=-1)) + 1
-        low, high = kernels.boxes.bound_groups(self.rows, cell, group, groups)
+        low, high = kernels.boxes.bound_groups(self.rows, cell.astype(np.int64), group, groups)
         size = np.bincount(group[group >= 0], minlength=groups)
         return float(np.cumsum(size * kernels.boxes.sum_losses(low, high, self.loss_tables))[-1]) if groups else 0.0
 
@@ -131,7 +131,7 @@ class ClusteringInput:
         head[some], tail[some] = order[start[some]], order[start[some + 1] - 1]
         following[order[:-1]] = order[1:]
         following[tail[some]] = -1
-        low, high = kernels.boxes.bound_groups(self.rows, cell, group, groups)
+        low, high = kernels.boxes.bound_groups(self.rows, cell.astype(np.int64), group, groups)
         loss = kernels.boxes.sum_losses(low, high, self.loss_tables)
         own, histogram = np.zeros(width, np.int64), np.zeros(width, np.int64)
         return RecordClusters(cell, group, following, head, tail, size, low, high, loss, own, histogram)

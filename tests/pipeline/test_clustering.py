@@ -17,10 +17,12 @@ from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 from shoal.engines.keyed_hash import KeyedHash
 from shoal.engines.memory import list_record_cells
+from shoal.kernels import interface
 from shoal.kernels.boxes import weighted_loss
-from shoal.kernels.interface import LOW, ClusterCells
+from shoal.kernels.interface import LOW, ClusterBox, ClusterCells
 from shoal.pipeline.clustering import ClusteringInput, meet_requirements, suppress_or_merge
 from tests.support.cases import Case, cases
+from tests.support.kernels import compile_inner
 
 DIVERSE = shoal.LDiversity(2, of="ill")
 
@@ -256,6 +258,12 @@ def test_settled_groups_hold_or_are_one(case: Case, data: st.DataObject) -> None
 
 # The forest of boxes.
 
+reset_box, extend_box, find_furthest, find_nearest = (
+    compile_inner(getattr(kernels.neighbours, name))
+    for name in ("reset_box", "extend_box", "find_furthest", "find_nearest")
+)
+reset_queues, take_record = (compile_inner(getattr(kernels.kmember, name)) for name in ("reset_queues", "take_record"))
+
 
 @dataclass
 class Forest:
@@ -265,50 +273,42 @@ class Forest:
     count: np.ndarray
 
     def __post_init__(self) -> None:
-        near, records = kernels.neighbours, self.records
-        m = records.rows.shape[1]
+        records, m = self.records, self.records.rows.shape[1]
         self.labels = len(records.sensitive)
-        cells = np.flatnonzero(self.count).astype(np.int32)
-        self.forest = near.build_forest(
-            records.rows, cells, records.keyed_rank, records.label, self.labels, records.loss_tables
+        cells = np.flatnonzero(self.count)
+        self.forest = interface.Forest.allocate(cells, records.label, self.labels, records.keyed_rank, m)
+        self.nodes = kernels.neighbours.build_forest(records.rows, self.forest, records.loss_tables)
+        self.cells = ClusterCells(
+            records.rows, self.count, records.label, records.sensitive, records.offset, np.zeros(0, np.int64)
         )
-        self.none = near.build_forest(
-            records.rows, cells[:0], records.keyed_rank, records.label, self.labels, records.loss_tables
-        )
-        self.place_of = kernels.kmember.locate_cells((self.forest, self.none), len(self.count))
-        self.cells = ClusterCells(records.rows, self.count, records.label, records.sensitive, records.offset)
-        self.box = near.allocate_box(m, records.loss_tables)
-        self.queues, self.version = near.allocate_queues(self.forest), 0
-        self.scratch = near.allocate_descent(self.forest, m)
+        self.box, self.version = ClusterBox.allocate(records.loss_tables), 0
         self.state, self.picks = np.array([0, 0, self.count.sum(), 0, len(cells)]), np.empty(self.count.sum(), np.int32)
 
     def surround(self, cell: int) -> None:
-        kernels.neighbours.reset_box(cell, self.records.rows, self.box)
+        reset_box(cell, self.records.rows, self.box)
 
     def start(self, seed: int) -> None:
         """A new cluster."""
         self.surround(seed)
-        kernels.kmember.reset_queues(self.forest, self.queues)
+        reset_queues(self.forest)
         self.version = 0
 
     def widen(self, cell: int) -> None:
-        self.version += kernels.neighbours.extend_box(cell, self.records.rows, self.box)
+        self.version += extend_box(cell, self.records.rows, self.box)
 
     def take(self, cell: int) -> None:
-        sums = np.zeros(0, np.int64)
-        forests = (self.forest, self.none)
-        kernels.kmember.take_record(cell, self.cells, forests, self.place_of, sums, self.state, self.picks)
+        take_record(cell, self.cells, self.forest, None, self.state, self.picks)
 
     def furthest(self) -> int:
-        return int(kernels.neighbours.find_furthest(self.forest, self.cells, self.box, self.scratch))
+        return int(find_furthest(self.forest, self.cells, self.box))
 
     def nearest(self, label: int) -> tuple[float, int] | None:
         """D and the cell of the nearest record that bears a label."""
-        if not kernels.neighbours.find_nearest(label, self.version, self.forest, self.queues, self.cells, self.box):
+        if not find_nearest(label, self.version, self.forest, self.cells, self.box):
             return None
         top = self.forest.queue_start[label]
-        place = (int(self.queues.tag[top]) & int(LOW)) - len(self.forest.child)
-        return float(self.queues.key[top]), int(self.forest.order[place])
+        place = (int(self.forest.tag[top]) & int(LOW)) - len(self.forest.child)
+        return float(self.forest.key[top]), int(self.forest.order[place])
 
     # The same by a plain scan.
 
@@ -400,11 +400,14 @@ def test_the_nearest_is_that_of_a_plain_scan(forest: Forest, data: st.DataObject
 
 @given(forest=forests(), data=st.data())
 def test_a_forest_holds_every_cell_once(forest: Forest, data: st.DataObject) -> None:
-    order, _, span, child, parent, _, first_turn, root, heap, leaf, turn = forest.forest
+    built = forest.forest
+    order, span, child, parent = built.order, built.span[: forest.nodes], built.child, built.parent
+    first_turn, root, heap, leaf, turn = built.first_rank, built.root, built.queue_start, built.leaf, built.rank
     cells, label = np.flatnonzero(forest.count), forest.records.label
     assert sorted(order) == cells.tolist()
     assert np.array_equal(root >= 0, np.isin(np.arange(forest.labels), label[cells]))
-    assert heap[-1] == len(order) + len(span)
+    assert heap[-1] == len(order) + forest.nodes
+    assert (parent[root[root >= 0]] == -1).all()
     for node, (begin, end) in enumerate(span):
         assert begin < end and first_turn[node] == turn[order[begin:end]].min()
         assert len(set(label[order[begin:end]])) == 1
@@ -413,7 +416,7 @@ def test_a_forest_holds_every_cell_once(forest: Forest, data: st.DataObject) -> 
             assert (begin, one[1], end) == (one[0], other[0], other[1])
             assert parent[child[node]] == parent[child[node] + 1] == node
         else:
-            assert (leaf[begin:end] == node).all()
+            assert (leaf[order[begin:end]] == node).all()
     check_boxes(forest)
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     for cell in rng.permutation(cells):
@@ -424,8 +427,8 @@ def test_a_forest_holds_every_cell_once(forest: Forest, data: st.DataObject) -> 
 
 def check_boxes(forest: Forest) -> None:
     """Every node knows how many cells are left below it, and its box is tight around them."""
-    order, box, span, _, _, below, *_ = forest.forest
-    for node, (begin, end) in enumerate(span):
+    order, box, below = forest.forest.order, forest.forest.box, forest.forest.remaining
+    for node, (begin, end) in enumerate(forest.forest.span[: forest.nodes]):
         left = [c for c in order[begin:end] if forest.count[c] > 0]
         assert below[node] == len(left)
         if left:

@@ -12,7 +12,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import shoal
-from shoal import kernels
 from shoal.datasets import papers
 from shoal.encoding.attributes import OBJECTIVES
 from shoal.encoding.codes import Codes
@@ -137,7 +136,7 @@ def loss_of(codes: Codes, policy: shoal.Policy, grouping: Grouping) -> float:
     placement = grouping.placement
     cell, group = (np.repeat(a, placement.count).astype(np.int32) for a in (placement.cell, placement.group))
     assert group.min() >= 0
-    return float(kernels.cluster_merging.total_loss(records.rows, cell, group, len(grouping.lo), records.loss_tables))
+    return records.total_loss(cell, group)
 
 
 def tables() -> dict[str, tuple[pd.DataFrame, shoal.Policy]]:

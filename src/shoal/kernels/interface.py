@@ -41,6 +41,7 @@ CUT = np.int64(-1)
 
 # The next seed of `kmember.grow_clusters`: furthest from the last record, furthest from the last seed, or a random record.
 LAST, SEED, RANDOM = range(3)
+LARGEST_TABLE = 256  # attributes with up to this many codes have a table of terms; see `ClusterBox`
 # Indices in the state of its search.
 PICKED, CLUSTERS, REMAINING, REFERENCE, NONEMPTY = range(5)
 
@@ -210,7 +211,7 @@ class CombinationCells(Bundle):
 
 @dataclass(frozen=True, eq=False)
 class MergeTable(Bundle):
-    """The combinations for `agglomerative` and `halving`: codes, number of records, rank (which breaks ties), and cells.
+    """The combinations for `agglomerative` and `halving`: codes, number of records, rank (which breaks ties).
 
     The limits, and the least records of a group; the losses.
     """
@@ -218,10 +219,139 @@ class MergeTable(Bundle):
     rows: NDArray[Any]
     records: NDArray[Any]
     rank: NDArray[Any]
-    cells: CombinationCells
     limits: RuleArrays
     least: int
     loss_tables: LossArrays
+
+
+@dataclass(frozen=True, eq=False)
+class Halves(Bundle):
+    """The two halves of a split of `halving`, and its work arrays.
+
+    Box and weighted losses by half and attribute; records, D and histogram by half; the half of every place of the segment
+    (``side``), places (``spare``), a histogram to try with (``trial``).
+    """
+
+    low: NDArray[Any]
+    high: NDArray[Any]
+    loss: NDArray[Any]
+    records: NDArray[Any]
+    total: NDArray[Any]
+    histogram: NDArray[Any]
+    side: NDArray[Any]
+    spare: NDArray[Any]
+    trial: NDArray[Any]
+
+    @classmethod
+    def allocate(cls, table: MergeTable, width: int) -> Halves:
+        """Room for the halves of a table; a histogram has ``width`` entries."""
+        n, m = table.rows.shape
+        box = np.empty((2, m), np.int32), np.empty((2, m), np.int32), np.empty((2, m))
+        figures = np.zeros(2, np.int64), np.zeros(2), np.zeros((2, width), np.int64)
+        return cls(*box, *figures, np.empty(n, np.int8), np.empty(n, np.int32), np.zeros(width, np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class MergedGroups(Bundle):
+    """The groups of `agglomerative`, numbered by their first combinations; one that has merged into another is not alive.
+
+    By group: box (smallest codes, then largest codes), weighted loss by attribute (``terms``), records, D, rank, first and
+    last combination, whether it is alive, whether it fails. By combination: the next one of its group (-1: none), and its
+    group after the search (``owner``). The queue of failing groups, the smallest first: records (``key``), tag (rank and
+    number of the group), ``stamp`` is not used. ``members``, ``own`` and ``trial`` are work arrays: combinations, and
+    histograms.
+    """
+
+    box: NDArray[Any]
+    terms: NDArray[Any]
+    records: NDArray[Any]
+    loss: NDArray[Any]
+    rank: NDArray[Any]
+    head: NDArray[Any]
+    tail: NDArray[Any]
+    following: NDArray[Any]
+    owner: NDArray[Any]
+    alive: NDArray[Any]
+    failing: NDArray[Any]
+    key: NDArray[Any]
+    tag: NDArray[Any]
+    stamp: NDArray[Any]
+    members: NDArray[Any]
+    own: NDArray[Any]
+    trial: NDArray[Any]
+
+    @classmethod
+    def of(cls, table: MergeTable, width: int) -> MergedGroups:
+        """Every combination as a group; a histogram has ``width`` entries."""
+        n, m = table.rows.shape
+        numbers = np.arange(n, dtype=np.int32)
+        return cls(
+            box=np.hstack((table.rows, table.rows)),
+            terms=np.zeros((n, m)),
+            records=table.records.copy(),
+            loss=np.zeros(n),
+            rank=table.rank.copy(),
+            head=numbers,
+            tail=numbers.copy(),
+            following=np.full(n, -1, np.int32),
+            owner=numbers.copy(),
+            alive=np.ones(n, bool),
+            failing=np.zeros(n, bool),
+            key=np.empty(2 * n),
+            tag=np.empty(2 * n, np.int64),
+            stamp=np.empty(2 * n, np.int32),
+            members=np.empty(n, np.int32),
+            own=np.zeros(width, np.int64),
+            trial=np.zeros(width, np.int64),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class HullTree(Bundle):
+    """A tree over the groups of `agglomerative`: ``order`` has the groups in tree order, one per place.
+
+    By node: hull, first and last place (``span``), left child (the right child follows; -1: a leaf), parent, groups alive, the
+    least records, the least and the largest D. By group: its leaf. ``stack``, ``bounds``, ``codes`` and ``spare`` are work
+    arrays.
+    """
+
+    order: NDArray[Any]
+    hull: NDArray[Any]
+    span: NDArray[Any]
+    child: NDArray[Any]
+    parent: NDArray[Any]
+    remaining: NDArray[Any]
+    least_records: NDArray[Any]
+    least_loss: NDArray[Any]
+    most_loss: NDArray[Any]
+    leaf: NDArray[Any]
+    stack: NDArray[Any]
+    bounds: NDArray[Any]
+    codes: NDArray[Any]
+    spare: NDArray[Any]
+
+    @classmethod
+    def allocate(cls, groups: MergedGroups) -> HullTree:
+        """Room for a tree over the groups that are alive."""
+        order = np.flatnonzero(groups.alive).astype(np.int32)
+        n = len(order)
+        room = 2 * n + 1
+        return cls(
+            order=order,
+            hull=np.empty((room, groups.box.shape[1]), np.int32),
+            span=np.empty((room, 2), np.int32),
+            child=np.full(room, -1, np.int32),
+            parent=np.full(room, -1, np.int32),
+            remaining=np.zeros(room, np.int64),
+            least_records=np.zeros(room, np.int64),
+            least_loss=np.zeros(room),
+            most_loss=np.zeros(room),
+            leaf=np.full(len(groups.alive), -1, np.int32),
+            stack=np.empty(room + 1, np.int32),
+            bounds=np.empty(room + 1),
+            codes=np.empty(n, np.int32),
+            spare=np.empty(n, np.int32),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,7 +427,8 @@ class SensitiveLabels(Bundle):
 class ClusterCells(Bundle):
     """The cells for `kmember`: codes, records left and label of every cell, and the sensitive codes of every label.
 
-    Sensitive column s begins at ``offset[s]`` in a histogram; the last entry is the length of the histogram.
+    Sensitive column s begins at ``offset[s]`` in a histogram; the last entry is the length of the histogram. ``sums`` is a
+    Fenwick tree of the records left, if seeds are random: entry i is the sum of the last i & -i records up to cell i - 1.
     """
 
     rows: NDArray[Any]
@@ -305,6 +436,112 @@ class ClusterCells(Bundle):
     label: NDArray[Any]
     sensitive: NDArray[Any]
     offset: NDArray[Any]
+    sums: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Forest(Bundle):
+    """Trees of boxes, one per label, and a priority queue for each; see `neighbours`.
+
+    ``order`` has the cells in tree order, one per place. By node: box, first and last place (``span``), left child (the right
+    child follows; -1: a leaf), parent, remaining cells, smallest rank. By label: its first place (``start``), the root (-1:
+    none), the start of its queue, the entries of the queue, the penalty of the label, whether it is allowed. By cell: the
+    leaf, and the rank. By entry of a queue: D or a lower bound, the tag, and the version of the box for which D was computed.
+    ``stack``, ``upper``, ``codes`` and ``spare`` are work arrays.
+    """
+
+    order: NDArray[Any]
+    box: NDArray[Any]
+    span: NDArray[Any]
+    child: NDArray[Any]
+    parent: NDArray[Any]
+    remaining: NDArray[Any]
+    first_rank: NDArray[Any]
+    start: NDArray[Any]
+    root: NDArray[Any]
+    queue_start: NDArray[Any]
+    queued: NDArray[Any]
+    penalty: NDArray[Any]
+    allowed: NDArray[Any]
+    leaf: NDArray[Any]
+    rank: NDArray[Any]
+    key: NDArray[Any]
+    tag: NDArray[Any]
+    stamp: NDArray[Any]
+    stack: NDArray[Any]
+    upper: NDArray[Any]
+    codes: NDArray[Any]
+    spare: NDArray[Any]
+
+    @classmethod
+    def allocate(cls, cells: NDArray[Any], label: NDArray[Any], labels: int, rank: NDArray[Any], m: int) -> Forest:
+        """Room for a forest over some cells, with ``m`` attributes; ``label`` and ``rank`` are by cell, for all cells.
+
+        Most of the room for nodes and queues is never used, nor ever given by the system.
+        """
+        n, own = len(cells), label[cells]
+        order = cells[np.argsort(own, kind="stable")].astype(np.int32)
+        room = 2 * n + labels
+        return cls(
+            order=order,
+            box=np.empty((room, 2 * m), np.int32),
+            span=np.empty((room, 2), np.int32),
+            child=np.empty(room, np.int32),
+            parent=np.empty(room, np.int32),
+            remaining=np.empty(room, np.int32),
+            first_rank=np.empty(room, np.int32),
+            start=np.concatenate(([0], np.cumsum(np.bincount(own, minlength=labels)))).astype(np.int64),
+            root=np.full(labels, -1, np.int32),
+            queue_start=np.zeros(labels + 1, np.int64),
+            queued=np.zeros(labels, np.int64),
+            penalty=np.zeros(labels),
+            allowed=np.ones(labels, bool),
+            leaf=np.empty(len(label), np.int32),
+            rank=rank,
+            key=np.empty(room + n),
+            tag=np.empty(room + n, np.int64),
+            stamp=np.empty(room + n, np.int32),
+            stack=np.empty(room, np.int32),
+            upper=np.empty(room),
+            codes=np.empty(n, np.int32),
+            spare=np.empty(n, np.int32),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterBox(Bundle):
+    """The box of a cluster for `neighbours`, or of a group for `agglomerative`, and the terms of D.
+
+    By attribute: the smallest and largest code, the weighted loss, the start of its table of terms (-1: no table), the bound
+    of all later terms (``rest``). ``term`` has all tables: the term of an attribute by the code that joins the box.
+    """
+
+    low: NDArray[Any]
+    high: NDArray[Any]
+    loss: NDArray[Any]
+    term_start: NDArray[Any]
+    rest: NDArray[Any]
+    term: NDArray[Any]
+    loss_tables: LossArrays
+
+    @classmethod
+    def allocate(cls, loss_tables: LossArrays, most: int = LARGEST_TABLE) -> ClusterBox:
+        """Room for a box; attributes with up to ``most`` codes get a table of terms."""
+        m = len(loss_tables.weight)
+        size = loss_tables.ints[SIZE : HEAD * m : HEAD].astype(np.int64)
+        tabulated = np.where(size <= most, size, 0)
+        start = np.where(size <= most, np.cumsum(tabulated) - tabulated, -1)
+        numbers = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m), start, np.empty(m)
+        return cls(*numbers, np.empty(int(tabulated.sum())), loss_tables)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSearch(Bundle):
+    """The forest of `kmember` with a tree for every label; the histogram of the cluster, and a work array of that length."""
+
+    forest: Forest
+    histogram: NDArray[Any]
+    after: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,6 +585,28 @@ class ClusterOutput(Bundle):
     picks: NDArray[Any]
     starts: NDArray[Any]
     failed: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class RecordClusters(Bundle):
+    """Clusters of records for `cluster_merging`.
+
+    By record: its cell, its cluster (-1: none), and the next record of its cluster (-1: none). By cluster: its first and last
+    record, its number of records, its box, and D, the weighted loss of the box, summed over the attributes. ``own`` and
+    ``histogram`` are work arrays for the counts of sensitive values.
+    """
+
+    cell: NDArray[Any]
+    group: NDArray[Any]
+    following: NDArray[Any]
+    head: NDArray[Any]
+    tail: NDArray[Any]
+    size: NDArray[Any]
+    low: NDArray[Any]
+    high: NDArray[Any]
+    loss: NDArray[Any]
+    own: NDArray[Any]
+    histogram: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

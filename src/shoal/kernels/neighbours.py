@@ -8,109 +8,21 @@ entry at its top. Sums follow the order of the attributes, which is monotone in 
 
 A forest has one tree per label. Ties go to the cell with the smaller rank. An entry of a queue is (D, tag). The high half of
 the tag is the rank of a record's cell, or the smallest rank below a node. The low half is the node, or the number of nodes
-plus the record's place. The functions of a queue take its arrays one by one: unpacking a tuple for every entry is slower.
+plus the record's place. ``forest`` is `interface.Forest`, ``cluster`` is `interface.ClusterBox`, and ``cells`` are
+`interface.ClusterCells`. The number of nodes is that of the room for nodes.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.kernels.boxes import weighted_loss
 from shoal.kernels.compiler import entry, inner
-from shoal.kernels.interface import HEAD, LARGEST_CODE, LOW, NONE64, SIZE, LossArrays
+from shoal.kernels.interface import HEAD, LARGEST_CODE, LOW, NONE64, SIZE
 
 LEAF = 8  # nodes with up to this many cells are leaves
-TABLE = 256  # attributes with up to this many codes have a table of terms
 FIRST_CODE = np.int32(0)
 MARGIN = 1e-9  # relative; far above the rounding error of a sum of terms
-
-
-class Forest(NamedTuple):
-    """Trees of boxes, one per label.
-
-    ``order`` has the cells in tree order, one per place. By node: box, first and last place (``span``), left child (the right
-    child follows; -1: a leaf), parent, remaining cells, smallest rank. By label: the root (-1: none) and the start of its
-    queue. By place: the leaf. By cell: the rank.
-    """
-
-    order: NDArray[Any]
-    box: NDArray[Any]
-    span: NDArray[Any]
-    child: NDArray[Any]
-    parent: NDArray[Any]
-    remaining: NDArray[Any]
-    first_rank: NDArray[Any]
-    root: NDArray[Any]
-    queue_start: NDArray[Any]
-    leaf: NDArray[Any]
-    rank: NDArray[Any]
-
-
-class ClusterBox(NamedTuple):
-    """The box of a cluster, and the terms of D.
-
-    By attribute: the smallest and largest code, the weighted loss, the start of its table of terms (-1: no table). ``term`` has
-    all tables: the term of an attribute by the code that joins the box.
-    """
-
-    low: NDArray[Any]
-    high: NDArray[Any]
-    loss: NDArray[Any]
-    term_start: NDArray[Any]
-    term: NDArray[Any]
-    loss_tables: LossArrays
-
-
-class Queues(NamedTuple):
-    """The priority queues of a forest, one per label, each from `Forest.queue_start` on; by label the number of entries.
-
-    By entry: D or a lower bound, the tag, and the version of the box for which D was computed.
-    """
-
-    key: NDArray[Any]
-    tag: NDArray[Any]
-    stamp: NDArray[Any]
-    size: NDArray[Any]
-
-
-class DescentScratch(NamedTuple):
-    """Work arrays of `find_furthest`: a stack of nodes, the upper bound of each, the bound of the later terms by attribute."""
-
-    stack: NDArray[Any]
-    upper: NDArray[Any]
-    rest: NDArray[Any]
-
-
-@inner
-def allocate_box(m, loss_tables):
-    """Allocate the box of a cluster; attributes with few codes get a table of terms."""
-    ints = loss_tables.ints
-    term_start = np.full(m, -1, np.int64)
-    length = 0
-    for j in range(m):
-        if ints[HEAD * j + SIZE] <= TABLE:
-            term_start[j] = length
-            length += ints[HEAD * j + SIZE]
-    low, high, loss = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.float64)
-    return ClusterBox(low, high, loss, term_start, np.empty(length, np.float64), loss_tables)
-
-
-@inner
-def allocate_queues(forest):
-    """Allocate the queues of a forest at their largest size."""
-    length = forest.queue_start[-1]
-    key, tag, stamp = np.empty(length, np.float64), np.empty(length, np.int64), np.empty(length, np.int32)
-    return Queues(key, tag, stamp, np.zeros(forest.root.shape[0], np.int64))
-
-
-@inner
-def allocate_descent(forest, m):
-    """Allocate the work arrays of `find_furthest`."""
-    nodes = forest.child.shape[0]
-    return DescentScratch(np.empty(nodes, np.int32), np.empty(nodes, np.float64), np.empty(m, np.float64))
 
 
 @inner(forceinline=True)
@@ -249,49 +161,32 @@ def partition_places(rows, order, begin, end, a, lo, hi, keys, spare):
 
 
 @entry
-def build_forest(rows, cells, rank, label, labels, loss_tables):
-    """Build a forest over the remaining cells, one tree per label; ``rank`` orders cells with equal D."""
-    n = cells.shape[0]
+def build_forest(rows, forest, loss_tables):
+    """Build the trees of a forest, and return the number of nodes. ``order`` has the cells by label."""
+    order, box, span, child, parent = forest.order, forest.box, forest.span, forest.child, forest.parent
+    first_rank, rank, start, leaf = forest.first_rank, forest.rank, forest.start, forest.leaf
     m = rows.shape[1]
-    order = np.empty(n, np.int32)
-    label_start = np.zeros(labels + 1, np.int64)
-    for i in range(n):
-        label_start[label[cells[i]] + 1] += 1
-    for i in range(labels):
-        label_start[i + 1] += label_start[i]
-    next_place = label_start[:labels].copy()
-    for i in range(n):
-        order[next_place[label[cells[i]]]] = cells[i]
-        next_place[label[cells[i]]] += 1
-    room = 2 * n + labels
-    box = np.empty((room, 2 * m), np.int32)
-    span = np.empty((room, 2), np.int32)
-    child = np.full(room, -1, np.int32)
-    parent = np.full(room, -1, np.int32)
-    first_rank = np.empty(room, np.int32)
-    root = np.full(labels, -1, np.int32)
-    queue_start = np.zeros(labels + 1, np.int64)
-    keys, spare = np.empty(n, np.int32), np.empty(n, np.int32)
     nodes = 0
-    for i in range(labels):
+    for i in range(forest.root.shape[0]):
         first_node = nodes
-        if label_start[i] < label_start[i + 1]:
-            root[i] = nodes
-            span[nodes, 0], span[nodes, 1] = label_start[i], label_start[i + 1]
+        if start[i] < start[i + 1]:
+            forest.root[i] = nodes
+            span[nodes, 0], span[nodes, 1], parent[nodes] = start[i], start[i + 1], -1
             nodes += 1
         at = first_node
         while at < nodes:
-            begin, end = span[at]
+            begin, end = np.int64(span[at, 0]), np.int64(span[at, 1])
             widest, a, earliest = 0.0, NONE64, LARGEST_CODE
             for j in range(m):
                 box[at, j], box[at, m + j] = LARGEST_CODE, -1
             for p in range(begin, end):
                 cell = order[p]
+                leaf[cell] = at
                 earliest = min(earliest, rank[cell])
                 for j in range(m):
                     box[at, j] = min(box[at, j], rows[cell, j])
                     box[at, m + j] = max(box[at, m + j], rows[cell, j])
-            first_rank[at] = earliest
+            first_rank[at], forest.remaining[at], child[at] = earliest, end - begin, -1
             for j in range(m):
                 loss = weighted_loss(j, box[at, j], box[at, m + j], loss_tables)
                 if loss > widest and box[at, j] < box[at, m + j]:
@@ -299,41 +194,26 @@ def build_forest(rows, cells, rank, label, labels, loss_tables):
             if end - begin > LEAF:
                 middle = (begin + end) // 2
                 if a >= 0:
-                    middle = partition_places(rows, order, begin, end, a, box[at, a], box[at, m + a], keys, spare)
+                    middle = partition_places(
+                        rows, order, begin, end, a, box[at, a], box[at, m + a], forest.codes, forest.spare
+                    )
                 child[at] = nodes
                 parent[nodes] = parent[nodes + 1] = at
                 span[nodes, 0], span[nodes, 1] = begin, middle
                 span[nodes + 1, 0], span[nodes + 1, 1] = middle, end
                 nodes += 2
             at += 1
-        queue_start[i + 1] = queue_start[i] + (nodes - first_node) + (label_start[i + 1] - label_start[i])
-    remaining, leaf = np.empty(nodes, np.int32), np.empty(n, np.int32)
-    for at in range(nodes):
-        remaining[at] = span[at, 1] - span[at, 0]
-        if child[at] < 0:
-            leaf[span[at, 0] : span[at, 1]] = at
-    return Forest(
-        order,
-        box[:nodes].copy(),
-        span[:nodes].copy(),
-        child[:nodes].copy(),
-        parent[:nodes].copy(),
-        remaining,
-        first_rank[:nodes].copy(),
-        root,
-        queue_start,
-        leaf,
-        rank,
-    )
+        forest.queue_start[i + 1] = forest.queue_start[i] + (nodes - first_node) + (start[i + 1] - start[i])
+    return nodes
 
 
 @inner
-def remove_cell(place, rows, count, forest):
+def remove_cell(cell, rows, count, forest):
     """Remove an empty cell and tighten the boxes above it, since seeds use up the outermost cells first."""
     order, box, span, child = forest.order, forest.box, forest.span, forest.child
     parent, remaining, leaf = forest.parent, forest.remaining, forest.leaf
     m = rows.shape[1]
-    node, loose = leaf[place], True
+    node, loose = leaf[cell], True
     while node >= 0:
         remaining[node] -= 1
         loose = loose and remaining[node] > 0
@@ -358,13 +238,10 @@ def remove_cell(place, rows, count, forest):
 
 
 @inner
-def find_furthest(forest, cells, cluster, scratch):
-    """The remaining cell furthest from the box, which is a single record. Ties: the smaller rank.
-
-    ``cells`` are `interface.ClusterCells`.
-    """
+def find_furthest(forest, cells, cluster):
+    """The remaining cell furthest from the box, which is a single record. Ties: the smaller rank."""
     rows, count = cells.rows, cells.records
-    stack, upper, rest = scratch.stack, scratch.upper, scratch.rest
+    stack, upper, rest = forest.stack, forest.upper, cluster.rest
     order, box, span, child = forest.order, forest.box, forest.span, forest.child
     remaining, first_rank, root, rank = forest.remaining, forest.first_rank, forest.root, forest.rank
     best, found, earliest = -1.0, LARGEST_CODE, LARGEST_CODE
@@ -402,7 +279,7 @@ def find_furthest(forest, cells, cluster, scratch):
             if bound_other >= 0.0:  # the half with the larger bound is visited first
                 stack[high], upper[high] = other, bound_other
                 high += 1
-    return found
+    return np.int64(found)
 
 
 @inner(forceinline=True)
@@ -445,7 +322,7 @@ def push(key, tag, stamp, base, size, d, t, s):
 
 
 @inner
-def find_nearest(i, version, forest, queues, cells, cluster):
+def find_nearest(i, version, forest, cells, cluster):
     """Bring the nearest record of label ``i`` to the top of its queue; return whether there is one.
 
     ``version`` counts the extensions of the box. Values with an older version are lower bounds.
@@ -453,7 +330,7 @@ def find_nearest(i, version, forest, queues, cells, cluster):
     order, box, span, child = forest.order, forest.box, forest.span, forest.child
     remaining, first_rank, queue_start, rank = forest.remaining, forest.first_rank, forest.queue_start, forest.rank
     rows, count = cells.rows, cells.records
-    key, tag, stamp, sizes = queues.key, queues.tag, queues.stamp, queues.size
+    key, tag, stamp, sizes = forest.key, forest.tag, forest.stamp, forest.queued
     nodes = np.int64(child.shape[0])
     base, size = queue_start[i], sizes[i]
     while size > 0:

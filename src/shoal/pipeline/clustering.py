@@ -9,7 +9,7 @@ import numpy as np
 from shoal import kernels
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
-from shoal.kernels.interface import LossArrays, RuleArrays, SensitiveLabels
+from shoal.kernels.interface import LossArrays, RecordClusters, RuleArrays, SensitiveLabels
 from shoal.policy import Policy
 from shoal.requirements import TableDistribution, combine_limits
 
@@ -90,21 +90,56 @@ class ClusteringInput:
 
     def place_leftovers(self, cell: Int32Array, group: Int32Array, left: Int64Array, rng: np.random.Generator) -> None:
         """Assign leftover records, in random order, to the cluster with the least increase of loss that still passes."""
-        groups = int(group.max(initial=-1)) + 1
         chance = rng.random(len(left))
-        kernels.cluster_merging.assign_leftovers(
-            left.copy(), chance, self.rows, cell, group, groups, self.values, self.loss_tables
-        )
+        if len(left):
+            values = self.values if self.tests_values else None
+            kernels.cluster_merging.assign_leftovers(
+                left.astype(np.int64), chance, self.rows, self._link_records(cell, group), values, self.loss_tables
+            )
 
     def find_failing(self, cell: Int32Array, group: Int32Array) -> BoolArray:
         """For every group, whether it fails the requirement."""
         groups = int(group.max(initial=-1)) + 1
-        return np.asarray(kernels.cluster_merging.find_failing(cell, group, groups, self.values), bool)
+        if not self.tests_values:
+            size = np.bincount(group[group >= 0], minlength=groups)
+            return np.asarray((size > 0) & (size < self.limits.parameter[:, 0].max(initial=0.0)), bool)
+        failing = np.empty(groups, bool)
+        order, start = kernels.order.sort_by_group(group, groups)
+        histogram = np.zeros(int(self.offset[-1]), np.int64)
+        kernels.cluster_merging.find_failing(order, start, cell, self.values, histogram, failing)
+        return failing
 
     def merge_failing(self, cell: Int32Array, group: Int32Array) -> None:
         """Merge failing groups with the cheapest partners until all groups pass, or one is left."""
+        kernels.cluster_merging.merge_failing(
+            self.rows, self._link_records(cell, group), self.find_failing(cell, group), self.values, self.loss_tables
+        )
+
+    def total_loss(self, cell: Int32Array, group: Int32Array) -> float:
+        """The information loss of all groups (Total-IL): the sum of records x D, from the first group to the last."""
         groups = int(group.max(initial=-1)) + 1
-        kernels.cluster_merging.merge_failing(self.rows, cell, group, groups, self.values, self.loss_tables)
+        low, high = kernels.boxes.bound_groups(self.rows, cell.astype(np.int64), group, groups)
+        size = np.bincount(group[group >= 0], minlength=groups)
+        return float(np.cumsum(size * kernels.boxes.sum_losses(low, high, self.loss_tables))[-1]) if groups else 0.0
+
+    def _link_records(self, cell: Int32Array, group: Int32Array) -> RecordClusters:
+        """The groups as linked lists of records, records in their order; kernels change ``group`` in place."""
+        groups, width = int(group.max(initial=-1)) + 1, int(self.offset[-1])
+        order, start = kernels.order.sort_by_group(group, groups)
+        size, some = np.diff(start), np.flatnonzero(np.diff(start))
+        head, tail, following = (np.full(n, -1, np.int64) for n in (groups, groups, len(group)))
+        head[some], tail[some] = order[start[some]], order[start[some + 1] - 1]
+        following[order[:-1]] = order[1:]
+        following[tail[some]] = -1
+        low, high = kernels.boxes.bound_groups(self.rows, cell.astype(np.int64), group, groups)
+        loss = kernels.boxes.sum_losses(low, high, self.loss_tables)
+        own, histogram = np.zeros(width, np.int64), np.zeros(width, np.int64)
+        return RecordClusters(cell, group, following, head, tail, size, low, high, loss, own, histogram)
+
+    @property
+    def tests_values(self) -> bool:
+        """Whether the requirements may depend on sensitive values; otherwise on the size of groups alone."""
+        return bool(self.offset[-1] > 0)
 
     @property
     def values(self) -> SensitiveLabels:

@@ -84,8 +84,7 @@ def improve_groups(
     result does not depend on the number of threads. ``report`` is called with the number of records searched.
     """
     deadline = np.inf if seconds is None else time.monotonic() + seconds
-    groups = int(group.max(initial=-1)) + 1
-    before = _total_loss(records, cell, group, groups)
+    before = records.total_loss(cell, group)
     if records.find_failing(cell, group).any():
         # these pass only merged with identically labelled groups: no record may move
         return Improvement(group.copy(), before, before, all_groups_pass=False)
@@ -117,8 +116,7 @@ def improve_groups(
     for piece, better in zip(pieces, found, strict=True):
         improved[inside[piece]] = better + numbered
         numbered += int(better.max()) + 1
-    after = _total_loss(records, cell, improved, numbered)
-    return Improvement(improved, before, after)
+    return Improvement(improved, before, records.total_loss(cell, improved))
 
 
 def _divide_groups(records: ClusteringInput, cell: Int32Array, group: Int32Array) -> list[Int64Array]:
@@ -391,8 +389,3 @@ class Search:
                 order, pairs, cut, since, rules, free, rows, state, self.losses, values, gain
             )
         )
-
-
-def _total_loss(records: ClusteringInput, cell: Int32Array, group: Int32Array, groups: int) -> float:
-    """The information loss of the boxes (Total-IL)."""
-    return float(kernels.cluster_merging.total_loss(records.rows, cell, group, groups, records.loss_tables))

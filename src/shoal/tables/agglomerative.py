@@ -15,7 +15,17 @@ from shoal import kernels
 from shoal.arrays import Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.errors import PolicyError, list_choices
-from shoal.kernels.interface import ALIVE, DONE, CombinationCells, MergeTable
+from shoal.kernels.interface import (
+    ALIVE,
+    DONE,
+    LARGEST_CODE,
+    ClusterBox,
+    CombinationCells,
+    Halves,
+    HullTree,
+    MergedGroups,
+    MergeTable,
+)
 from shoal.pipeline.clustering import ClusteringInput, suppress_or_merge
 from shoal.pipeline.method import CommonParameters, GroupingMethod
 from shoal.policy import Policy
@@ -28,6 +38,7 @@ from shoal.tables.mondrian import Mondrian
 DIRECTIONS = ("both", "bottom-up", "top-down")
 MOST_COMBINATIONS = 20_000  # larger tables are searched in partitions, unless ``part`` is given
 PART = 2_500
+ROUNDING = 1e-14  # relative to the loss of all records; above the rounding error of an increase
 
 
 class Agglomerative(GroupingMethod):
@@ -129,13 +140,13 @@ class Agglomerative(GroupingMethod):
         self, records: ClusteringInput, report: CountProgress, box: Int32Array | None = None
     ) -> tuple[Int32Array, Int32Array]:
         """The cell and the group of every record; ``box`` has Mondrian's group of every cell."""
-        table, combination = _build_table(records)
+        table, cells, combination = _build_table(records)
         cell = np.repeat(np.arange(len(records.count), dtype=np.int32), records.count)
         candidates = []
         if self.direction != "top-down":
-            candidates.append(_merge_all(table, report)[combination[cell]])
+            candidates.append(_merge_all(table, cells, report)[combination[cell]])
         if self.direction != "bottom-up":
-            candidates.append(kernels.halving.split_all(table, _order_by_rank(table))[combination[cell]])
+            candidates.append(_split_all(table, cells)[combination[cell]])
         if self.direction == "both" and box is not None:
             candidates.append(np.unique(box, return_inverse=True)[1].astype(np.int32)[cell])
         report(records.total)
@@ -161,52 +172,73 @@ def _choose_best(records: ClusteringInput, cell: Int32Array, candidates: Sequenc
         return candidates[0]
 
     def rate(group: Int32Array) -> tuple[int, float]:
-        groups = int(group.max(initial=-1)) + 1
-        loss = kernels.cluster_merging.total_loss(records.rows, cell, group, groups, records.loss_tables)
-        return int(records.find_failing(cell, group)[group].sum()), float(loss)
+        return int(records.find_failing(cell, group)[group].sum()), records.total_loss(cell, group)
 
     return min(candidates, key=rate)
 
 
-def _build_table(records: ClusteringInput) -> tuple[MergeTable, Int32Array]:
-    """The combinations as the kernels take them, and the combination of every cell."""
+def _build_table(records: ClusteringInput) -> tuple[MergeTable, CombinationCells | None, Int32Array]:
+    """The combinations as the kernels take them, their cells if the requirement tests values, and the combination of cells."""
     rows = records.rows
     is_first = np.ones(len(rows), bool)
     is_first[1:] = (rows[1:] != rows[:-1]).any(axis=1)  # the cells of a combination are consecutive
     first = np.flatnonzero(is_first)
-    cells = CombinationCells(
-        np.append(first, len(rows)).astype(np.int64),
-        records.sensitive[records.label],
-        records.count,
-        records.offset,
-        int(records.offset[-1]),
-    )
+    cells = None
+    if records.tests_values:
+        cells = CombinationCells(
+            np.append(first, len(rows)).astype(np.int64),
+            records.sensitive[records.label],
+            records.count,
+            records.offset,
+            int(records.offset[-1]),
+        )
     table = MergeTable(
         np.ascontiguousarray(rows[first]),
         np.add.reduceat(records.count, first),
         np.minimum.reduceat(records.keyed_rank, first),
-        cells,
         records.limits,
         records.k,
         records.loss_tables,
     )
-    return table, (np.cumsum(is_first) - 1).astype(np.int32)
+    return table, cells, (np.cumsum(is_first) - 1).astype(np.int32)
 
 
-def _order_by_rank(table: MergeTable) -> Int64Array:
-    """The combinations in ascending rank."""
-    return np.argsort(table.rank, kind="stable")
+def _split_all(table: MergeTable, cells: CombinationCells | None) -> Int32Array:
+    """Split the whole table until no group can be split; the group of every combination."""
+    order, n = np.argsort(table.rank, kind="stable").astype(np.int32), len(table.rows)
+    group, stack = np.empty(n, np.int32), np.empty((n + 1, 2), np.int64)
+    kernels.halving.split_all(order, stack, Halves.allocate(table, _width(cells)), table, cells, group)
+    return _number_by_rank(group, table)
 
 
-def _merge_all(table: MergeTable, report: CountProgress) -> Int32Array:
+def _merge_all(table: MergeTable, cells: CombinationCells | None, report: CountProgress) -> Int32Array:
     """Merge failing groups until none is left that may merge; rebuild the tree when half of its groups are merged."""
-    kernel = kernels.agglomerative
-    state = np.zeros(3, np.int64)
-    groups, queue = kernel.start_groups(table, state)
+    kernel, state = kernels.agglomerative, np.zeros(3, np.int64)
+    groups, halves = MergedGroups.of(table, _width(cells)), Halves.allocate(table, _width(cells))
+    kernel.start_groups(table, groups, cells, state)
+    search = ClusterBox.allocate(table.loss_tables, most=int(LARGEST_CODE))
     total, combinations, indexed, tree = int(table.records.sum()), len(table.rows), 0, None
+    margin = ROUNDING * total * float(table.loss_tables.weight.sum())
     while not state[DONE]:
         if tree is None or 2 * state[ALIVE] < indexed:
-            tree, indexed = kernel.build_tree(groups, table.loss_tables), int(state[ALIVE])
-        kernel.merge_groups(state, max(1, combinations // REPORTS), indexed, table, groups, queue, tree)
+            tree, indexed = HullTree.allocate(groups), int(state[ALIVE])
+            kernel.build_tree(groups, tree, table.loss_tables)
+        most = max(1, combinations // REPORTS)
+        kernel.merge_groups(state, most, indexed, margin, table, groups, tree, search, halves, cells)
         report(int(total * (1 - state[ALIVE] / combinations)))
-    return np.asarray(kernel.number_groups(groups, _order_by_rank(table)), np.int32)
+    return _number_by_rank(groups.owner, table)
+
+
+def _width(cells: CombinationCells | None) -> int:
+    """The length of a histogram of sensitive values."""
+    return 0 if cells is None else cells.width
+
+
+def _number_by_rank(owner: Int32Array, table: MergeTable) -> Int32Array:
+    """Number the groups consecutively by their smallest ranks; ``owner`` has a number of the group of every combination."""
+    _, group = np.unique(owner, return_inverse=True)
+    smallest = np.full(int(group.max(initial=-1)) + 1, LARGEST_CODE)
+    np.minimum.at(smallest, group, table.rank)
+    number = np.empty(len(smallest), np.int32)
+    number[np.argsort(smallest, kind="stable")] = np.arange(len(smallest), dtype=np.int32)
+    return number[group]

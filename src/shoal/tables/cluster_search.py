@@ -18,9 +18,12 @@ from shoal.kernels.interface import (
     PICKED,
     RANDOM,
     REMAINING,
+    ClusterBox,
     ClusterCells,
     ClusterOutput,
     ClusterRules,
+    Forest,
+    LabelSearch,
     Penalties,
 )
 from shoal.pipeline.clustering import ClusteringInput, suppress_or_merge
@@ -83,32 +86,47 @@ class ClusterSearch:
         report: CountProgress,
     ) -> None:
         """Make clusters until fewer than k records are left; rebuild the forests when half of their cells are used up."""
-        neighbours = kernels.neighbours
-        cluster_rules = ClusterRules(
-            records.k, self.mode, self.box_grows, self.penalties, records.limits, records.loss_tables
-        )
-        cells_left = ClusterCells(records.rows, count, records.label, records.sensitive, records.offset)
-        indexed_cells, forests = -1, ((), ())
+        rules = ClusterRules(records.k, self.mode, self.box_grows, self.penalties, records.limits, records.loss_tables)
+        sums = _build_fenwick_tree(count) if self.mode == RANDOM else np.zeros(0, np.int64)
+        cells_left = ClusterCells(records.rows, count, records.label, records.sensitive, records.offset, sums)
+        box = ClusterBox.allocate(records.loss_tables)
+        indexed_cells, forest, labels = -1, None, None
         while state[REMAINING] >= records.k:
             if 2 * state[NONEMPTY] < indexed_cells or indexed_cells < 0:
-                cells = np.flatnonzero(count).astype(np.int32)
-                no_label, labelled = np.zeros(len(count), np.int32), cells[: None if records.sensitive.shape[1] else 0]
-                forests = tuple(
-                    neighbours.build_forest(records.rows, of, records.keyed_rank, label, labels, records.loss_tables)
-                    for of, label, labels in ((cells, no_label, 1), (labelled, records.label, len(records.sensitive)))
-                )
+                cells = np.flatnonzero(count)
+                forest = _build_forest(records, cells, np.zeros_like(records.label), 1)
+                if records.tests_values:
+                    labelled = _build_forest(records, cells, records.label, len(records.sensitive))
+                    width = int(records.offset[-1])
+                    labels = LabelSearch(labelled, np.zeros(width, np.int64), np.zeros(width))
                 state[NONEMPTY] = indexed_cells = len(cells)
             kernels.kmember.grow_clusters(
                 state,
                 max(1, records.total // records.k // REPORTS),
                 indexed_cells,
-                draws,
+                draws if self.mode == RANDOM else None,
                 cells_left,
-                forests,
-                cluster_rules,
+                forest,
+                labels,
+                rules,
+                box,
                 out,
             )
             report(int(state[PICKED]))
+
+
+def _build_forest(records: ClusteringInput, cells: Int64Array, label: Int32Array, labels: int) -> Forest:
+    """A forest over some cells, with a tree for every label."""
+    forest = Forest.allocate(cells, label, labels, records.keyed_rank, records.rows.shape[1])
+    kernels.neighbours.build_forest(records.rows, forest, records.loss_tables)
+    return forest
+
+
+def _build_fenwick_tree(count: Int64Array) -> Int64Array:
+    """The sums of the last i & -i counts up to count i - 1, by i."""
+    before = np.concatenate(([0], np.cumsum(count)))
+    i = np.arange(len(before))
+    return before - before[i - (i & -i)]
 
 
 def cluster_cells(

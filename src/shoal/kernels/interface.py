@@ -35,6 +35,8 @@ STEP_BYTES = 16  # codes are compared this many bytes at a time, so rows are pad
 # How `tree_induction` rates a split: information gain, gain ratio, Gini index. A split of a number has the level CUT.
 ENTROPY_GAIN, GAIN_RATIO, GINI = range(3)
 CUT = np.int64(-1)
+# Indices in its counts: nodes, leaves, leaves in the queue, spans, links of spans, links of leaves.
+NODE_COUNT, LEAF_COUNT, QUEUE_COUNT, SPAN_COUNT, LINK_COUNT, OF_LINK_COUNT = range(6)
 
 # The next seed of `kmember.grow_clusters`: furthest from the last record, furthest from the last seed, or a random record.
 LAST, SEED, RANDOM = range(3)
@@ -544,7 +546,8 @@ class AttackerArrays(Bundle):
     spare_single: bool
 
 
-class InductionNodes(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class InductionNodes(Bundle):
     """The nodes of a tree of `tree_induction`.
 
     By node: the split (attribute -1: a leaf), the first child and the number of children, whether the last child has the blocks
@@ -566,13 +569,64 @@ class InductionNodes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class WaitingLeaves(Bundle):
+    """The leaves that `tree_induction` may split. By node: the best allowed split and its score (infinite before a search),
+    and whether it must be searched again.
+
+    ``queue`` has the leaves by score. ``counts`` has the numbers of nodes, leaves, spans and links so far. ``needed`` has those
+    of the arrays that are too short for the next split.
+    """
+
+    attribute: NDArray[Any]
+    level: NDArray[Any]
+    at: NDArray[Any]
+    score: NDArray[Any]
+    stale: NDArray[Any]
+    queue: NDArray[Any]
+    counts: NDArray[Any]
+    needed: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class SpanTable(Bundle):
+    """The spans of all attackers for `tree_induction`, and the links of spans and leaves.
+
+    Span s belongs to ``attacker[s]`` and has the rows ``row[begin[s]:end[s]]``. Its first link is ``first[s]``; link e names
+    ``leaf[e]`` and continues with ``next[e]``. The links of leaf l are ``of_first[l]``, ``of_span`` and ``of_next``.
+    """
+
+    row: NDArray[Any]
+    attacker: NDArray[Any]
+    begin: NDArray[Any]
+    end: NDArray[Any]
+    first: NDArray[Any]
+    leaf: NDArray[Any]
+    next: NDArray[Any]
+    of_first: NDArray[Any]
+    of_span: NDArray[Any]
+    of_next: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
 class InductionScratch(Bundle):
-    """Work arrays of `tree_induction`: a histogram (empty if only sizes count), child by block, rows, a table of counts."""
+    """Work arrays of `tree_induction`.
+
+    ``histogram`` is empty if only sizes count. ``child_of_block`` has the child of every block, ``start`` and ``place`` are by
+    child. ``order`` and ``key`` are by row. ``code``, ``classes`` and ``total`` are the records of a leaf by the codes that it
+    has, by class and of all classes. ``side`` and ``other_side`` are by class.
+    """
 
     histogram: NDArray[Any]
     child_of_block: NDArray[Any]
+    start: NDArray[Any]
+    place: NDArray[Any]
     order: NDArray[Any]
-    table: NDArray[Any]
+    key: NDArray[Any]
+    code: NDArray[Any]
+    classes: NDArray[Any]
+    total: NDArray[Any]
+    side: NDArray[Any]
+    other_side: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -671,14 +671,16 @@ class PrivateDomain(Bundle):
     possible: NDArray[Any]
 
 
-class CutTable(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CutTable(Bundle):
     """The table for `cut_points`: by row its slot of every attribute [attribute, row], its records and their histogram.
 
-    The slots of attribute j have the numbers from ``first[j]`` on; ``cut[s]`` says whether an interval begins at slot s.
-    Attributes with a ``missing`` value have it in their last slot. ``word`` has the word of every slot; sums of words are
-    the keys of groups. ``order`` has the rows by slot, for every attribute.
+    ``rows[0]`` is the number of rows. The slots of attribute j have the numbers from ``first[j]`` on; ``cut[s]`` says whether
+    an interval begins at slot s. Attributes with a ``missing`` value have it in their last slot. ``word`` has the word of every
+    slot; sums of words are the keys of groups. ``order`` has the rows by slot, for every attribute.
     """
 
+    rows: NDArray[Any]
     slot: NDArray[Any]
     size: NDArray[Any]
     histogram: NDArray[Any]
@@ -692,8 +694,10 @@ class CutTable(NamedTuple):
 class CutRoom(Bundle):
     """Arrays that `cut_points` uses again: hash slots, and by row its key, its group and its place in a sorted order.
 
-    ``cost`` and ``lost`` have, by the first and the last slot of an interval, the cost and the suppressed records. ``work[0]``
-    is the number of rows that were read.
+    By group: its records, their histogram, and a mark. ``parent`` and ``parent_size`` are the group of every row before a cut,
+    and its records. ``cut`` is by slot of all attributes, ``word``, ``begins``, ``best``, ``back`` and the ``run_`` arrays are
+    by slot of one; ``total`` is a histogram. ``cost`` and ``lost`` have, by the first and the last slot of an interval, the
+    cost and the suppressed records. ``work[0]`` is the number of rows that were read.
     """
 
     hashed: NDArray[Any]
@@ -701,6 +705,20 @@ class CutRoom(Bundle):
     group: NDArray[Any]
     start: NDArray[Any]
     place: NDArray[Any]
+    size: NDArray[Any]
+    histogram: NDArray[Any]
+    marks: NDArray[Any]
+    parent: NDArray[Any]
+    parent_size: NDArray[Any]
+    cut: NDArray[Any]
+    word: NDArray[Any]
+    begins: NDArray[Any]
+    best: NDArray[Any]
+    back: NDArray[Any]
+    run_slot: NDArray[Any]
+    run_size: NDArray[Any]
+    run_histogram: NDArray[Any]
+    total: NDArray[Any]
     cost: NDArray[Any]
     lost: NDArray[Any]
     work: NDArray[Any]

@@ -38,6 +38,8 @@ CUT = np.int64(-1)
 # Indices in its counts: nodes, leaves, leaves in the queue, spans, links of spans, links of leaves.
 NODE_COUNT, LEAF_COUNT, QUEUE_COUNT, SPAN_COUNT, LINK_COUNT, OF_LINK_COUNT = range(6)
 
+MOST_STEPS = 20_000  # steps of an exact search of `downcoding`; a box that needs more counts as not covered
+
 # The next seed of `kmember.grow_clusters`: furthest from the last record, furthest from the last seed, or a random record.
 LAST, SEED, RANDOM = range(3)
 # Indices in the state of its search.
@@ -722,3 +724,32 @@ class CutRoom(Bundle):
     cost: NDArray[Any]
     lost: NDArray[Any]
     work: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class DowncodingRoom(Bundle):
+    """Work arrays of `downcoding`: groups, a stack of boxes, the current box, a point, and two values of every attribute."""
+
+    near: NDArray[Any]
+    stack_low: NDArray[Any]
+    stack_high: NDArray[Any]
+    low: NDArray[Any]
+    high: NDArray[Any]
+    point: NDArray[Any]
+    seen: NDArray[Any]
+
+    @classmethod
+    def of(cls, groups: int, attributes: int) -> DowncodingRoom:
+        """Room for so many groups. Each step on the way to a box removes the box of another group, and puts up to two boxes per
+        attribute on the stack.
+        """
+        waiting = 2 * attributes * min(groups, MOST_STEPS) + 1
+        return cls(
+            np.empty(groups, np.int64),
+            np.empty((waiting, attributes), np.int32),
+            np.empty((waiting, attributes), np.int32),
+            np.empty(attributes, np.int32),
+            np.empty(attributes, np.int32),
+            np.empty(attributes, np.int32),
+            np.empty((attributes, 2), np.int32),
+        )

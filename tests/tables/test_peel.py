@@ -17,6 +17,7 @@ from shoal.encoding.attributes import OBJECTIVES
 from shoal.encoding.codes import Codes, encode_and_count
 from shoal.engines import open_data
 from shoal.kernels import boxes, downcoding
+from shoal.kernels.interface import DowncodingRoom
 from shoal.measures.downcoding import count_downcoded
 from shoal.tables.lattice import MOST_NODES, Lattice, list_levels, thin_levels
 from shoal.tables.peel import Peeling
@@ -251,9 +252,10 @@ def test_downcoded_groups_are_those_of_the_definition(data: st.DataObject, group
     ends = np.sort(np.array(ends, np.int32).reshape(groups, m, 2), axis=2)
     rank = np.sort(np.array(data.draw(st.lists(st.integers(0, 4), min_size=groups, max_size=groups)), np.int64))
     lo, hi = np.ascontiguousarray(ends[:, :, 0]), np.ascontiguousarray(ends[:, :, 1])
-    found = downcoding.find_downcoded(lo, hi, rank).tolist()
-    assert found == plain_downcoded(lo, hi, rank)
-    return None if any(found) else "none"
+    found = np.zeros(len(lo), np.bool_)
+    downcoding.find_downcoded(lo, hi, rank, DowncodingRoom.of(*lo.shape), found)
+    assert found.tolist() == plain_downcoded(lo, hi, rank)
+    return None if found.any() else "none"
 
 
 def test_a_label_that_can_be_sharpened() -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.kernels.compiler import entry, inner
-from shoal.kernels.interface import NONE64, SQUARED_SIZES, CutTable
+from shoal.kernels.interface import NONE64, SQUARED_SIZES
 from shoal.kernels.limits import holds
 
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # the odd number next to 2^64 / golden ratio: spreads keys over the slots
@@ -22,7 +22,7 @@ INFINITE = np.int64(2**62)
 
 
 @inner
-def add_words(attribute, cut, table, key):
+def add_words(attribute, cut, table, room):
     """Add the words of an attribute's intervals to the keys of the rows."""
     begin, end = table.first[attribute], table.first[attribute + 1]
     has_cut = False
@@ -31,14 +31,14 @@ def add_words(attribute, cut, table, key):
             has_cut = True
     if not has_cut:
         return
-    word = np.empty(end - begin, np.uint64)
+    word, words, slot, key = room.word, table.word, table.slot, room.key
     at = begin
     for s in range(begin, end):
         if s > begin and (cut[s] or (table.missing[attribute] and s == end - 1)):
             at = s
-        word[s - begin] = table.word[at]
-    for i in range(table.size.shape[0]):
-        key[i] += word[table.slot[attribute, i]]
+        word[s - begin] = words[at]
+    for i in range(table.rows[0]):
+        key[i] += word[slot[attribute, i]]
 
 
 @inner
@@ -69,11 +69,11 @@ def number_groups(rows, room):
 @inner
 def number_cuts(cut, table, room):
     """Number the groups of cuts, by row; return how many there are."""
-    rows = table.size.shape[0]
+    rows, key = table.rows[0], room.key
     for i in range(rows):
-        room.key[i] = 0
+        key[i] = 0
     for a in range(table.slot.shape[0]):
-        add_words(a, cut, table, room.key)
+        add_words(a, cut, table, room)
     return number_groups(rows, room)
 
 
@@ -107,15 +107,16 @@ def rate_suppressed(size, rules):
 @inner
 def count_groups(groups, table, room, size, histogram):
     """Sum the records of the groups of rows."""
+    group, row_size, row_histogram = room.group, table.size, table.histogram
     for g in range(groups):
         size[g] = 0
         for c in range(histogram.shape[1]):
             histogram[g, c] = 0
-    for i in range(table.size.shape[0]):
-        g = room.group[i]
-        size[g] += table.size[i]
+    for i in range(table.rows[0]):
+        g = group[i]
+        size[g] += row_size[i]
         for c in range(histogram.shape[1]):
-            histogram[g, c] += table.histogram[i, c]
+            histogram[g, c] += row_histogram[i, c]
 
 
 @inner
@@ -135,27 +136,25 @@ def rate_groups(groups, size, histogram, rules):
 def rate_cuts(cut, table, rules, room):
     """The cost of cuts, and the suppressed records."""
     groups = number_cuts(cut, table, room)
-    size = np.empty(groups, np.int64)
-    histogram = np.empty((groups, table.histogram.shape[1]), np.int64)
-    count_groups(groups, table, room, size, histogram)
-    return rate_groups(groups, size, histogram, rules)
+    count_groups(groups, table, room, room.size, room.histogram)
+    return rate_groups(groups, room.size, room.histogram, rules)
 
 
 @inner
 def sort_by_group(attribute, groups, table, room):
     """Sort the rows by their groups, then by their slots of an attribute; ``room.start`` gets the end of every group."""
-    rows = table.size.shape[0]
-    start, place = room.start, room.place
+    rows = table.rows[0]
+    start, place, group, order = room.start, room.place, room.group, table.order
     for g in range(groups + 1):
         start[g] = 0
     for i in range(rows):
-        start[room.group[i] + 1] += 1
+        start[group[i] + 1] += 1
     for g in range(groups):
         start[g + 1] += start[g]
     for i in range(rows):
-        u = table.order[attribute, i]
-        place[start[room.group[u]]] = u
-        start[room.group[u]] += 1
+        u = order[attribute, i]
+        place[start[group[u]]] = u
+        start[group[u]] += 1
 
 
 @inner
@@ -173,30 +172,29 @@ def rate_intervals(attribute, cut, table, rules, room):
 
     Return the cost and the records of groups that are suppressed with any interval.
     """
-    rows, width = table.size.shape[0], table.histogram.shape[1]
+    rows, width, key = table.rows[0], table.histogram.shape[1], room.key
     slots = table.first[attribute + 1] - table.first[attribute]
     for i in range(rows):
-        room.key[i] = 0
+        key[i] = 0
     for a in range(table.slot.shape[0]):
         if a != attribute:
-            add_words(a, cut, table, room.key)
+            add_words(a, cut, table, room)
     groups = number_groups(rows, room)
     sort_by_group(attribute, groups, table, room)
+    cost_of, lost_of, slot, size = room.cost, room.lost, room.run_slot, room.run_size
+    histogram, total, start, place = room.run_histogram, room.total, room.start, room.place
+    row_slot, row_size, row_histogram = table.slot, table.size, table.histogram
     for a in range(slots + 1):
         for b in range(slots + 1):
-            room.cost[a, b], room.lost[a, b] = 0, 0
-    slot, size = np.empty(slots + 1, np.int64), np.empty(slots, np.int64)
-    histogram, total = np.empty((slots, width), np.int64), np.empty(width, np.int64)
-    # Local names: a call that passes ``rules`` would count references to all of its arrays.
+            cost_of[a, b], lost_of[a, b] = 0, 0
     least, tests_values, squared = rules.least, rules.tests_values, rules.kind == SQUARED_SIZES
-    first_class, last_class = rules.class_first, rules.class_last
+    first_class, last_class, limits = rules.class_first, rules.class_last, rules.limits
     price = rules.records if squared else 1
-    cost_of, lost_of = room.cost, room.lost
     fixed_cost, fixed_lost, begin = 0, 0, 0
     for g in range(groups):
-        end, records = room.start[g], 0
+        end, records = start[g], 0
         for i in range(begin, end):
-            records += table.size[room.place[i]]
+            records += row_size[place[i]]
         if records < least:
             fixed_cost += records * price
             fixed_lost += records
@@ -204,16 +202,16 @@ def rate_intervals(attribute, cut, table, rules, room):
             continue
         used = 0
         for i in range(begin, end):
-            u = room.place[i]
-            s = table.slot[attribute, u]
+            u = place[i]
+            s = row_slot[attribute, u]
             if used == 0 or slot[used - 1] != s:
                 slot[used], size[used] = s, 0
                 for c in range(width):
                     histogram[used, c] = 0
                 used += 1
-            size[used - 1] += table.size[u]
+            size[used - 1] += row_size[u]
             for c in range(width):
-                histogram[used - 1, c] += table.histogram[u, c]
+                histogram[used - 1, c] += row_histogram[u, c]
         slot[used] = slots
         begin = end
         for x in range(used):
@@ -227,33 +225,32 @@ def rate_intervals(attribute, cut, table, rules, room):
                     total[c] += histogram[y, c]
                     if first_class <= c < last_class:
                         most = max(most, total[c])
-                if records >= least and (not tests_values or holds(records, total, rules.limits)):
+                if records >= least and (not tests_values or holds(records, total, limits)):
                     cost = records * records if squared else records - most
                 else:
                     cost = records * price
                     add_rectangle(lost_of, low, slot[x] + 1, slot[y], slot[y + 1], records)
                 add_rectangle(cost_of, low, slot[x] + 1, slot[y], slot[y + 1], cost)
         room.work[0] += used * used
-    for array in (room.cost, room.lost):
-        for a in range(1, slots + 1):
-            for b in range(slots + 1):
-                array[a, b] += array[a - 1, b]
-        for a in range(slots + 1):
-            for b in range(1, slots + 1):
-                array[a, b] += array[a, b - 1]
+    for a in range(1, slots + 1):
+        for b in range(slots + 1):
+            cost_of[a, b] += cost_of[a - 1, b]
+            lost_of[a, b] += lost_of[a - 1, b]
+    for a in range(slots + 1):
+        for b in range(1, slots + 1):
+            cost_of[a, b] += cost_of[a, b - 1]
+            lost_of[a, b] += lost_of[a, b - 1]
     return fixed_cost, fixed_lost
 
 
 @inner
-def divide(slots, missing, price, room, begins):
+def divide(slots, missing, price, room):
     """The best division of an attribute if every suppressed record costs ``price`` more; return the cost and the records.
 
-    ``begins`` gets whether an interval begins at each slot. A missing value is alone, unless all values are one interval.
+    ``room.begins`` gets whether an interval begins at each slot. A missing value is alone, unless all values are one interval.
     """
-    cost, lost = room.cost, room.lost
+    cost, lost, best, back, begins = room.cost, room.lost, room.best, room.back, room.begins
     values = slots - 1 if missing else slots
-    best = np.empty(values + 1, np.int64)
-    back = np.empty(values + 1, np.int64)
     best[0] = 0
     for b in range(values):
         least, at = INFINITE, 0
@@ -292,21 +289,21 @@ def divide_attribute(attribute, cut, table, rules, room):
     """
     fixed_cost, fixed_lost = rate_intervals(attribute, cut, table, rules, room)
     first, slots = table.first[attribute], table.first[attribute + 1] - table.first[attribute]
-    begins = np.zeros(slots, np.bool_)
+    begins = room.begins
     most = min(
         rules.records * rules.records + 1, INFINITE // max(2 * rules.records, 1)
     )  # more than any difference of costs
     low, high = -1, most if rules.limit == 0 else 0
-    cost, lost = divide(slots, table.missing[attribute], high, room, begins)
+    cost, lost = divide(slots, table.missing[attribute], high, room)
     while fixed_lost + lost > rules.limit and high < most:
         low, high = high, min(max(4 * high, 1), most)
-        cost, lost = divide(slots, table.missing[attribute], high, room, begins)
+        cost, lost = divide(slots, table.missing[attribute], high, room)
     while rules.limit > 0 and high > 0 and high - low > max(high // 64, 1) and fixed_lost + lost <= rules.limit:
         middle = (low + high) // 2
-        cost, lost = divide(slots, table.missing[attribute], middle, room, begins)
+        cost, lost = divide(slots, table.missing[attribute], middle, room)
         if fixed_lost + lost > rules.limit:
             low = middle
-            cost, lost = divide(slots, table.missing[attribute], high, room, begins)
+            cost, lost = divide(slots, table.missing[attribute], high, room)
         else:
             high = middle
     for s in range(1, slots):
@@ -315,18 +312,16 @@ def divide_attribute(attribute, cut, table, rules, room):
 
 
 @inner
-def merge_rows(cut, table, room):
-    """The table with one row per group of some cuts."""
-    rows = table.size.shape[0]
+def merge_rows(cut, table, fine, room):
+    """Fill a table with one row per group of some cuts; return the number of rows."""
     groups = number_cuts(cut, table, room)
-    size = np.empty(groups, np.int64)
-    histogram = np.empty((groups, table.histogram.shape[1]), np.int64)
-    count_groups(groups, table, room, size, histogram)
-    slot = np.empty((table.slot.shape[0], groups), np.int32)
-    for i in range(rows):
-        for a in range(table.slot.shape[0]):
-            slot[a, room.group[i]] = table.slot[a, i]
-    return CutTable(slot, size, histogram, table.first, table.missing, table.word, table.order)
+    count_groups(groups, table, room, fine.size, fine.histogram)
+    slot, row_slot, group = fine.slot, table.slot, room.group
+    for i in range(table.rows[0]):
+        for a in range(slot.shape[0]):
+            slot[a, group[i]] = row_slot[a, i]
+    fine.rows[0] = groups
+    return groups
 
 
 @inner
@@ -336,7 +331,7 @@ def bound_groups(groups, size, histogram, fine, rules, room):
     ``room.group`` has the group of every row of the finest table. Records of a group that fails are suppressed by all finer
     cuts. Every other record is in a group at least as large as its row of the finest table, and as the least size.
     """
-    fails = np.empty(groups, np.bool_)
+    fails, group, fine_size = room.marks, room.group, fine.size
     bound, lost = 0, 0
     for g in range(groups):
         fails[g] = not passes(size[g], histogram[g], rules) if rules.inherits else size[g] < rules.least
@@ -345,52 +340,54 @@ def bound_groups(groups, size, histogram, fine, rules, room):
             lost += size[g]
     if lost > rules.limit:
         return INFINITE
-    for i in range(fine.size.shape[0]):
-        if not fails[room.group[i]]:
-            if rules.kind == SQUARED_SIZES:
-                bound += fine.size[i] * max(fine.size[i], rules.least)
+    least, squared = rules.least, rules.kind == SQUARED_SIZES
+    for i in range(fine.rows[0]):
+        if not fails[group[i]]:
+            if squared:
+                bound += fine_size[i] * max(fine_size[i], least)
             else:
-                bound += count_minority(fine.size[i], fine.histogram[i], rules)
+                bound += count_minority(fine_size[i], fine.histogram[i], rules)
     return bound
 
 
 @inner
-def splits_released(groups, size, histogram, parent, parent_size, fine, rules, room):
-    """Whether any released group is a part of a larger group; ``parent`` has the larger group of every row."""
-    seen = np.zeros(groups, np.bool_)
-    for i in range(fine.size.shape[0]):
-        g = room.group[i]
-        if not seen[g] and size[g] < parent_size[parent[i]] and passes(size[g], histogram[g], rules):
+def splits_released(groups, fine, rules, room):
+    """Whether any released group is a part of a larger group; ``room.parent`` has the larger group of every row."""
+    seen, group, size, parent, parent_size = room.marks, room.group, room.size, room.parent, room.parent_size
+    for g in range(groups):
+        seen[g] = False
+    for i in range(fine.rows[0]):
+        g = group[i]
+        if not seen[g] and size[g] < parent_size[parent[i]] and passes(size[g], room.histogram[g], rules):
             return True
         seen[g] = True
     return False
 
 
 @entry
-def expand(head, tail, length, best, table, rules, room, found):
+def expand(head, tail, length, best, table, fine, rules, room, found):
     """Prune the tail of a node of the set-enumeration tree: its subtree adds cuts of the tail to those of the head.
 
     A cut is removed if no cuts with it cost less than ``best``, or if it makes only groups that are suppressed. Return the
     length of the new tail, or -1 if nothing in the subtree costs less, and the bound of the subtree. ``found`` gets for every
-    cut of the tail the bound of the cuts with it, and the cost and the suppressed records of the head with it.
+    cut of the tail the bound of the cuts with it, and the cost and the suppressed records of the head with it. ``fine`` is a
+    table with room for as many rows as ``table``.
     """
-    cut = np.empty(head.shape[0], np.bool_)
+    cut, size, histogram, group = room.cut, room.size, room.histogram, room.group
+    parent, parent_size = room.parent, room.parent_size
     while True:
         for s in range(head.shape[0]):
             cut[s] = head[s]
         for t in range(length):
             cut[tail[t]] = True
-        fine = merge_rows(cut, table, room)
-        rows = fine.size.shape[0]
-        size, histogram = np.empty(rows, np.int64), np.empty((rows, fine.histogram.shape[1]), np.int64)
+        rows = merge_rows(cut, table, fine, room)
         groups = number_cuts(head, fine, room)
         count_groups(groups, fine, room, size, histogram)
         own = bound_groups(groups, size, histogram, fine, rules, room)
         if own >= best:
             return NONE64, own
-        parent, parent_size = np.empty(rows, np.int64), np.empty(groups, np.int64)
         for i in range(rows):
-            parent[i] = room.group[i]
+            parent[i] = group[i]
         for g in range(groups):
             parent_size[g] = size[g]
         kept = 0
@@ -401,9 +398,7 @@ def expand(head, tail, length, best, table, rules, room, found):
             head[v] = False
             count_groups(groups, fine, room, size, histogram)
             bound = bound_groups(groups, size, histogram, fine, rules, room)
-            if bound >= best or (
-                rules.inherits and not splits_released(groups, size, histogram, parent, parent_size, fine, rules, room)
-            ):
+            if bound >= best or (rules.inherits and not splits_released(groups, fine, rules, room)):
                 continue
             tail[kept], found[kept, 0] = v, bound
             found[kept, 1], found[kept, 2] = rate_groups(groups, size, histogram, rules)

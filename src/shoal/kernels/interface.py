@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,10 @@ STEP_BYTES = 16  # codes are compared this many bytes at a time, so rows are pad
 # How `tree_induction` rates a split: information gain, gain ratio, Gini index. A split of a number has the level CUT.
 ENTROPY_GAIN, GAIN_RATIO, GINI = range(3)
 CUT = np.int64(-1)
+# Indices in its counts: nodes, leaves, leaves in the queue, spans, links of spans, links of leaves.
+NODE_COUNT, LEAF_COUNT, QUEUE_COUNT, SPAN_COUNT, LINK_COUNT, OF_LINK_COUNT = range(6)
+
+MOST_STEPS = 20_000  # steps of an exact search of `downcoding`; a box that needs more counts as not covered
 
 # The next seed of `kmember.grow_clusters`: furthest from the last record, furthest from the last seed, or a random record.
 LAST, SEED, RANDOM = range(3)
@@ -881,7 +885,8 @@ class AttackerArrays(Bundle):
     spare_single: bool
 
 
-class InductionNodes(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class InductionNodes(Bundle):
     """The nodes of a tree of `tree_induction`.
 
     By node: the split (attribute -1: a leaf), the first child and the number of children, whether the last child has the blocks
@@ -903,13 +908,64 @@ class InductionNodes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class WaitingLeaves(Bundle):
+    """The leaves that `tree_induction` may split. By node: the best allowed split and its score (infinite before a search),
+    and whether it must be searched again.
+
+    ``queue`` has the leaves by score. ``counts`` has the numbers of nodes, leaves, spans and links so far. ``needed`` has those
+    of the arrays that are too short for the next split.
+    """
+
+    attribute: NDArray[Any]
+    level: NDArray[Any]
+    at: NDArray[Any]
+    score: NDArray[Any]
+    stale: NDArray[Any]
+    queue: NDArray[Any]
+    counts: NDArray[Any]
+    needed: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class SpanTable(Bundle):
+    """The spans of all attackers for `tree_induction`, and the links of spans and leaves.
+
+    Span s belongs to ``attacker[s]`` and has the rows ``row[begin[s]:end[s]]``. Its first link is ``first[s]``; link e names
+    ``leaf[e]`` and continues with ``next[e]``. The links of leaf l are ``of_first[l]``, ``of_span`` and ``of_next``.
+    """
+
+    row: NDArray[Any]
+    attacker: NDArray[Any]
+    begin: NDArray[Any]
+    end: NDArray[Any]
+    first: NDArray[Any]
+    leaf: NDArray[Any]
+    next: NDArray[Any]
+    of_first: NDArray[Any]
+    of_span: NDArray[Any]
+    of_next: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
 class InductionScratch(Bundle):
-    """Work arrays of `tree_induction`: a histogram (empty if only sizes count), child by block, rows, a table of counts."""
+    """Work arrays of `tree_induction`.
+
+    ``histogram`` is empty if only sizes count. ``child_of_block`` has the child of every block, ``start`` and ``place`` are by
+    child. ``order`` and ``key`` are by row. ``code``, ``classes`` and ``total`` are the records of a leaf by the codes that it
+    has, by class and of all classes. ``side`` and ``other_side`` are by class.
+    """
 
     histogram: NDArray[Any]
     child_of_block: NDArray[Any]
+    start: NDArray[Any]
+    place: NDArray[Any]
     order: NDArray[Any]
-    table: NDArray[Any]
+    key: NDArray[Any]
+    code: NDArray[Any]
+    classes: NDArray[Any]
+    total: NDArray[Any]
+    side: NDArray[Any]
+    other_side: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -954,14 +1010,16 @@ class PrivateDomain(Bundle):
     possible: NDArray[Any]
 
 
-class CutTable(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CutTable(Bundle):
     """The table for `cut_points`: by row its slot of every attribute [attribute, row], its records and their histogram.
 
-    The slots of attribute j have the numbers from ``first[j]`` on; ``cut[s]`` says whether an interval begins at slot s.
-    Attributes with a ``missing`` value have it in their last slot. ``word`` has the word of every slot; sums of words are
-    the keys of groups. ``order`` has the rows by slot, for every attribute.
+    ``rows[0]`` is the number of rows. The slots of attribute j have the numbers from ``first[j]`` on; ``cut[s]`` says whether
+    an interval begins at slot s. Attributes with a ``missing`` value have it in their last slot. ``word`` has the word of every
+    slot; sums of words are the keys of groups. ``order`` has the rows by slot, for every attribute.
     """
 
+    rows: NDArray[Any]
     slot: NDArray[Any]
     size: NDArray[Any]
     histogram: NDArray[Any]
@@ -975,8 +1033,10 @@ class CutTable(NamedTuple):
 class CutRoom(Bundle):
     """Arrays that `cut_points` uses again: hash slots, and by row its key, its group and its place in a sorted order.
 
-    ``cost`` and ``lost`` have, by the first and the last slot of an interval, the cost and the suppressed records. ``work[0]``
-    is the number of rows that were read.
+    By group: its records, their histogram, and a mark. ``parent`` and ``parent_size`` are the group of every row before a cut,
+    and its records. ``cut`` is by slot of all attributes, ``word``, ``begins``, ``best``, ``back`` and the ``run_`` arrays are
+    by slot of one; ``total`` is a histogram. ``cost`` and ``lost`` have, by the first and the last slot of an interval, the
+    cost and the suppressed records. ``work[0]`` is the number of rows that were read.
     """
 
     hashed: NDArray[Any]
@@ -984,6 +1044,49 @@ class CutRoom(Bundle):
     group: NDArray[Any]
     start: NDArray[Any]
     place: NDArray[Any]
+    size: NDArray[Any]
+    histogram: NDArray[Any]
+    marks: NDArray[Any]
+    parent: NDArray[Any]
+    parent_size: NDArray[Any]
+    cut: NDArray[Any]
+    word: NDArray[Any]
+    begins: NDArray[Any]
+    best: NDArray[Any]
+    back: NDArray[Any]
+    run_slot: NDArray[Any]
+    run_size: NDArray[Any]
+    run_histogram: NDArray[Any]
+    total: NDArray[Any]
     cost: NDArray[Any]
     lost: NDArray[Any]
     work: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class DowncodingRoom(Bundle):
+    """Work arrays of `downcoding`: groups, a stack of boxes, the current box, a point, and two values of every attribute."""
+
+    near: NDArray[Any]
+    stack_low: NDArray[Any]
+    stack_high: NDArray[Any]
+    low: NDArray[Any]
+    high: NDArray[Any]
+    point: NDArray[Any]
+    seen: NDArray[Any]
+
+    @classmethod
+    def of(cls, groups: int, attributes: int) -> DowncodingRoom:
+        """Room for so many groups. Each step on the way to a box removes the box of another group, and puts up to two boxes per
+        attribute on the stack.
+        """
+        waiting = 2 * attributes * min(groups, MOST_STEPS) + 1
+        return cls(
+            np.empty(groups, np.int64),
+            np.empty((waiting, attributes), np.int32),
+            np.empty((waiting, attributes), np.int32),
+            np.empty(attributes, np.int32),
+            np.empty(attributes, np.int32),
+            np.empty(attributes, np.int32),
+            np.empty((attributes, 2), np.int32),
+        )

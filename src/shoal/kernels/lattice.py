@@ -9,12 +9,14 @@ different values can get one key by chance. Then their rows are one group, which
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.boxes import weighted_loss, widen_to_label
+from shoal.kernels.bundle import Bundle
 from shoal.kernels.compiler import entry, inner
 from shoal.kernels.limits import holds
 
@@ -22,8 +24,12 @@ SPREAD = np.uint64(0x9E3779B97F4A7C15)  # the odd number next to 2^64 / golden r
 LEAST_SLOTS = 16
 
 
-class Scratch(NamedTuple):
-    """Working memory of one thread: hash slots with their time stamps, the groups, and the group of every row."""
+@dataclass(frozen=True, eq=False)
+class Scratch(Bundle):
+    """Working memory of one thread: hash slots with their time stamps, the groups, and the group of every row.
+
+    ``begin`` is by attribute.
+    """
 
     slot: NDArray[Any]
     stamp: NDArray[Any]
@@ -33,11 +39,13 @@ class Scratch(NamedTuple):
     group: NDArray[Any]
     passes: NDArray[Any]
     row: NDArray[Any]
+    number: NDArray[Any]
+    begin: NDArray[Any]
     clock: NDArray[Any]
 
 
-def allocate(rows: int) -> Scratch:
-    """Working memory for a number of rows."""
+def allocate(rows: int, attributes: int) -> Scratch:
+    """Working memory for a number of rows and of attributes."""
     slots = LEAST_SLOTS
     while slots < 2 * rows:
         slots *= 2
@@ -50,6 +58,8 @@ def allocate(rows: int) -> Scratch:
         np.zeros(rows, np.int32),
         np.zeros(rows, np.bool_),
         np.zeros(rows, np.int32),
+        np.zeros(rows, np.int64),
+        np.zeros(attributes, np.int64),
         np.zeros(1, np.int32),
     )
 
@@ -57,18 +67,11 @@ def allocate(rows: int) -> Scratch:
 @inner
 def group_rows(node, rows, levels, table, scratch):
     """Number the groups of the given rows, in the order of their first rows; return the number of groups."""
-    m = node.shape[0]
-    begin = np.empty(m, np.int64)
+    m, begin, words = node.shape[0], scratch.begin, levels.word
     for j in range(m):
         begin[j] = levels.begin[levels.first[j] + node[j]]
-    slot, stamp, key, size, group, first_row = (
-        scratch.slot,
-        scratch.stamp,
-        scratch.key,
-        scratch.size,
-        scratch.group,
-        scratch.row,
-    )
+    slot, stamp, key, size = scratch.slot, scratch.stamp, scratch.key, scratch.size
+    group, first_row, codes, records = scratch.group, scratch.row, table.codes, table.records
     scratch.clock[0] += 1
     now = scratch.clock[0]
     used = LEAST_SLOTS
@@ -82,7 +85,7 @@ def group_rows(node, rows, levels, table, scratch):
         u = rows[i]
         word = np.uint64(0)
         for j in range(m):
-            word += levels.word[begin[j] + table.codes[u, j]]
+            word += words[begin[j] + codes[u, j]]
         at = np.int64((word * SPREAD) >> right) & mask
         while stamp[at] == now and key[slot[at]] != word:
             at = (at + 1) & mask
@@ -92,33 +95,31 @@ def group_rows(node, rows, levels, table, scratch):
             groups += 1
         g = slot[at]
         group[i] = g
-        size[g] += table.records[u]
+        size[g] += records[u]
     return groups
 
 
 @inner
 def test_groups(groups, rows, table, scratch):
     """Test every group against the requirements."""
-    size, passes, cells = scratch.size, scratch.passes, table.cells
-    enough = 0
+    size, passes, cells, least = scratch.size, scratch.passes, table.cells, table.least
     for g in range(groups):
-        passes[g] = size[g] >= table.least
-        enough += passes[g]
+        passes[g] = size[g] >= least
     if cells.width == 0:
         return
-    number = np.full(groups, -1, np.int64)
+    number, group = scratch.number, scratch.group
+    start, sensitive, offset, records = cells.start, cells.sensitive, cells.offset, cells.records
     enough = 0
     for g in range(groups):
-        if passes[g]:
-            number[g] = enough
-            enough += 1
+        number[g] = enough if passes[g] else -1
+        enough += passes[g]
     histogram = np.zeros((enough, cells.width), np.int64)
     for i in range(rows.shape[0]):
-        g = number[scratch.group[i]]
+        g = number[group[i]]
         if g >= 0:
-            for c in range(cells.start[rows[i]], cells.start[rows[i] + 1]):
-                for s in range(cells.offset.shape[0]):
-                    histogram[g, cells.offset[s] + cells.sensitive[c, s]] += cells.records[c]
+            for c in range(start[rows[i]], start[rows[i] + 1]):
+                for s in range(offset.shape[0]):
+                    histogram[g, offset[s] + sensitive[c, s]] += records[c]
     for g in range(groups):
         if passes[g]:
             passes[g] = holds(size[g], histogram[number[g]], table.limits)
@@ -127,33 +128,37 @@ def test_groups(groups, rows, table, scratch):
 @inner
 def rate_groups(node, groups, levels, table, scratch):
     """Compute the loss of every passing group."""
+    passes, row, loss, begin = scratch.passes, scratch.row, scratch.loss, scratch.begin
+    codes, level_loss = table.codes, levels.loss
+    for j in range(node.shape[0]):
+        begin[j] = levels.begin[levels.first[j] + node[j]]
     for g in range(groups):
-        if scratch.passes[g]:
+        if passes[g]:
             lost = 0.0
             for j in range(node.shape[0]):
-                code = table.codes[scratch.row[g], j]
-                lost += levels.loss[levels.begin[levels.first[j] + node[j]] + code]
-            scratch.loss[g] = lost
+                lost += level_loss[begin[j] + codes[row[g], j]]
+            loss[g] = lost
 
 
 @entry
 def evaluate_nodes(nodes, rows, levels, table, blocked, scratch, found):
     """For every node: the records of groups that pass, their loss summed over the records, and the least loss of a group.
 
-    Groups that `is_blocked` do not count.
+    Groups that `block_groups` refuses do not count; ``blocked`` is None if boxes may overlap.
     """
+    passes, size, loss = scratch.passes, scratch.size, scratch.loss
     for p in range(nodes.shape[0]):
         groups = group_rows(nodes[p], rows, levels, table, scratch)
         test_groups(groups, rows, table, scratch)
-        if blocked.node.shape[0] > 0:
+        if blocked is not None:
             block_groups(nodes[p], groups, levels, table, blocked, scratch)
         rate_groups(nodes[p], groups, levels, table, scratch)
         records, total, least = 0, 0.0, np.inf
         for g in range(groups):
-            if scratch.passes[g]:
-                records += scratch.size[g]
-                total += scratch.size[g] * scratch.loss[g]
-                least = min(least, scratch.loss[g])
+            if passes[g]:
+                records += size[g]
+                total += size[g] * loss[g]
+                least = min(least, loss[g])
         found[p, 0], found[p, 1], found[p, 2] = records, total, least
 
 
@@ -164,9 +169,7 @@ def block_groups(node, groups, levels, table, blocked, scratch):
     Two boxes overlap if their values are equal at the higher of their two levels, in every attribute: the values of all levels
     are nested. ``blocked.node[v]`` is a node that published the boxes of the rows ``blocked.row[start[v] : start[v + 1]]``.
     """
-    m = node.shape[0]
-    passes, row = scratch.passes, scratch.row
-    join = np.empty(m, np.int64)
+    m, passes, row, join = node.shape[0], scratch.passes, scratch.row, scratch.begin
     for v in range(blocked.node.shape[0]):
         for j in range(m):
             join[j] = levels.begin[levels.first[j] + max(node[j], blocked.node[v, j])]
@@ -189,26 +192,21 @@ def block_groups(node, groups, levels, table, blocked, scratch):
 
 @entry
 def publish_node(node, rows, levels, table, blocked, most_loss, scratch, number, out):
-    """Assign the rows of passing groups, up to a loss, to groups from ``number`` on; return their number and the rest."""
+    """Assign the rows of passing groups, up to a loss, to groups from ``number`` on, other rows to -1; return their number."""
     groups = group_rows(node, rows, levels, table, scratch)
     test_groups(groups, rows, table, scratch)
-    if blocked.node.shape[0] > 0:
+    if blocked is not None:
         block_groups(node, groups, levels, table, blocked, scratch)
     rate_groups(node, groups, levels, table, scratch)
-    named = np.empty(groups, np.int32)
+    passes, loss, group, named = scratch.passes, scratch.loss, scratch.group, scratch.number
     published = 0
     for g in range(groups):
-        passes = scratch.passes[g] and scratch.loss[g] <= most_loss
-        named[g] = number + published if passes else -1
-        published += passes
-    rest = np.empty_like(rows)
-    left = 0
+        released = passes[g] and loss[g] <= most_loss
+        named[g] = number + published if released else -1
+        published += released
     for i in range(rows.shape[0]):
-        out[rows[i]] = named[scratch.group[i]]
-        if out[rows[i]] < 0:
-            rest[left] = rows[i]
-            left += 1
-    return published, rest[:left].copy()
+        out[rows[i]] = named[group[i]]
+    return published
 
 
 @inner
@@ -239,23 +237,23 @@ def join_groups(g, other, lo, hi, size, histogram, parent):
     """Add a group to group ``g``."""
     for j in range(lo.shape[1]):
         lo[g, j], hi[g, j] = min(lo[g, j], lo[other, j]), max(hi[g, j], hi[other, j])
-    histogram[g] += histogram[other]
+    for c in range(histogram.shape[1]):
+        histogram[g, c] += histogram[other, c]
     size[g] += size[other]
     size[other] = 0
     parent[other] = g
 
 
 @entry
-def merge_overlapping(lo, hi, size, histogram, limits, loss_tables, first_code):
+def merge_overlapping(lo, hi, label_lo, label_hi, size, histogram, limits, loss_tables, first_code, parent):
     """Merge failing groups at the least loss, and with them all groups whose labels would overlap.
 
-    Return for every group the group that it was merged into, itself if none. The arrays of the groups are changed.
+    ``parent`` gets for every group the group that it was merged into, itself if none. The arrays of the groups are changed.
     """
-    groups, m = lo.shape
-    label_lo, label_hi = np.empty_like(lo), np.empty_like(hi)
+    groups, m = lo.shape[0], lo.shape[1]
     loss = np.zeros(groups)
-    parent = np.arange(groups)
     for g in range(groups):
+        parent[g] = g
         widen_group(g, lo, hi, label_lo, label_hi, loss_tables, first_code)
         for j in range(m):
             loss[g] += weighted_loss(j, lo[g, j], hi[g, j], loss_tables)
@@ -285,4 +283,3 @@ def merge_overlapping(lo, hi, size, histogram, limits, loss_tables, first_code):
         while parent[root] != root:
             root = parent[root]
         parent[g] = root
-    return parent

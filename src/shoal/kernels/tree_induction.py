@@ -4,41 +4,41 @@ All leaves wait in one queue, ordered by the score of their best allowed split. 
 that contains the leaf; a split by a private attribute adds its children to these spans. A leaf whose spans changed since its
 evaluation is evaluated again, because a split that was allowed may now leave a span that fails. Spans only become smaller, so a
 split that failed once is not tried again.
+
+``rows`` is `interface.InductionRows`, ``nodes`` `interface.InductionNodes`, ``waiting`` `interface.WaitingLeaves`, ``spans``
+`interface.SpanTable`, ``choices`` `interface.SplitChoices`, ``attackers`` `interface.AttackerArrays` and ``scratch``
+`interface.InductionScratch`.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import (
     CUT,
     ENTROPY_GAIN,
+    FINISHED,
     GAIN_RATIO,
     GINI,
+    LEAF_COUNT,
     LEAST_GAIN,
-    LOW,
+    LINK_COUNT,
+    NO_ROOM,
+    NODE_COUNT,
     NONE64,
-    ONE64,
+    OF_LINK_COUNT,
+    QUEUE_COUNT,
+    SPAN_COUNT,
     ZERO64,
-    InductionNodes,
 )
 from shoal.kernels.limits import rules_hold
+from shoal.kernels.order import sort_items
 
 BITS = 50  # the entropy of all records has about this many bits in its unit, so that sums are exact
 TABLE = 4  # an attribute with more codes than this number per row is sorted instead of counted
-
-
-class CodeCounts(NamedTuple):
-    """The records of a leaf by the codes that it has, ascending: by class, and all classes together."""
-
-    code: NDArray[Any]
-    classes: NDArray[Any]
-    total: NDArray[Any]
 
 
 class Split(NamedTuple):
@@ -48,50 +48,6 @@ class Split(NamedTuple):
     level: int
     at: int
     score: float
-
-
-class SpanTable(NamedTuple):
-    """The spans of all attackers, and the links of spans and leaves.
-
-    Span s belongs to ``attacker[s]`` and has the rows ``row[begin[s]:end[s]]``. Its first link is ``first[s]``; link e names
-    ``leaf[e]`` and continues with ``next[e]``. The links of leaf l are ``of_first[l]``, ``of_span`` and ``of_next``. ``used``
-    has the numbers of spans, of links of spans, and of links of leaves.
-    """
-
-    row: NDArray[Any]
-    attacker: NDArray[Any]
-    begin: NDArray[Any]
-    end: NDArray[Any]
-    first: NDArray[Any]
-    leaf: NDArray[Any]
-    next: NDArray[Any]
-    of_first: NDArray[Any]
-    of_span: NDArray[Any]
-    of_next: NDArray[Any]
-    used: NDArray[Any]
-
-
-@inner
-def extend(array, size):
-    """A copy of an array with room for at least so many entries, or the array itself."""
-    if size <= array.shape[0]:
-        return array
-    longer = np.empty(max(size, 2 * array.shape[0]), array.dtype)
-    for i in range(array.shape[0]):
-        longer[i] = array[i]
-    return longer
-
-
-@inner
-def extend_rows(array, size):
-    """A copy of a matrix with room for at least so many rows, or the matrix itself."""
-    if size <= array.shape[0]:
-        return array
-    longer = np.empty((max(size, 2 * array.shape[0]), array.shape[1]), array.dtype)
-    for i in range(array.shape[0]):
-        for j in range(array.shape[1]):
-            longer[i, j] = array[i, j]
-    return longer
 
 
 @inner(forceinline=True)
@@ -116,53 +72,55 @@ def rate_classes(classes, total, criterion, unit):
 
 
 @inner
-def tabulate_codes(rows, leaf_rows, a, low, width, table):
-    """Count the records of a leaf by code and class in a table with an entry for every code and class."""
-    class_count = rows.class_count
-    for i in range(width * class_count):
-        table[i] = 0
-    for i in range(leaf_rows.shape[0]):
-        r = leaf_rows[i]
-        table[(rows.codes[r, a] - low) * class_count + rows.classes[r]] += rows.records[r]
-    code = np.empty(min(width, leaf_rows.shape[0]), np.int64)
-    present = ZERO64
+def count_codes(rows, order, nodes, leaf, a, scratch):
+    """Count the records of a leaf by code; return the number of its codes.
+
+    ``scratch`` gets the codes, ascending, and the records of each: by class, and of all classes.
+    """
+    begin, end = nodes.begin[leaf], nodes.end[leaf]
+    low, width = np.int64(nodes.lo[leaf, a]), np.int64(nodes.hi[leaf, a]) - nodes.lo[leaf, a] + 1
+    if width > TABLE * (end - begin) + 64:
+        return sort_codes(rows, order, begin, end, a, scratch)
+    codes, class_of, records, class_count = rows.codes, rows.classes, rows.records, rows.class_count
+    code, table, total = scratch.code, scratch.classes, scratch.total
     for v in range(width):
         for c in range(class_count):
-            if table[v * class_count + c] > 0:
-                code[present] = low + v
-                present += 1
-                break
-    by_class, total = np.empty((present, class_count), np.int64), np.zeros(present, np.int64)
-    for p in range(present):
+            table[v, c] = 0
+    for i in range(begin, end):
+        r = order[i]
+        table[codes[r, a] - low, class_of[r]] += records[r]
+    present = ZERO64
+    for v in range(width):
+        size = ZERO64
         for c in range(class_count):
-            by_class[p, c] = table[(code[p] - low) * class_count + c]
-            total[p] += by_class[p, c]
-    return CodeCounts(code[:present], by_class, total)
+            size += table[v, c]
+        if size > 0:
+            for c in range(class_count):
+                table[present, c] = table[v, c]
+            code[present], total[present] = low + v, size
+            present += 1
+    return present
 
 
 @inner
-def sort_codes(rows, leaf_rows, a):
-    """Count the records of a leaf by code and class by sorting its rows."""
-    n = leaf_rows.shape[0]
-    key = np.empty(n, np.int64)
-    for i in range(n):
-        key[i] = (np.int64(rows.codes[leaf_rows[i], a]) << 32) | i
-    key.sort()
-    code = np.empty(n, np.int64)
+def sort_codes(rows, order, begin, end, a, scratch):
+    """See `count_codes`: sort the rows of the leaf."""
+    codes, class_of, records, class_count = rows.codes, rows.classes, rows.records, rows.class_count
+    code, table, total, item, key = scratch.code, scratch.classes, scratch.total, scratch.order, scratch.key
+    for i in range(end - begin):
+        item[i], key[i] = i, codes[order[begin + i], a]
+    sort_items(item, end - begin, key)
     present = ZERO64
-    for i in range(n):
-        if i == 0 or key[i] >> 32 != key[i - 1] >> 32:
-            code[present] = key[i] >> 32
+    for i in range(end - begin):
+        r = order[begin + item[i]]
+        if i == 0 or codes[r, a] != code[present - 1]:
+            code[present], total[present] = codes[r, a], 0
+            for c in range(class_count):
+                table[present, c] = 0
             present += 1
-    by_class, total = np.zeros((present, rows.class_count), np.int64), np.zeros(present, np.int64)
-    p = ZERO64
-    for i in range(n):
-        if key[i] >> 32 != code[p]:
-            p += 1
-        r = leaf_rows[key[i] & LOW]
-        by_class[p, rows.classes[r]] += rows.records[r]
-        total[p] += rows.records[r]
-    return CodeCounts(code[:present], by_class, total)
+        table[present - 1, class_of[r]] += records[r]
+        total[present - 1] += records[r]
+    return present
 
 
 @inner
@@ -190,28 +148,33 @@ def block_of(choices, attribute, level, at, code):
 
 
 @inner
-def rows_hold(rows, chosen, attackers, b, histogram):
-    """Whether the rows of one span meet the requirement against attacker b; ``histogram`` is empty if only sizes count."""
-    total, least = ZERO64, attackers.least[b]
-    for i in range(chosen.shape[0]):
-        total += rows.votes[chosen[i]]
+def rows_hold(rows, chosen, begin, end, attackers, b, histogram):
+    """Whether the rows ``chosen[begin:end]`` of one span meet the requirement against attacker b.
+
+    ``histogram`` is empty if only sizes count.
+    """
+    total, least, votes = ZERO64, attackers.least[b], rows.votes
+    for i in range(begin, end):
+        total += votes[chosen[i]]
     if total < least or histogram.shape[0] == 0:
         return total >= least
+    sensitive, offset = rows.sensitive, rows.offset
     for i in range(histogram.shape[0]):
         histogram[i] = 0
-    for i in range(chosen.shape[0]):
+    for i in range(begin, end):
         r = chosen[i]
-        for j in range(rows.offset.shape[0]):
-            histogram[rows.offset[j] + rows.sensitive[r, j]] += rows.votes[r]
+        for j in range(offset.shape[0]):
+            histogram[offset[j] + sensitive[r, j]] += votes[r]
     return rules_hold(total, histogram, attackers.rules, attackers.first_term[b], attackers.first_term[b + 1])
 
 
 @inner
-def mark_children(counts, choices, split, child_of_block):
+def mark_children(present, choices, split, scratch):
     """Number the blocks of a split that have records from 1 on, and return their number; all other blocks have number 0."""
+    code, child_of_block = scratch.code, scratch.child_of_block
     children, before = ZERO64, NONE64
-    for p in range(counts.code.shape[0]):
-        block = block_of(choices, split.attribute, split.level, split.at, counts.code[p])
+    for p in range(present):
+        block = block_of(choices, split.attribute, split.level, split.at, code[p])
         if block != before:
             children += 1
             child_of_block[block] = children
@@ -220,27 +183,32 @@ def mark_children(counts, choices, split, child_of_block):
 
 
 @inner
-def unmark_children(counts, choices, split, child_of_block):
+def unmark_children(present, choices, split, scratch):
     """Remove the numbers of `mark_children`."""
-    for p in range(counts.code.shape[0]):
-        child_of_block[block_of(choices, split.attribute, split.level, split.at, counts.code[p])] = 0
+    code, child_of_block = scratch.code, scratch.child_of_block
+    for p in range(present):
+        child_of_block[block_of(choices, split.attribute, split.level, split.at, code[p])] = 0
 
 
 @inner
-def sort_by_child(rows, chosen, choices, split, child_of_block, children, order):
-    """Sort rows by the number of their block in ``order``; return the start of every number from 0 to ``children``."""
-    start = np.zeros(children + 2, np.int64)
-    a, level, at = split.attribute, split.level, split.at
-    for i in range(chosen.shape[0]):
-        start[child_of_block[block_of(choices, a, level, at, rows.codes[chosen[i], a])] + 1] += 1
+def sort_by_child(rows, chosen, begin, end, choices, split, children, scratch):
+    """Sort the rows ``chosen[begin:end]`` by the number of their block in ``scratch.order``.
+
+    ``scratch.start`` gets the start of every number from 0 to ``children``.
+    """
+    codes, child_of_block, start, place = rows.codes, scratch.child_of_block, scratch.start, scratch.place
+    order, a, level, at = scratch.order, split.attribute, split.level, split.at
+    for c in range(children + 2):
+        start[c] = 0
+    for i in range(begin, end):
+        start[child_of_block[block_of(choices, a, level, at, codes[chosen[i], a])] + 1] += 1
     for c in range(children + 1):
+        place[c] = start[c]
         start[c + 1] += start[c]
-    place = start.copy()
-    for i in range(chosen.shape[0]):
-        child = child_of_block[block_of(choices, a, level, at, rows.codes[chosen[i], a])]
+    for i in range(begin, end):
+        child = child_of_block[block_of(choices, a, level, at, codes[chosen[i], a])]
         order[place[child]] = chosen[i]
         place[child] += 1
-    return start
 
 
 @inner
@@ -250,16 +218,17 @@ def is_single(spans, s, attackers):
 
 
 @inner
-def blocks_hold(counts, choices, split, least):
+def blocks_hold(present, choices, split, least, scratch):
     """Whether every block of a split has enough records, where the leaf is the only cell of its only span."""
+    code, records = scratch.code, scratch.total
     total, before = ZERO64, NONE64
-    for p in range(counts.code.shape[0]):
-        block = block_of(choices, split.attribute, split.level, split.at, counts.code[p])
+    for p in range(present):
+        block = block_of(choices, split.attribute, split.level, split.at, code[p])
         if block != before and before >= 0:
             if total < least:
                 return False
             total = ZERO64
-        total += counts.total[p]
+        total += records[p]
         before = block
     return total >= least
 
@@ -273,18 +242,18 @@ def is_whole_span(spans, leaf, size):
 
 
 @inner
-def divided_span_holds(rows, own, split, children, choices, attackers, b, scratch):
+def divided_span_holds(rows, spans, s, split, children, choices, attackers, scratch):
     """Whether every part of a span meets the requirement if a split divides the span."""
-    start = sort_by_child(rows, own, choices, split, scratch.child_of_block, children, scratch.order)
+    start, order, histogram, b = scratch.start, scratch.order, scratch.histogram, spans.attacker[s]
+    sort_by_child(rows, spans.row, spans.begin[s], spans.end[s], choices, split, children, scratch)
     for c in range(children + 1):
-        part = scratch.order[start[c] : start[c + 1]]
-        if part.shape[0] > 0 and not rows_hold(rows, part, attackers, b, scratch.histogram):
+        if start[c + 1] > start[c] and not rows_hold(rows, order, start[c], start[c + 1], attackers, b, histogram):
             return False
     return True
 
 
 @inner
-def split_holds(rows, size, spans, leaf, split, counts, choices, attackers, scratch):
+def split_holds(rows, size, spans, leaf, split, present, choices, attackers, scratch):
     """Whether all spans meet the requirement after a split of a leaf of so many rows."""
     if attackers.size_only and is_whole_span(spans, leaf, size):
         s = spans.of_span[spans.of_first[leaf]]
@@ -292,31 +261,32 @@ def split_holds(rows, size, spans, leaf, split, counts, choices, attackers, scra
         if attackers.public[b, split.attribute]:
             if attackers.spare_single and is_single(spans, s, attackers):
                 return True
-            return blocks_hold(counts, choices, split, attackers.least[b])
-    children = mark_children(counts, choices, split, scratch.child_of_block)
+            return blocks_hold(present, choices, split, attackers.least[b], scratch)
+    children = mark_children(present, choices, split, scratch)
     e, passed = spans.of_first[leaf], True
     while e >= 0 and passed:
         s = spans.of_span[e]
         e = spans.of_next[e]
         b, spared = spans.attacker[s], attackers.spare_single and is_single(spans, s, attackers)
-        own = spans.row[spans.begin[s] : spans.end[s]]
         if not attackers.public[b, split.attribute]:
             if spared:  # the span gets several cells
-                passed = rows_hold(rows, own, attackers, b, scratch.histogram)
+                passed = rows_hold(rows, spans.row, spans.begin[s], spans.end[s], attackers, b, scratch.histogram)
         elif not spared:
-            passed = divided_span_holds(rows, own, split, children, choices, attackers, b, scratch)
-    unmark_children(counts, choices, split, scratch.child_of_block)
+            passed = divided_span_holds(rows, spans, s, split, children, choices, attackers, scratch)
+    unmark_children(present, choices, split, scratch)
     return passed
 
 
 @inner
-def rate_level(counts, choices, a, level, impurity, records, criterion, unit):
+def rate_level(present, choices, a, level, impurity, records, criterion, unit, scratch):
     """The gain and the score of a split at a level, and its number of blocks."""
-    class_count = counts.classes.shape[1]
-    side = np.zeros(class_count, np.int64)
+    code, classes, totals, side = scratch.code, scratch.classes, scratch.total, scratch.side
+    class_count = side.shape[0]
+    for c in range(class_count):
+        side[c] = 0
     total, blocks, after, spread, before = ZERO64, ZERO64, 0.0, 0.0, NONE64
-    for p in range(counts.code.shape[0]):
-        block = block_of(choices, a, level, ZERO64, counts.code[p])
+    for p in range(present):
+        block = block_of(choices, a, level, ZERO64, code[p])
         if block != before:
             after += rate_classes(side, total, criterion, unit)
             spread += x_log2_x(total, unit)
@@ -325,9 +295,9 @@ def rate_level(counts, choices, a, level, impurity, records, criterion, unit):
             total = ZERO64
             for c in range(class_count):
                 side[c] = 0
-        total += counts.total[p]
+        total += totals[p]
         for c in range(class_count):
-            side[c] += counts.classes[p, c]
+            side[c] += classes[p, c]
     gain = impurity - after - rate_classes(side, total, criterion, unit)
     return gain, scale_gain(gain, records, spread + x_log2_x(total, unit), criterion, unit), blocks
 
@@ -349,37 +319,39 @@ def find_slack(records, criterion, unit):
 
 
 @inner
-def search_cuts(rows, size, spans, leaf, counts, a, best, records, impurity, choices, attackers, scratch):
+def search_cuts(rows, size, spans, leaf, present, a, best, records, impurity, choices, attackers, scratch):
     """The best allowed cut of a number, if its score is above ``best``."""
     criterion, unit, class_count = rows.criterion, rows.unit, rows.class_count
+    code, classes, totals, left, right = scratch.code, scratch.classes, scratch.total, scratch.side, scratch.other_side
     least_gain, slack = find_slack(records, criterion, unit)
-    left, right = np.zeros(class_count, np.int64), np.zeros(class_count, np.int64)
-    for p in range(counts.code.shape[0]):
+    for c in range(class_count):
+        left[c], right[c] = 0, 0
+    for p in range(present):
         for c in range(class_count):
-            right[c] += counts.classes[p, c]
+            right[c] += classes[p, c]
     below = ZERO64
-    for p in range(counts.code.shape[0] - 1):
+    for p in range(present - 1):
         for c in range(class_count):
-            left[c] += counts.classes[p, c]
-            right[c] -= counts.classes[p, c]
-        below += counts.total[p]
+            left[c] += classes[p, c]
+            right[c] -= classes[p, c]
+        below += totals[p]
         above = records - below
         gain = impurity - rate_classes(left, below, criterion, unit) - rate_classes(right, above, criterion, unit)
         if gain <= least_gain:
             continue
         score = scale_gain(gain, records, x_log2_x(below, unit) + x_log2_x(above, unit), criterion, unit)
         if score > best.score + slack:
-            at = find_cut(choices.position, choices.first_position[a], counts.code[p], counts.code[p + 1])
+            at = find_cut(choices.position, choices.first_position[a], code[p], code[p + 1])
             split = Split(a, CUT, at, score)
-            if split_holds(rows, size, spans, leaf, split, counts, choices, attackers, scratch):
+            if split_holds(rows, size, spans, leaf, split, present, choices, attackers, scratch):
                 best = split
     return best
 
 
 @inner
-def find_split(rows, leaf_rows, nodes, leaf, spans, choices, attackers, scratch):
+def find_split(rows, order, nodes, leaf, spans, choices, attackers, scratch):
     """The best allowed split of a leaf. Ties: the earlier attribute, then the higher level, then the smaller cut."""
-    criterion, unit, size = rows.criterion, rows.unit, leaf_rows.shape[0]
+    criterion, unit, size = rows.criterion, rows.unit, nodes.end[leaf] - nodes.begin[leaf]
     best = Split(NONE64, CUT, ZERO64, 0.0)
     records = ZERO64
     for c in range(rows.class_count):
@@ -390,27 +362,25 @@ def find_split(rows, leaf_rows, nodes, leaf, spans, choices, attackers, scratch)
         return best
     for column in range(choices.size.shape[0]):
         a = np.int64(column)
-        low, width = np.int64(nodes.lo[leaf, a]), np.int64(nodes.hi[leaf, a]) - nodes.lo[leaf, a] + 1
-        if width < 2:
+        if nodes.lo[leaf, a] == nodes.hi[leaf, a]:
             continue
-        if width <= TABLE * size + 64:
-            counts = tabulate_codes(rows, leaf_rows, a, low, width, scratch.table)
-        else:
-            counts = sort_codes(rows, leaf_rows, a)
+        present = count_codes(rows, order, nodes, leaf, a, scratch)
         if choices.levels[a] == 0:
-            best = search_cuts(rows, size, spans, leaf, counts, a, best, records, impurity, choices, attackers, scratch)
+            best = search_cuts(
+                rows, size, spans, leaf, present, a, best, records, impurity, choices, attackers, scratch
+            )
             continue
         blocks_before = np.int64(1)
         for step in range(choices.levels[a]):
             level = np.int64(step)
-            gain, score, blocks = rate_level(counts, choices, a, level, impurity, records, criterion, unit)
+            gain, score, blocks = rate_level(present, choices, a, level, impurity, records, criterion, unit, scratch)
             if blocks == blocks_before:  # the same split as the level above
                 continue
             blocks_before = blocks
             split = Split(a, level, ZERO64, score)
             if gain <= least_gain or score <= best.score + slack:
                 continue
-            if split_holds(rows, size, spans, leaf, split, counts, choices, attackers, scratch):
+            if split_holds(rows, size, spans, leaf, split, present, choices, attackers, scratch):
                 best = split
     return best
 
@@ -425,25 +395,6 @@ def has_other_blocks(nodes, leaf, choices, split, children):
         code = np.int64(choices.last[choices.first_block[a] + split.level * choices.size[a] + code]) + 1
         blocks += 1
     return blocks > children
-
-
-@inner
-def extend_nodes(nodes, size):
-    """The nodes with room for at least so many."""
-    return InductionNodes(
-        extend(nodes.attribute, size),
-        extend(nodes.level, size),
-        extend(nodes.at, size),
-        extend(nodes.first_child, size),
-        extend(nodes.children, size),
-        extend(nodes.has_other, size),
-        extend(nodes.depth, size),
-        extend(nodes.begin, size),
-        extend(nodes.end, size),
-        extend_rows(nodes.lo, size),
-        extend_rows(nodes.hi, size),
-        extend_rows(nodes.classes, size),
-    )
 
 
 @inner
@@ -464,23 +415,29 @@ def add_children(rows, order, nodes, first, leaf, split, children, choices, scra
 
     After the children of the blocks with records comes one leaf for all other blocks, if there are any. Nobody is in it.
     """
-    a, begin, end = split.attribute, nodes.begin[leaf], nodes.end[leaf]
-    start = sort_by_child(rows, order[begin:end], choices, split, scratch.child_of_block, children, scratch.order)
+    a, begin, end, start, sorted_rows = (
+        split.attribute,
+        nodes.begin[leaf],
+        nodes.end[leaf],
+        scratch.start,
+        scratch.order,
+    )
+    sort_by_child(rows, order, begin, end, choices, split, children, scratch)
     for i in range(end - begin):
-        order[begin + i] = scratch.order[i]
+        order[begin + i] = sorted_rows[i]
     other = has_other_blocks(nodes, leaf, choices, split, children)
     nodes.attribute[leaf], nodes.level[leaf], nodes.at[leaf] = a, split.level, split.at
     nodes.first_child[leaf], nodes.children[leaf], nodes.has_other[leaf] = first, children + other, other
     for child in range(children):
         new = first + child
         add_node(nodes, new, leaf, begin + start[child + 1], begin + start[child + 2])
-        code = np.int64(rows.codes[order[nodes.begin[new]], a])
         if split.level == CUT:
             if child == 0:
                 nodes.hi[new, a] = split.at
             else:
                 nodes.lo[new, a] = split.at + 1
         else:
+            code = np.int64(rows.codes[order[nodes.begin[new]], a])
             place = choices.first_block[a] + split.level * choices.size[a] + code
             nodes.lo[new, a], nodes.hi[new, a] = choices.block[place], choices.last[place]
         for i in range(nodes.begin[new], nodes.end[new]):
@@ -490,38 +447,46 @@ def add_children(rows, order, nodes, first, leaf, split, children, choices, scra
 
 
 @inner
-def extend_spans(spans, more_spans, more_links, more_of_links, leaves):
-    """The spans with room for more spans and links."""
-    used = spans.used
-    return SpanTable(
-        spans.row,
-        extend(spans.attacker, used[0] + more_spans),
-        extend(spans.begin, used[0] + more_spans),
-        extend(spans.end, used[0] + more_spans),
-        extend(spans.first, used[0] + more_spans),
-        extend(spans.leaf, used[1] + more_links),
-        extend(spans.next, used[1] + more_links),
-        extend(spans.of_first, leaves),
-        extend(spans.of_span, used[2] + more_of_links),
-        extend(spans.of_next, used[2] + more_of_links),
-        used,
-    )
+def has_room(leaf, split, children, nodes, spans, attackers, counts, needed):
+    """Whether there is room for a split of a leaf. If not, ``needed`` gets the numbers of nodes, spans and links to make
+    room for.
+    """
+    more_spans, more_links, more_of_links = ZERO64, ZERO64, ZERO64
+    e = spans.of_first[leaf]
+    while e >= 0:
+        s = spans.of_span[e]
+        e = spans.of_next[e]
+        if attackers.public[spans.attacker[s], split.attribute]:
+            parts = min(children, spans.end[s] - spans.begin[s])
+            links = parts * count_links(spans.first[s], spans.next)
+            more_spans += parts
+            more_links += links
+            more_of_links += links + 1
+        else:
+            more_links += children
+            more_of_links += children + 1
+    needed[NODE_COUNT] = counts[NODE_COUNT] + children + 1
+    needed[SPAN_COUNT] = counts[SPAN_COUNT] + more_spans
+    needed[LINK_COUNT] = counts[LINK_COUNT] + more_links
+    needed[OF_LINK_COUNT] = counts[OF_LINK_COUNT] + more_of_links
+    fits = needed[NODE_COUNT] <= nodes.attribute.shape[0] and needed[SPAN_COUNT] <= spans.begin.shape[0]
+    return fits and needed[LINK_COUNT] <= spans.leaf.shape[0] and needed[OF_LINK_COUNT] <= spans.of_span.shape[0]
 
 
 @inner
-def link_leaf(spans, s, leaf):
+def link_leaf(spans, s, leaf, counts):
     """Add a leaf to a span; there is room for the link."""
-    e = spans.used[1]
+    e = counts[LINK_COUNT]
     spans.leaf[e], spans.next[e], spans.first[s] = leaf, spans.first[s], e
-    spans.used[1] += 1
+    counts[LINK_COUNT] += 1
 
 
 @inner
-def link_span(spans, leaf, s):
+def link_span(spans, leaf, s, counts):
     """Add a span to the spans of a leaf; there is room for the link."""
-    e = spans.used[2]
+    e = counts[OF_LINK_COUNT]
     spans.of_span[e], spans.of_next[e], spans.of_first[leaf] = s, spans.of_first[leaf], e
-    spans.used[2] += 1
+    counts[OF_LINK_COUNT] += 1
 
 
 @inner
@@ -535,23 +500,23 @@ def count_links(first, next):
 
 
 @inner
-def replace_leaf(spans, s, leaf, new):
+def replace_leaf(spans, s, leaf, new, counts):
     """Replace a leaf of a span by another."""
     e = spans.first[s]
     while spans.leaf[e] != leaf:
         e = spans.next[e]
     spans.leaf[e] = new
-    link_span(spans, new, s)
+    link_span(spans, new, s, counts)
 
 
 @inner
-def divide_span(rows, spans, s, leaf, first, split, children, choices, scratch, stale):
+def divide_span(rows, spans, s, leaf, first, split, children, choices, scratch, stale, counts):
     """Divide a span by a public split of one of its leaves; the other leaves of the span belong to every part."""
-    begin, end = spans.begin[s], spans.end[s]
-    start = sort_by_child(rows, spans.row[begin:end], choices, split, scratch.child_of_block, children, scratch.order)
+    row, begin, end, start, sorted_rows = spans.row, spans.begin[s], spans.end[s], scratch.start, scratch.order
+    sort_by_child(rows, row, begin, end, choices, split, children, scratch)
     for i in range(end - begin):
-        spans.row[begin + i] = scratch.order[i]
-    leaves, own = count_links(spans.first[s], spans.next), NONE64
+        row[begin + i] = sorted_rows[i]
+    own = NONE64
     for c in range(children + 1):
         if start[c] == start[c + 1]:
             continue
@@ -560,112 +525,126 @@ def divide_span(rows, spans, s, leaf, first, split, children, choices, scratch, 
             own = new_leaf
             spans.begin[s], spans.end[s] = begin + start[c], begin + start[c + 1]
             continue
-        spans = extend_spans(spans, ONE64, leaves, leaves, ZERO64)
-        t = spans.used[0]
-        spans.used[0] += 1
+        t = counts[SPAN_COUNT]
+        counts[SPAN_COUNT] += 1
         spans.attacker[t], spans.first[t] = spans.attacker[s], -1
         spans.begin[t], spans.end[t] = begin + start[c], begin + start[c + 1]
         e = spans.first[s]
         while e >= 0:
             other = spans.leaf[e]
-            link_leaf(spans, t, new_leaf if other == leaf else other)
-            link_span(spans, new_leaf if other == leaf else other, t)
+            link_leaf(spans, t, new_leaf if other == leaf else other, counts)
+            link_span(spans, new_leaf if other == leaf else other, t, counts)
             if other != leaf:
                 stale[other] = True
             e = spans.next[e]
-    spans = extend_spans(spans, ZERO64, ZERO64, ONE64, ZERO64)
-    replace_leaf(spans, s, leaf, own)
-    return spans
+    replace_leaf(spans, s, leaf, own, counts)
 
 
 @inner
-def update_spans(rows, spans, leaf, first, made, split, children, choices, attackers, scratch, stale):
+def update_spans(rows, spans, leaf, first, made, split, children, choices, attackers, scratch, stale, counts):
     """Update the spans of a leaf that was split into ``made`` leaves, numbered from ``first`` on."""
-    spans = extend_spans(spans, ZERO64, ZERO64, ZERO64, first + made)
     for new in range(first, first + made):
         spans.of_first[new] = -1
-    own = np.empty(count_links(spans.of_first[leaf], spans.of_next), np.int64)
-    e = spans.of_first[leaf]
-    for i in range(own.shape[0]):
-        own[i] = spans.of_span[e]
+    e = spans.of_first[leaf]  # nothing changes the links of this leaf, which has no spans from now on
+    while e >= 0:
+        s = spans.of_span[e]
         e = spans.of_next[e]
-    for i in range(own.shape[0]):
-        s = own[i]
         if attackers.public[spans.attacker[s], split.attribute]:
-            spans = divide_span(rows, spans, s, leaf, first, split, children, choices, scratch, stale)
+            divide_span(rows, spans, s, leaf, first, split, children, choices, scratch, stale, counts)
             continue
-        spans = extend_spans(spans, ZERO64, made, made, ZERO64)
-        replace_leaf(spans, s, leaf, first)
+        replace_leaf(spans, s, leaf, first, counts)
         for new in range(first + 1, first + made):
-            link_leaf(spans, s, new)
-            link_span(spans, new, s)
-    return spans
+            link_leaf(spans, s, new, counts)
+            link_span(spans, new, s, counts)
 
 
 @inner
-def count_leaf(rows, order, nodes, leaf, a, scratch):
-    """Count the records of a leaf by the codes of an attribute."""
-    leaf_rows = order[nodes.begin[leaf] : nodes.end[leaf]]
-    low, width = np.int64(nodes.lo[leaf, a]), np.int64(nodes.hi[leaf, a]) - nodes.lo[leaf, a] + 1
-    if width <= TABLE * leaf_rows.shape[0] + 64:
-        return tabulate_codes(rows, leaf_rows, a, low, width, scratch.table)
-    return sort_codes(rows, leaf_rows, a)
+def precedes(waiting, one, other):
+    """Whether a leaf is split before another: the higher score, then the earlier attribute, then the smaller number."""
+    score, attribute = waiting.score, waiting.attribute
+    if score[one] != score[other]:
+        return score[one] > score[other]
+    if attribute[one] != attribute[other]:
+        return attribute[one] < attribute[other]
+    return one < other
+
+
+@inner
+def add_leaf(waiting, leaf, counts):
+    """Add a leaf to the queue, a binary heap."""
+    queue, at = waiting.queue, counts[QUEUE_COUNT]
+    counts[QUEUE_COUNT] += 1
+    while at > 0 and precedes(waiting, leaf, queue[(at - 1) // 2]):
+        queue[at] = queue[(at - 1) // 2]
+        at = (at - 1) // 2
+    queue[at] = leaf
+
+
+@inner
+def take_leaf(waiting, counts):
+    """Take the first leaf from the queue."""
+    queue = waiting.queue
+    counts[QUEUE_COUNT] -= 1
+    first, size = queue[0], counts[QUEUE_COUNT]
+    moved, at, child = queue[size], ZERO64, np.int64(1)
+    while child < size:
+        if child + 1 < size and precedes(waiting, queue[child + 1], queue[child]):
+            child += 1
+        if precedes(waiting, moved, queue[child]):
+            break
+        queue[at] = queue[child]
+        at, child = child, 2 * child + 1
+    queue[at] = moved
+    return first
 
 
 @entry
-def grow(rows, nodes, spans, choices, attackers, scratch, max_leaves, max_depth, done):
-    """Grow a tree from its root; return the nodes, their number, the rows in the order of leaves, and the spans.
+def grow(rows, order, nodes, waiting, spans, choices, attackers, scratch, max_leaves, max_depth):
+    """Grow a tree from its leaves that wait. Return FINISHED, or NO_ROOM before a split for which the arrays are too short;
+    then ``waiting.needed`` has the numbers of nodes, spans and links to make room for.
 
-    ``done`` is increased by the records of leaves that will not be split.
+    ``order`` has the rows in the order of leaves.
     """
-    order = np.arange(rows.codes.shape[0])
-    used, leaves = np.int64(1), np.int64(1)
-    best_attribute, best_level = np.full(1, -1, np.int64), np.zeros(1, np.int64)
-    best_at, best_score, stale = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.bool_)
-    queue = [(0.0, NONE64, ZERO64)]  # score with the smallest first, attribute, leaf
-    stale[0] = True
-    while len(queue) > 0 and leaves < max_leaves:
-        _, _, leaf = heappop(queue)
-        leaf_rows = order[nodes.begin[leaf] : nodes.end[leaf]]
-        if stale[leaf]:
-            stale[leaf] = False
-            split = find_split(rows, leaf_rows, nodes, leaf, spans, choices, attackers, scratch)
-            best_attribute[leaf], best_level[leaf] = split.attribute, split.level
-            best_at[leaf], best_score[leaf] = split.at, split.score
+    counts = waiting.counts
+    while counts[QUEUE_COUNT] > 0 and counts[LEAF_COUNT] < max_leaves:
+        leaf = take_leaf(waiting, counts)
+        if waiting.stale[leaf]:
+            waiting.stale[leaf] = False
+            split = find_split(rows, order, nodes, leaf, spans, choices, attackers, scratch)
+            waiting.attribute[leaf], waiting.level[leaf] = split.attribute, split.level
+            waiting.at[leaf], waiting.score[leaf] = split.at, split.score
             if split.attribute >= 0:
-                heappush(queue, (-split.score, split.attribute, leaf))
-            else:
-                done[0] += leaf_rows.shape[0]
+                add_leaf(waiting, leaf, counts)
             continue
-        split = Split(best_attribute[leaf], best_level[leaf], best_at[leaf], best_score[leaf])
-        counts = count_leaf(rows, order, nodes, leaf, split.attribute, scratch)
-        children = mark_children(counts, choices, split, scratch.child_of_block)
-        nodes, first = extend_nodes(nodes, used + children + 1), used
+        split = Split(waiting.attribute[leaf], waiting.level[leaf], waiting.at[leaf], waiting.score[leaf])
+        present = count_codes(rows, order, nodes, leaf, split.attribute, scratch)
+        children = mark_children(present, choices, split, scratch)
+        if not has_room(leaf, split, children, nodes, spans, attackers, counts, waiting.needed):
+            unmark_children(present, choices, split, scratch)
+            add_leaf(waiting, leaf, counts)
+            return NO_ROOM
+        first = counts[NODE_COUNT]
         add_children(rows, order, nodes, first, leaf, split, children, choices, scratch)
-        made = np.int64(nodes.children[leaf])
-        used += made
-        best_attribute, best_level = extend(best_attribute, used), extend(best_level, used)
-        best_at, best_score, stale = extend(best_at, used), extend(best_score, used), extend(stale, used)
-        spans = update_spans(rows, spans, leaf, first, made, split, children, choices, attackers, scratch, stale)
-        unmark_children(counts, choices, split, scratch.child_of_block)
-        leaves += made - 1
-        for new in range(first, used):
-            stale[new] = True
-            if nodes.end[new] > nodes.begin[new]:
-                if nodes.depth[new] < max_depth:
-                    heappush(queue, (-np.inf, NONE64, np.int64(new)))
-                else:
-                    done[0] += nodes.end[new] - nodes.begin[new]
-    return nodes, used, order, spans
+        made, stale = nodes.children[leaf], waiting.stale
+        counts[NODE_COUNT] += made
+        counts[LEAF_COUNT] += made - 1
+        update_spans(rows, spans, leaf, first, made, split, children, choices, attackers, scratch, stale, counts)
+        unmark_children(present, choices, split, scratch)
+        for new in range(first, first + made):
+            stale[new], waiting.attribute[new], waiting.score[new] = True, -1, np.inf
+            if nodes.end[new] > nodes.begin[new] and nodes.depth[new] < max_depth:
+                add_leaf(waiting, new, counts)
+    return FINISHED
 
 
 @entry
 def root_holds(rows, spans, attackers, scratch):
     """Whether the spans of a tree without splits meet the requirement."""
-    for s in range(spans.used[0]):
+    for s in range(spans.begin.shape[0]):
         if attackers.spare_single and is_single(spans, s, attackers):
             continue
-        b, own = spans.attacker[s], spans.row[spans.begin[s] : spans.end[s]]
-        if not rows_hold(rows, own, attackers, b, scratch.histogram):
+        if not rows_hold(
+            rows, spans.row, spans.begin[s], spans.end[s], attackers, spans.attacker[s], scratch.histogram
+        ):
             return False
     return True

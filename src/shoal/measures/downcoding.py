@@ -11,6 +11,7 @@ import numpy as np
 from shoal import kernels
 from shoal.arrays import Int32Array, Int64Array
 from shoal.encoding.codes import Codes
+from shoal.kernels.interface import DowncodingRoom
 
 
 def count_downcoded(codes: Codes, lo: Int32Array, hi: Int32Array, size: Int64Array, rank: Int32Array) -> int:
@@ -22,6 +23,8 @@ def count_downcoded(codes: Codes, lo: Int32Array, hi: Int32Array, size: Int64Arr
     order = np.argsort(rank, kind="stable")
     tables = codes.loss_tables("ncp")
     first_codes = tables.first_codes(codes.attributes)
-    label_lo, label_hi = kernels.downcoding.widen_to_labels(lo[order], hi[order], tables.ints, first_codes)
-    found = kernels.downcoding.find_downcoded(label_lo, label_hi, rank[order].astype(np.int64))
+    label = np.empty(lo.shape, np.int32), np.empty(hi.shape, np.int32)
+    kernels.downcoding.widen_to_labels(lo[order], hi[order], tables.ints, first_codes, *label)
+    found, room = np.zeros(len(lo), np.bool_), DowncodingRoom.of(*lo.shape)
+    kernels.downcoding.find_downcoded(*label, rank[order].astype(np.int64), room, found)
     return int(size[order][found].sum())

@@ -7,7 +7,7 @@ quasi-identifiers is a requirement against an attacker who knows these columns o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
@@ -22,16 +22,24 @@ from shoal.encoding.codes import Codes, EncodedColumn
 from shoal.errors import PolicyError, list_choices
 from shoal.formats.dates import parse_date
 from shoal.formats.numbers import parse_number
+from shoal.kernels.bundle import Bundle
 from shoal.kernels.interface import (
     CUT,
     ENTROPY_GAIN,
     GAIN_RATIO,
     GINI,
+    LINK_COUNT,
+    NO_ROOM,
+    NODE_COUNT,
+    OF_LINK_COUNT,
+    SPAN_COUNT,
     AttackerArrays,
     InductionNodes,
     InductionRows,
     InductionScratch,
+    SpanTable,
     SplitChoices,
+    WaitingLeaves,
 )
 from shoal.policy import Policy
 from shoal.requirements import Requirement, TableDistribution
@@ -193,7 +201,6 @@ def induce_tree(
     check_choice("criterion", criterion, CRITERIA)
     check_choice("rule", rule, RULES)
     arrays, limits = _lower_attackers(table, attackers, rule)
-    width = len(table.distribution.shares) if len(limits.term) else 0
     n = len(table.codes)
     total = float(table.records.sum())
     unit = 2.0 ** (kernels.tree_induction.BITS - np.ceil(np.log2(total * np.log2(max(total, 2.0)) + 1.0)))
@@ -209,29 +216,21 @@ def induce_tree(
         CRITERIA[criterion],
         unit,
     )
-    most = int(table.choices.size.max(initial=1))
-    scratch = InductionScratch(
-        np.zeros(width, np.int64),
-        np.zeros(max(most, 2), np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(min(most, kernels.tree_induction.TABLE * n + 64) * len(table.class_labels), np.int64),
-    )
-    root = _make_root(table)
+    scratch = _make_scratch(table, len(table.distribution.shares) if len(limits.term) else 0)
+    nodes, waiting = _make_root(table)
     spans = _make_spans(table, arrays)
     if check_root and not kernels.tree_induction.root_holds(rows, spans, arrays, scratch):
         return None
-    nodes, used, order, _ = kernels.tree_induction.grow(
-        rows,
-        root,
-        spans,
-        table.choices,
-        arrays,
-        scratch,
-        np.int64(NO_LIMIT if max_leaves is None else max_leaves),
-        np.int64(NO_LIMIT if max_depth is None else max_depth),
-        np.zeros(1, np.int64),
-    )
-    nodes = InductionNodes(*(array[:used] for array in nodes))
+    waiting.counts[:] = 1, 1, 1, len(spans.begin), len(spans.leaf), len(spans.of_span)
+    order = np.arange(n)
+    limit = [np.int64(NO_LIMIT if most is None else most) for most in (max_leaves, max_depth)]
+    while (
+        kernels.tree_induction.grow(rows, order, nodes, waiting, spans, table.choices, arrays, scratch, *limit)
+        == NO_ROOM
+    ):
+        nodes, waiting, spans = _make_room(nodes, waiting, spans)
+    used = waiting.counts[NODE_COUNT]
+    nodes = InductionNodes(*(getattr(nodes, field.name)[:used] for field in fields(nodes)))
     leaf = np.empty(n, np.int32)
     ends = np.flatnonzero((nodes.attribute < 0) & (nodes.end > nodes.begin))
     ends = ends[np.argsort(nodes.begin[ends])]
@@ -309,9 +308,28 @@ def _lower_attackers(table: LearningTable, attackers: Sequence[Attacker], rule: 
     return arrays, limits
 
 
-def _make_root(table: LearningTable) -> InductionNodes:
+def _make_scratch(table: LearningTable, width: int) -> InductionScratch:
+    """Work arrays; ``width`` is the length of a histogram."""
+    n, classes, most = len(table.codes), len(table.class_labels), max(int(table.choices.size.max(initial=1)), 2)
+    return InductionScratch(
+        np.zeros(width, np.int64),
+        np.zeros(most, np.int64),
+        np.zeros(most + 2, np.int64),
+        np.zeros(most + 2, np.int64),
+        np.zeros(n, np.int64),
+        np.zeros(n, np.int64),
+        np.zeros(min(most, n), np.int64),
+        np.zeros((min(most, kernels.tree_induction.TABLE * n + 64), classes), np.int64),
+        np.zeros(min(most, n), np.int64),
+        np.zeros(classes, np.int64),
+        np.zeros(classes, np.int64),
+    )
+
+
+def _make_root(table: LearningTable) -> tuple[InductionNodes, WaitingLeaves]:
+    """The root, which is the only leaf and waits."""
     size = table.choices.size.astype(np.int32)
-    return InductionNodes(
+    nodes = InductionNodes(
         np.full(1, -1, np.int64),
         np.full(1, CUT, np.int64),
         np.zeros(1, np.int64),
@@ -325,9 +343,20 @@ def _make_root(table: LearningTable) -> InductionNodes:
         (size - 1).reshape(1, -1),
         np.bincount(table.classes, table.records, minlength=len(table.class_labels)).astype(np.int64).reshape(1, -1),
     )
+    waiting = WaitingLeaves(
+        np.full(1, -1, np.int64),
+        np.zeros(1, np.int64),
+        np.zeros(1, np.int64),
+        np.full(1, np.inf),
+        np.ones(1, np.bool_),
+        np.zeros(1, np.int64),
+        np.zeros(6, np.int64),
+        np.zeros(6, np.int64),
+    )
+    return nodes, waiting
 
 
-def _make_spans(table: LearningTable, attackers: AttackerArrays) -> kernels.tree_induction.SpanTable:
+def _make_spans(table: LearningTable, attackers: AttackerArrays) -> SpanTable:
     """The spans of the root: one for an attacker, or one for every class if the attacker knows the class."""
     n = len(table.codes)
     row, owner, sizes = [], [], []
@@ -340,7 +369,7 @@ def _make_spans(table: LearningTable, attackers: AttackerArrays) -> kernels.tree
     attacker, size = np.concatenate(owner).astype(np.int64), np.concatenate(sizes)
     end = np.cumsum(size).astype(np.int64)
     spans = len(size)
-    return kernels.tree_induction.SpanTable(
+    return SpanTable(
         np.concatenate(row).astype(np.int64),
         attacker,
         end - size,
@@ -351,8 +380,38 @@ def _make_spans(table: LearningTable, attackers: AttackerArrays) -> kernels.tree
         np.zeros(1, np.int64),
         np.arange(spans, dtype=np.int64),
         np.append(np.arange(1, spans), -1).astype(np.int64),
-        np.array([spans, spans, spans], np.int64),
     )
+
+
+def _make_room(
+    nodes: InductionNodes, waiting: WaitingLeaves, spans: SpanTable
+) -> tuple[InductionNodes, WaitingLeaves, SpanTable]:
+    """Copies with room for the nodes, spans and links that the next split needs, and for as many again."""
+    needed = waiting.needed
+
+    def lengthen(bundle: Bundle, count: int, *names: str) -> dict[str, NDArray[Any]]:
+        return {name: _lengthen(getattr(bundle, name), int(needed[count])) for name in names}
+
+    return (
+        replace(nodes, **lengthen(nodes, NODE_COUNT, *(field.name for field in fields(nodes)))),
+        replace(waiting, **lengthen(waiting, NODE_COUNT, "attribute", "level", "at", "score", "stale", "queue")),
+        replace(
+            spans,
+            **lengthen(spans, SPAN_COUNT, "attacker", "begin", "end", "first"),
+            **lengthen(spans, LINK_COUNT, "leaf", "next"),
+            **lengthen(spans, NODE_COUNT, "of_first"),
+            **lengthen(spans, OF_LINK_COUNT, "of_span", "of_next"),
+        ),
+    )
+
+
+def _lengthen(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """A longer copy of an array, or the array itself if it has room for so many entries."""
+    if size <= len(array):
+        return array
+    longer = np.empty((2 * size, *array.shape[1:]), array.dtype)
+    longer[: len(array)] = array
+    return longer
 
 
 def _starts(lengths: Int64Array) -> Int64Array:

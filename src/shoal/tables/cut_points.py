@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -120,6 +120,7 @@ def build_table(codes: Codes, slots: Sequence[AttributeSlots], rules: SearchRule
             np.add.at(histogram, (group[codes.combination], column), codes.counts.size)
     slot = np.ascontiguousarray(columns[:, row]).astype(np.int32)
     return CutTable(
+        np.array([len(row)], np.int64),
         slot,
         np.bincount(group, codes.size, minlength=len(row)).astype(np.int64),
         histogram,
@@ -132,7 +133,7 @@ def build_table(codes: Codes, slots: Sequence[AttributeSlots], rules: SearchRule
 
 def build_room(table: CutTable) -> CutRoom:
     """Empty arrays for the kernels."""
-    rows, hashed = table.size.shape[0], 16
+    rows, hashed, width = table.size.shape[0], 16, table.histogram.shape[1]
     while hashed < 2 * rows:
         hashed *= 2
     widest = int(np.diff(table.first).max(initial=1)) + 1
@@ -142,7 +143,27 @@ def build_room(table: CutTable) -> CutRoom:
         np.empty(rows, np.int64),
         np.empty(rows + 1, np.int64),
         np.empty(rows, np.int64),
+        np.empty(rows, np.int64),
+        np.empty((rows, width), np.int64),
+        np.empty(rows, np.bool_),
+        np.empty(rows, np.int64),
+        np.empty(rows, np.int64),
+        np.empty(int(table.first[-1]), np.bool_),
+        np.empty(widest, np.uint64),
+        np.empty(widest, np.bool_),
+        np.empty(widest, np.int64),
+        np.empty(widest, np.int64),
+        np.empty(widest, np.int64),
+        np.empty(widest, np.int64),
+        np.empty((widest, width), np.int64),
+        np.empty(width, np.int64),
         np.empty((widest, widest), np.int64),
         np.empty((widest, widest), np.int64),
         np.zeros(1, np.int64),
     )
+
+
+def copy_table(table: CutTable) -> CutTable:
+    """A table with room for the same rows, to be filled by the kernels."""
+    own = {name: np.empty_like(getattr(table, name)) for name in ("rows", "slot", "size", "histogram")}
+    return replace(table, **own)

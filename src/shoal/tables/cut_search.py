@@ -15,7 +15,7 @@ from shoal.arrays import BoolArray, Int64Array
 from shoal.kernels.interface import DECIDES, CutRoom, CutTable, SearchRules
 from shoal.progress import Progress
 from shoal.recoding.grouping import AttributeCut
-from shoal.tables.cut_points import AttributeSlots, build_room, build_table
+from shoal.tables.cut_points import AttributeSlots, build_room, build_table, copy_table
 from shoal.tables.lattice_groups import check_groups
 from shoal.tables.lattice_search import LevelLattice, Node
 from shoal.tables.levels import AttributeLevel
@@ -213,7 +213,7 @@ class CutSearch:
         budget = Budget(deadline, self.work + PROOF_WORK, PROOF_NODES if self.decides else self.rated + CHECKS)
         if self.is_small:
             budget = Budget(deadline)
-        found = np.zeros((len(self.points), 3), np.int64)
+        found, fine = np.zeros((len(self.points), 3), np.int64), copy_table(self.table)
         number = count()
         self.rate(np.zeros(len(self.best), bool))
         nodes: list[tuple[int, int, BoolArray, Int64Array]] = [
@@ -223,7 +223,7 @@ class CutSearch:
         while nodes and nodes[0][0] < self.cost:
             bound, _, head, tail = heapq.heappop(nodes)
             length, own = kernels.cut_points.expand(
-                head, tail, np.int64(len(tail)), np.int64(self.cost), self.table, self.rules, self.room, found
+                head, tail, np.int64(len(tail)), np.int64(self.cost), self.table, fine, self.rules, self.room, found
             )
             own = max(bound, int(own))
             done += 1

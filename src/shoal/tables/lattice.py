@@ -130,7 +130,7 @@ class Lattice:
         return cls(tuple(map(tuple, levels)), node[order], bound[order], arrays, table, workers)
 
     def evaluate(
-        self, nodes: Int64Array, rows: Int32Array, blocked: PublishedBoxes
+        self, nodes: Int64Array, rows: Int32Array, blocked: PublishedBoxes | None
     ) -> tuple[Int64Array, FloatArray, FloatArray]:
         """For every node, of the given rows: the records in groups that pass, their total loss, the least loss of a group."""
         found = np.zeros((len(nodes), 3))
@@ -153,21 +153,21 @@ class Lattice:
         self,
         node: int,
         rows: Int32Array,
-        blocked: PublishedBoxes,
+        blocked: PublishedBoxes | None,
         most_loss: float,
         number: int,
         group: Int32Array,
     ) -> tuple[int, Int32Array]:
         """Assign the rows of passing groups, up to a loss, to new groups; return their number and the rows that are left."""
         levels = self.node[node]
-        published, rest = kernels.lattice.publish_node(
+        published = kernels.lattice.publish_node(
             levels, rows, self.arrays, self.table, blocked, most_loss, self._memory(0), number, group
         )
-        return int(published), rest
+        return int(published), rows[group[rows] < 0]
 
     def _memory(self, thread: int) -> object:
         while len(self._scratch) <= thread:
-            self._scratch.append(kernels.lattice.allocate(len(self.table.codes)))
+            self._scratch.append(kernels.lattice.allocate(*self.table.codes.shape))
         return self._scratch[thread]
 
     @cached_property

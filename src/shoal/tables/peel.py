@@ -266,7 +266,7 @@ class Peeling:
         self._bound = self.lattice.bound.copy()
         self._count = np.full(self.lattice.size, np.iinfo(np.int64).max)
         self._any = self.step == 0.0
-        self._blocked = NO_BOXES
+        self._blocked = NO_BOXES if self.exclusive else None
 
     def run(self, groups_before: Int32Array, progress: Progress) -> Int32Array:
         """Publish groups in rounds until no node can release a record; return the group of every row, or -1.
@@ -334,7 +334,7 @@ class Peeling:
         """Remember the boxes of the groups that a node published: one row of each."""
         published = rows[group[rows] >= number]
         _, first = np.unique(group[published], return_index=True)
-        blocked = self._blocked
+        blocked = self._blocked or NO_BOXES
         self._blocked = PublishedBoxes(
             np.concatenate([blocked.node.reshape(-1, self.lattice.node.shape[1]), self.lattice.node[node : node + 1]]),
             np.append(blocked.start, blocked.start[-1] + len(first)),

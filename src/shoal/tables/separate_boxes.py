@@ -28,9 +28,11 @@ def separate_groups(codes: Codes, records: ClusteringInput, group: Int32Array) -
     groups = published + len(left)
     lo, hi = kernels.boxes.bound_groups(codes.quasi, np.arange(len(number)), number, groups)
     size, histogram = table.count(number, groups)
-    merged = kernels.lattice.merge_overlapping(
-        lo, hi, size, histogram, records.limits, records.loss_tables, table.first_code
-    )[number]
+    label, parent = (np.empty_like(lo), np.empty_like(hi)), np.empty(groups, np.int64)
+    kernels.lattice.merge_overlapping(
+        lo, hi, *label, size, histogram, records.limits, records.loss_tables, table.first_code, parent
+    )
+    merged = parent[number]
     result = merged.astype(np.int32)
     following = groups
     for of_group in np.flatnonzero(np.bincount(merged, minlength=groups) > np.bincount(number, minlength=groups)):

@@ -17,7 +17,7 @@ from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
 from shoal.policy import Policy
 from shoal.progress import Progress
-from shoal.tables.lattice import NO_BOXES, Lattice, Level
+from shoal.tables.lattice import Lattice, Level
 
 MOST_SETS = 4_096  # more than 12 attributes: only the smaller sets, and some larger ones
 MOST_ROWS = 500_000_000  # sets x combinations that the lower bound may count
@@ -71,17 +71,17 @@ class StarredSets:
         The number of records that a set releases falls while others release records, if the requirements depend on sizes alone.
         So a set is evaluated again only when its last number is the largest. For other requirements this order is an estimate.
         """
-        released = self.lattice.evaluate(nodes, rows, NO_BOXES)[0]
+        released = self.lattice.evaluate(nodes, rows, None)[0]
         current = np.ones(len(nodes), bool)
         while len(rows) and released.max(initial=0) > 0:
             best = int(np.argmax(released))
             if current[best]:
-                new, rows = self.lattice.publish(int(nodes[best]), rows, NO_BOXES, np.inf, groups, group)
+                new, rows = self.lattice.publish(int(nodes[best]), rows, None, np.inf, groups, group)
                 groups, released[best] = groups + new, 0
                 current[:] = False
                 continue
             again = np.argsort(-released, kind="stable")[: threads.CORES]
-            released[again] = self.lattice.evaluate(nodes[again], rows, NO_BOXES)[0]
+            released[again] = self.lattice.evaluate(nodes[again], rows, None)[0]
             current[again] = True
         return groups, rows
 
@@ -104,7 +104,7 @@ class StarredSets:
             if bound >= self.unlisted or node > affordable:
                 break
             group[:] = -1
-            by_size.publish(node, rows, NO_BOXES, np.inf, 0, group)
+            by_size.publish(node, rows, None, np.inf, 0, group)
             cost[(group >= 0) & np.isinf(cost)] = bound
             if not np.isinf(cost).any():
                 return cost

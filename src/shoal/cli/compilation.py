@@ -7,6 +7,7 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,6 @@ import pyarrow as pa
 import shoal
 from shoal import threads
 from shoal.errors import PolicyError, list_choices
-from shoal.kernels import code_folder
 from shoal.pipeline.method import GroupingMethod
 from shoal.progress import Progress
 
@@ -153,7 +153,7 @@ def compile_named(names: Sequence[str], progress: Progress) -> float:
     return time.monotonic() - begin
 
 
-def _find_mark(name: str) -> Any:
-    from shoal.kernels import compiler
+def _find_mark(name: str) -> Path:
+    from shoal.kernels.compiler import find_code_folder  # here, since it loads the compiler
 
-    return code_folder.find(compiler.config.CACHE_DIR, compiler.describe_compiler()) / f"compiled-{name}"
+    return find_code_folder() / f"compiled-{name}"

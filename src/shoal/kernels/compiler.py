@@ -14,7 +14,9 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import Any, ClassVar
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import llvmlite  # type: ignore[import-untyped]
 import llvmlite.binding  # type: ignore[import-untyped]
@@ -23,8 +25,6 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import config
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
 from numba.core.imputils import lower_getattr_generic
 from numba.core.registry import CPUDispatcher
 from numba.core.typing.templates import AttributeTemplate
@@ -35,18 +35,16 @@ from shoal.kernels import code_folder
 from shoal.kernels.bundle import Bundle
 
 WORD = ir.IntType(64)
-ENVIRONMENT = "_ZN08NumbaEnv"  # how the names of variables of environments begin
 
 
 def entry(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function that Python calls, at its first call."""
-    return _compile(function, {"no_cfunc_wrapper": True, "pipeline_class": _EntryCompiler, **options})
+    return _compile(function, {"no_cfunc_wrapper": True, **options})
 
 
 def inner(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function that only kernels call, together with the first of them. Python cannot call it."""
-    without = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True, "pipeline_class": _InnerCompiler}
-    return _compile(function, {**without, **options})
+    return _compile(function, {"no_cfunc_wrapper": True, "no_cpython_wrapper": True, **options})
 
 
 def _compile(function: Callable[..., Any] | None, options: dict[str, Any]) -> Any:
@@ -69,63 +67,7 @@ class _InnerFunction(CPUDispatcher):
         )
 
 
-class _InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The code of an inner function, which is only linked into the code of an entry.
-
-    The entry optimizes all of its code together and translates it. Otherwise every function on the way would optimize and
-    translate all functions below it, once more each. Machine code is made only of the variables that hold the environments of
-    functions, because the compiler sets them by their addresses.
-    """
-
-    def _optimize_functions(self, module: Any) -> None:
-        """Remove what the entry would have to read again: places in memory of local variables, and constants without use."""
-        module.data_layout = self._codegen._data_layout
-        passes = llvmlite.binding.create_new_module_pass_manager()
-        passes.add_sroa_pass()
-        passes.add_simplify_cfg_pass()
-        passes.add_aggressive_dce_pass()
-        passes.add_global_dead_code_eliminate_pass()
-        passes.run(module, self._codegen._pass_builder(opt=0))
-
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
-        code = self._final_module
-        names = [variable.name for variable in code.global_variables if variable.name.startswith(ENVIRONMENT)]
-        lines = [f'@"{name}" = common global ptr null' for name in names]
-        self._final_module = llvmlite.binding.parse_assembly(
-            "\n".join([str(self._codegen._create_empty_module(self.name)), *lines])
-        )
-        super()._finalize_final_module()
-        self._final_module = code
-
-
-class _EntryCompiler(Compiler):  # type: ignore[misc]
-    """Compiles entries. Functions of the compiler's own library that they call are only linked into them, too."""
-
-    library: ClassVar[type[JITCodeLibrary]] = JITCodeLibrary
-
-    def compile_extra(self, function: Any) -> Any:
-        code = self.state.targetctx.codegen()
-        self.state.library = self.library(code, function.__qualname__)
-        self.state.library.enable_object_caching()
-        before = code._library_class  # the compiler holds its lock, so no other thread compiles at the same time
-        code._library_class = _InnerLibrary
-        try:
-            return super().compile_extra(function)
-        finally:
-            code._library_class = before
-
-
-class _InnerCompiler(_EntryCompiler):
-    """Compiles inner functions."""
-
-    library = _InnerLibrary
-
-
+@cache
 def describe_compiler() -> str:
     """All that compiled code depends on beside the sources: the compiler, its options, and the processor."""
     features = llvmlite.binding.get_host_cpu_features().flatten()
@@ -134,11 +76,16 @@ def describe_compiler() -> str:
     return repr((*parts, llvmlite.binding.get_host_cpu_name(), features, *map(str, options)))
 
 
+def find_code_folder() -> Path:
+    """The folder of compiled kernels."""
+    return code_folder.find(config.CACHE_DIR, describe_compiler())  # type: ignore[attr-defined]
+
+
 @contextmanager
 def _use_code_folder() -> Iterator[None]:
     """Let the compiler keep the functions that are declared here in our folder; other packages keep theirs elsewhere."""
     before = config.CACHE_DIR  # type: ignore[attr-defined]
-    config.CACHE_DIR = str(code_folder.find(before, describe_compiler()))  # type: ignore[attr-defined]
+    config.CACHE_DIR = str(find_code_folder())  # type: ignore[attr-defined]
     try:
         yield
     finally:

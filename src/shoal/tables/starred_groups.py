@@ -6,12 +6,14 @@ Where few records are involved, the best division is found by an exact search (`
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from shoal import kernels
 from shoal.arrays import FloatArray, Int32Array, Int64Array
 from shoal.encoding.codes import Codes
+from shoal.kernels.interface import SensitiveLabels
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.progress import Progress
 
@@ -48,6 +50,10 @@ class StarredGroups:
         """The length of the histograms that requirements need."""
         return 0 if self.size_only else int(self.records.offset[-1])
 
+    @cached_property
+    def _values(self) -> SensitiveLabels:
+        return self.records.values
+
     def label_groups(self) -> Int32Array:
         """The code of every group in every attribute, -1 for a star."""
         combination = self.codes.combination[self.cell]
@@ -77,7 +83,7 @@ class StarredGroups:
         return float(
             kernels.starring.divide(
                 self.records.rows[cells],
-                self.records.values,
+                self._values,
                 self.records.label[cells],
                 self.records.k,
                 self.width,

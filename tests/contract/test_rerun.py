@@ -22,7 +22,7 @@ from tests.support.cases import Case, covers, suited
 from tests.support.ways import each_of, list_labelled, list_needs
 
 RUNS = 1_500  # after so many runs of the method the attacker gives up
-SURE = 40  # every run looks for another row of a person
+SURE = 100
 TABLES = {
     "issue": [3, 3, 3, 1, 2, 1, 8],
     "two cells": [1, 1, 1, 1, 5, 5, 5, 5, 5],

@@ -45,7 +45,10 @@ MOST_STEPS = 20_000  # steps of an exact search of `downcoding`; a box that need
 
 # The next seed of `kmember.grow_clusters`: furthest from the last record, furthest from the last seed, or a random record.
 LAST, SEED, RANDOM = range(3)
-LARGEST_TABLE = 256  # attributes with up to this many codes have a table of terms; see `ClusterBox`
+# Attributes with up to this many codes have a table of terms (`ClusterBox`), or of the losses of all intervals.
+LARGEST_TABLE = 256
+TREE_SAMPLE = 32  # groups that determine the cut of a node of a `GroupTree`
+MOST_NEAR = 64  # groups that a `local_search` tests for one entry
 # Indices in the state of its search.
 PICKED, CLUSTERS, REMAINING, REFERENCE, NONEMPTY = range(5)
 
@@ -611,6 +614,186 @@ class RecordClusters(Bundle):
     loss: NDArray[Any]
     own: NDArray[Any]
     histogram: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalLosses(Bundle):
+    """The losses of all intervals of attributes with few codes, and where each attribute's losses begin (-1: no table).
+
+    ``loss_tables`` serve the other attributes. ``attribute_order``: attributes that separate groups best are compared first.
+    """
+
+    pairs: NDArray[Any]
+    begin: NDArray[Any]
+    loss_tables: LossArrays
+    attribute_order: NDArray[Any]
+
+    @classmethod
+    def allocate(cls, loss_tables: LossArrays) -> IntervalLosses:
+        """Room for the losses, which `group_tree.tabulate_losses` writes."""
+        m = len(loss_tables.weight)
+        size = loss_tables.ints[SIZE : HEAD * m : HEAD].astype(np.int64)
+        length = np.where(size <= LARGEST_TABLE, size**2, 0)
+        begin = np.where(size <= LARGEST_TABLE, np.cumsum(length) - length, -1)
+        return cls(np.empty(int(length.sum())), begin, loss_tables, np.arange(m))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupBoxes(Bundle):
+    """Groups for `group_tree`: box, loss by attribute, D, size."""
+
+    low: NDArray[Any]
+    high: NDArray[Any]
+    loss: NDArray[Any]
+    total: NDArray[Any]
+    size: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTree(Bundle):
+    """A tree of the boxes of groups; see `group_tree`.
+
+    By node: first and last place, left child (the right child follows; -1: a leaf), hull, largest loss, least size, least D.
+    By place: group, and its box, loss by attribute, D and size. ``spare`` has room for groups, ``key`` and ``hull`` for a
+    sample of groups.
+    """
+
+    span: NDArray[Any]
+    child: NDArray[Any]
+    hull_low: NDArray[Any]
+    hull_high: NDArray[Any]
+    largest_loss: NDArray[Any]
+    least_size: NDArray[Any]
+    least_total: NDArray[Any]
+    group: NDArray[Any]
+    low: NDArray[Any]
+    high: NDArray[Any]
+    loss: NDArray[Any]
+    total: NDArray[Any]
+    size: NDArray[Any]
+    spare: NDArray[Any]
+    key: NDArray[Any]
+    ordered: NDArray[Any]
+    hull: NDArray[Any]
+
+    @classmethod
+    def allocate(cls, groups: NDArray[Any], m: int) -> GroupTree:
+        """Room for a tree of some groups with ``m`` attributes, which `group_tree.build_tree` builds."""
+        n = len(groups)
+        room = max(2 * n, 1)
+        return cls(
+            span=np.empty((room, 2), np.int32),
+            child=np.empty(room, np.int32),
+            hull_low=np.empty((room, m), np.int32),
+            hull_high=np.empty((room, m), np.int32),
+            largest_loss=np.empty((room, m)),
+            least_size=np.empty(room),
+            least_total=np.empty(room),
+            group=groups.astype(np.int32),
+            low=np.empty((n, m), np.int32),
+            high=np.empty((n, m), np.int32),
+            loss=np.empty((n, m)),
+            total=np.empty(n),
+            size=np.empty(n, np.int64),
+            spare=np.empty(n, np.int32),
+            key=np.empty(2 * TREE_SAMPLE, np.int64),
+            ordered=np.empty(2 * TREE_SAMPLE, np.int64),
+            hull=np.empty((4, m), np.int32),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NearestGroups(Bundle):
+    """Work arrays of a search in a `GroupTree`, and its result: groups and increases, cheapest first."""
+
+    stack: NDArray[Any]
+    bound: NDArray[Any]
+    group: NDArray[Any]
+    increase: NDArray[Any]
+
+    @classmethod
+    def allocate(cls, nodes: int, want: int) -> NearestGroups:
+        """Room for up to ``want`` groups in trees of up to so many nodes."""
+        return cls(np.empty(nodes + 2, np.int32), np.empty(nodes + 2), np.empty(want, np.int64), np.empty(want))
+
+
+@dataclass(frozen=True, eq=False)
+class SearchState(Bundle):
+    """The state of a `local_search`, and the codes of all cells (``rows``).
+
+    By entry: cell, group, number of records; linked lists of the entries of a group. By group: first entry, number of records;
+    by [group, attribute] the two smallest and the two largest codes, and the loss; D; the time of the last change, and of the
+    last proposal that was not applied; the counts of the sensitive values (no rows: counted again for each test). ``used``:
+    the number of entries, and the changes of groups.
+    """
+
+    rows: NDArray[Any]
+    cell: NDArray[Any]
+    group: NDArray[Any]
+    records: NDArray[Any]
+    following: NDArray[Any]
+    previous: NDArray[Any]
+    head: NDArray[Any]
+    size: NDArray[Any]
+    low: NDArray[Any]
+    next_low: NDArray[Any]
+    high: NDArray[Any]
+    next_high: NDArray[Any]
+    loss: NDArray[Any]
+    total: NDArray[Any]
+    changed: NDArray[Any]
+    refused: NDArray[Any]
+    histogram: NDArray[Any]
+    used: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class MoveScratch(Bundle):
+    """Work arrays of the moves of a `local_search`: counts of sensitive values, two boxes, the loss of a point, near groups."""
+
+    counts: NDArray[Any]
+    other_counts: NDArray[Any]
+    low: NDArray[Any]
+    high: NDArray[Any]
+    other_low: NDArray[Any]
+    other_high: NDArray[Any]
+    point_loss: NDArray[Any]
+    nearest: NearestGroups
+
+    @classmethod
+    def allocate(cls, width: int, m: int, nodes: int = 0) -> MoveScratch:
+        """Room for ``width`` counts, ``m`` attributes, and a search in trees of up to so many nodes."""
+        counts = np.zeros(width, np.int64), np.zeros(width, np.int64)
+        boxes = (np.empty(m, np.int32) for _ in range(4))
+        return cls(*counts, *boxes, np.zeros(m), NearestGroups.allocate(nodes, MOST_NEAR))
+
+
+@dataclass(frozen=True, eq=False)
+class Division(Bundle):
+    """Work arrays of `regrouping` for the division of a group: by entry and by run of equal codes."""
+
+    entries: NDArray[Any]
+    codes: NDArray[Any]
+    order: NDArray[Any]
+    cost: NDArray[Any]
+    run_cost: NDArray[Any]
+    run_code: NDArray[Any]
+    run_size: NDArray[Any]
+    run_low: NDArray[Any]
+    run_high: NDArray[Any]
+    before_low: NDArray[Any]
+    before_high: NDArray[Any]
+    after_low: NDArray[Any]
+    after_high: NDArray[Any]
+    run_counts: NDArray[Any]
+
+    @classmethod
+    def allocate(cls, n: int, m: int, width: int) -> Division:
+        """Room for groups of up to ``n`` entries."""
+        entries = (np.empty(n, np.int64) for _ in range(3))
+        runs = (np.empty(n + 1, np.int64) for _ in range(2))
+        boxes = (np.empty((n + 1, m), np.int32) for _ in range(6))
+        return cls(*entries, np.empty(n), np.empty(n), *runs, *boxes, np.empty((n + 1, width), np.int64))
 
 
 @dataclass(frozen=True, eq=False)

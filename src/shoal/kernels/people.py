@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.compiler import entry, inner
-from shoal.kernels.group_tree import allocate_nearest, find_cheapest_groups, interval_cost
+from shoal.kernels.group_tree import find_cheapest_groups, interval_cost
 from shoal.kernels.interface import ONE64, ZERO64
+
+NO_LIMIT = np.int64(2**63 - 1)
 
 
 @entry(error_model="numpy")
@@ -111,20 +113,18 @@ def rate_boxes(low, high, losses):
 
 
 @entry(error_model="numpy")
-def find_cheapest_boxes(low, high, records, own, tree, losses):
-    """Return for every box of records the group whose information loss grows least; never the group ``own`` of the box."""
-    found = np.full(low.shape[0], -1, np.int64)
-    nearest = allocate_nearest(tree.child.shape[0], ONE64)
-    loss = np.empty(low.shape[1])
+def find_cheapest_boxes(low, high, records, own, tree, losses, nearest, loss, found):
+    """Write for every box of records the group whose information loss grows least; never the group ``own`` of the box.
+
+    ``nearest`` are `interface.NearestGroups`, ``loss`` is a work array by attribute.
+    """
     for b in range(low.shape[0]):
         for j in range(low.shape[1]):
             loss[j] = interval_cost(j, low[b, j], high[b, j], losses.pairs, losses.begin, losses.loss_tables)
-        most = np.iinfo(np.int64).max
-        if find_cheapest_groups(
-            low[b], high[b], loss, records[b], own[b], np.inf, ZERO64, ONE64, most, tree, losses, nearest
-        ):
-            found[b] = nearest.group[0]
-    return found
+        count = find_cheapest_groups(
+            low[b], high[b], loss, records[b], own[b], np.inf, ZERO64, ONE64, NO_LIMIT, tree, losses, nearest
+        )
+        found[b] = nearest.group[0] if count > 0 else -1
 
 
 @entry(error_model="numpy")

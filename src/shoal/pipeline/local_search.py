@@ -13,6 +13,18 @@ from numpy.typing import NDArray
 
 from shoal import kernels, threads
 from shoal.arrays import BoolArray, FloatArray, Int32Array, Int64Array
+from shoal.kernels.interface import (
+    LARGEST_CODE,
+    Division,
+    GroupBoxes,
+    GroupTree,
+    IntervalLosses,
+    LossArrays,
+    MoveScratch,
+    NearestGroups,
+    SearchState,
+    SensitiveLabels,
+)
 from shoal.pipeline.clustering import ClusteringInput
 from shoal.progress import CountProgress
 
@@ -134,6 +146,13 @@ def _divide_groups(records: ClusteringInput, cell: Int32Array, group: Int32Array
     return np.split(by_piece, np.searchsorted(piece[by_piece], np.arange(1, int(piece.max()) + 1)))
 
 
+def tabulate_losses(loss_tables: LossArrays) -> IntervalLosses:
+    """The losses of all intervals of the attributes with few codes."""
+    losses = IntervalLosses.allocate(loss_tables)
+    kernels.group_tree.tabulate_losses(losses)
+    return losses
+
+
 @dataclass
 class Search:
     """The rounds of a search. ``since`` is the time of the last proposals of every kind of move."""
@@ -146,8 +165,8 @@ class Search:
     least_gain: float = LEAST_GAIN
     divide: bool = False
     since: dict[str, int] = field(default_factory=dict)
-    state: Any = None
-    losses: Any = None
+    state: SearchState = field(init=False)
+    losses: IntervalLosses = field(init=False)
 
     def run(self, cell: Int32Array, group: Int32Array, groups: int) -> Int32Array:
         """Run rounds until the gain is small: first with whole entries, then with single records.
@@ -156,7 +175,8 @@ class Search:
         """
         self.start(cell, group, max(groups, len(cell) // max(self.records.k, 1)) + 1)
         loss = float((self.state.size * self.state.total).sum())
-        increase = kernels.local_search.sum_increases(self.records.rows, self.state, self.losses)
+        increase = np.zeros(len(self.losses.attribute_order))
+        kernels.local_search.sum_increases(self.state, self.losses, increase)
         self.losses.attribute_order[:] = np.argsort(-increase, kind="stable")
         for done in range(ROUNDS):
             gain = self._run_round()
@@ -178,6 +198,26 @@ class Search:
         return time.monotonic() >= self.deadline
 
     @property
+    def values(self) -> SensitiveLabels | None:
+        """The sensitive values, if the requirement depends on them."""
+        return self.records.values if self.records.tests_values else None
+
+    def _allocate_scratch(self, *trees: GroupTree) -> MoveScratch:
+        """Work arrays of one task, which may search these trees."""
+        nodes = max((len(tree.child) for tree in trees), default=0)
+        return MoveScratch.allocate(int(self.records.offset[-1]), self.records.rows.shape[1], nodes)
+
+    def _allocate_division(self, entries: NDArray[np.int64]) -> Division:
+        """Work arrays for divisions of groups, given the numbers of their entries."""
+        width = int(self.records.offset[-1])
+        return Division.allocate(int(entries.max(initial=0)), self.records.rows.shape[1], width)
+
+    def _count_entries(self) -> Int64Array:
+        """The number of entries of every group, and 0 for the group -1."""
+        state = self.state
+        return np.bincount(state.group[: int(state.used[0])], minlength=len(state.size) + 1).astype(np.int64)
+
+    @property
     def rules(self) -> Any:
         """The rules of the moves."""
         return kernels.local_search.Rules(max(self.records.k, 1), self.most, self.divide)
@@ -193,10 +233,7 @@ class Search:
 
     def start(self, cell: Int32Array, group: Int32Array, capacity: int) -> None:
         """Build the state of records in groups, with room for ``capacity`` groups."""
-        loss_tables = self.records.loss_tables
-        pairs, begin = kernels.group_tree.tabulate_losses(loss_tables)
-        order = np.arange(self.records.rows.shape[1])
-        self.losses = kernels.group_tree.Losses(pairs, begin, loss_tables, order)
+        self.losses = tabulate_losses(self.records.loss_tables)
         first = np.flatnonzero(np.diff(cell, prepend=-1))
         self.rank = np.zeros(len(self.records.rows), np.int64)
         self.rank[cell[first]] = np.arange(len(first))
@@ -217,22 +254,36 @@ class Search:
         key = group.astype(np.int64) * len(self.rank) + self.rank[cell]
         order = np.argsort(key, kind="stable")
         begin = np.flatnonzero(np.diff(key[order], prepend=-1))
-        capacity, first = len(changed), order[begin]
-        keep_counts = capacity * int(self.records.offset[-1]) <= MOST_COUNTS
-        self.state = kernels.local_search.build_state(
-            cell[first],
-            np.add.reduceat(count[order], begin),
-            group[first],
-            len(first) + 2,
-            capacity,
-            self.records.rows,
-            changed,
-            refused,
-            clock,
-            keep_counts,
-            self.records.values,
-            self.losses,
+        groups, first = len(changed), order[begin]
+        n, m, width = len(first), self.records.rows.shape[1], int(self.records.offset[-1])
+        room = 2 * n + 2  # moves divide entries
+
+        def extend(values: NDArray[Any], kind: Any) -> NDArray[Any]:
+            entries = np.empty(room, kind)
+            entries[:n] = values
+            return entries
+
+        self.state = SearchState(
+            rows=self.records.rows,
+            cell=extend(cell[first], np.int32),
+            group=extend(group[first], np.int32),
+            records=extend(np.add.reduceat(count[order], begin), np.int64),
+            following=np.empty(room, np.int32),
+            previous=np.empty(room, np.int32),
+            head=np.full(groups, -1, np.int32),
+            size=np.zeros(groups, np.int64),
+            low=np.full((groups, m), LARGEST_CODE),
+            next_low=np.full((groups, m), LARGEST_CODE),
+            high=np.full((groups, m), -1, np.int32),
+            next_high=np.full((groups, m), -1, np.int32),
+            loss=np.zeros((groups, m)),
+            total=np.zeros(groups),
+            changed=changed,
+            refused=refused,
+            histogram=np.zeros((groups if groups * width <= MOST_COUNTS else 0, width), np.int32),
+            used=np.array([n, clock], np.int64),
         )
+        kernels.local_search.fill_state(self.state, self.values, self.losses)
 
     def _rebuild(self) -> None:
         """Sort the entries by group again and merge equal ones."""
@@ -264,15 +315,16 @@ class Search:
 
         self.pool.each(work, range(0, number, CHUNK))
 
-    def build_tree(self, selected: BoolArray) -> Any:
+    def build_tree(self, selected: BoolArray) -> GroupTree:
         """The tree of the selected groups."""
         state = self.state
         groups = np.flatnonzero(selected & (state.size > 0)).astype(np.int32)
-        return kernels.group_tree.build_tree(
-            groups, state.low, state.high, state.loss, state.total, state.size, self.losses
-        )
+        tree = GroupTree.allocate(groups, state.low.shape[1])
+        boxes = GroupBoxes(state.low, state.high, state.loss, state.total, state.size)
+        kernels.group_tree.build_tree(tree, boxes, self.losses)
+        return tree
 
-    def _trees(self, kind: str) -> tuple[int, Any, Any]:
+    def _trees(self, kind: str) -> tuple[int, GroupTree, GroupTree]:
         """The time of the last proposals of this kind, the tree of all groups, and the tree of those changed since then."""
         since = self.since.get(kind, 0)
         changed = self.state.changed > since
@@ -281,34 +333,58 @@ class Search:
 
     def _shift(self) -> float:
         since, tree, changed = self._trees("shift")
-        state, rows, values, rules = self.state, self.records.rows, self.records.values, self.rules
+        state, losses, values, rules = self.state, self.losses, self.values, self.rules
         entries = int(state.used[0])
         target, moved, gain = np.zeros(entries, np.int64), np.zeros(entries, np.int64), np.zeros(entries)
         search = kernels.local_search
         self._in_parallel(
             entries,
             lambda first, last: search.propose_shifts(
-                first, last, since, rules, rows, state, tree, changed, self.losses, values, target, moved, gain
+                first,
+                last,
+                since,
+                rules,
+                state,
+                tree,
+                changed,
+                losses,
+                values,
+                self._allocate_scratch(tree, changed),
+                target,
+                moved,
+                gain,
             ),
         )
         order = self._sort_proposals(gain)
-        return float(search.apply_shifts(order, rules, rows, state, self.losses, values, target, moved))
+        return float(search.apply_shifts(order, rules, state, losses, values, self._allocate_scratch(), target, moved))
 
     def _exchange(self) -> float:
         since, tree, changed = self._trees("exchange")
-        state, rows, values, rules = self.state, self.records.rows, self.records.values, self.rules
+        state, losses, values, rules = self.state, self.losses, self.values, self.rules
         entries = int(state.used[0])
         partner, gain = np.zeros(entries, np.int64), np.zeros(entries)
         search = kernels.local_search
         self._in_parallel(
             entries,
             lambda first, last: search.propose_exchanges(
-                first, last, since, rules, rows, state, tree, changed, self.losses, values, partner, gain
+                first,
+                last,
+                since,
+                rules,
+                state,
+                tree,
+                changed,
+                losses,
+                values,
+                self._allocate_scratch(tree, changed),
+                partner,
+                gain,
             ),
         )
         order = self._sort_proposals(gain)
         group, count = state.group.copy(), state.records.copy()
-        return float(search.apply_exchanges(order, rules, rows, state, self.losses, values, partner, group, count))
+        scratch = self._allocate_scratch()
+        return float(search.apply_exchanges(order, rules, state, losses, values, scratch, partner, group, count))
 
     def _sort_proposals(self, gain: FloatArray) -> Int64Array:
         """The entries with a gain, largest first; ties: the earlier one in keyed order, then the earlier group."""
@@ -326,21 +402,25 @@ class Search:
     def _eject(self) -> float:
         """Let entries leave a group together, or dissolve it, where that lowers the loss."""
         groups = self._list_changed("eject")
-        state, rows, values, rules = self.state, self.records.rows, self.records.values, self.rules
+        state, losses, values, rules = self.state, self.losses, self.values, self.rules
         tree = self.build_tree(np.ones(len(state.size), bool))
         target, gain = np.full(len(state.cell), -1, np.int64), np.zeros(len(groups))
-        cut = np.zeros((len(groups), 3), np.int32)
+        cut, entries = np.zeros((len(groups), 3), np.int32), self._count_entries()
 
         def propose(first: int, last: int) -> None:
             part = slice(first, last)
+            work, scratch = self._allocate_division(entries[groups[part]]), self._allocate_scratch(tree)
             kernels.regrouping.propose_ejections(
-                groups[part], rules, rows, state, tree, self.losses, values, target, gain[part], cut[part]
+                groups[part], rules, state, tree, losses, values, work, scratch, target, gain[part], cut[part]
             )
 
         self._in_parallel(len(groups), propose)
         order = np.argsort(-gain, kind="stable")[: int((gain > 0.0).sum())]
+        counts, moved, stamps = (np.zeros(n, np.int64) for n in (int(self.records.offset[-1]), *2 * [len(state.cell)]))
         return float(
-            kernels.regrouping.apply_ejections(order, groups, cut, rules, rows, state, self.losses, values, target)
+            kernels.regrouping.apply_ejections(
+                order, groups, cut, rules, state, losses, values, counts, target, moved, stamps
+            )
         )
 
     def _split_groups(self) -> float:
@@ -365,7 +445,12 @@ class Search:
         self._in_parallel(
             len(groups),
             lambda first, last: kernels.regrouping.find_partners(
-                groups[first:last], state, tree, self.losses, self.rules, partner[first:last]
+                groups[first:last],
+                state,
+                tree,
+                self.losses,
+                NearestGroups.allocate(len(tree.child), NEAR),
+                partner[first:last],
             ),
         )
         pairs = np.column_stack((np.repeat(groups, NEAR), partner.ravel()))
@@ -373,19 +458,20 @@ class Search:
         return self._apply_divisions(pairs.astype(np.int32))
 
     def _apply_divisions(self, pairs: NDArray[Any]) -> float:
-        state, rows, values, rules = self.state, self.records.rows, self.records.values, self.rules
+        state, losses, values, rules = self.state, self.losses, self.values, self.rules
         gain, cut = np.zeros(len(pairs)), np.zeros((len(pairs), 3), np.int32)
-        since = int(state.used[1])
-        self._in_parallel(
-            len(pairs),
-            lambda first, last: kernels.regrouping.propose_divisions(
-                pairs[first:last], rules, rows, state, self.losses, values, gain[first:last], cut[first:last]
-            ),
-        )
+        since, entries = int(state.used[1]), self._count_entries()[pairs].sum(axis=1)
+
+        def propose(first: int, last: int) -> None:
+            part = slice(first, last)
+            work, scratch = self._allocate_division(entries[part]), self._allocate_scratch()
+            kernels.regrouping.propose_divisions(
+                pairs[part], rules, state, losses, values, work, scratch, gain[part], cut[part]
+            )
+
+        self._in_parallel(len(pairs), propose)
         order = np.argsort(-gain, kind="stable")[: int((gain > 0.0).sum())]
         free = np.flatnonzero(state.size == 0).astype(np.int32)
         return float(
-            kernels.regrouping.apply_divisions(
-                order, pairs, cut, since, rules, free, rows, state, self.losses, values, gain
-            )
+            kernels.regrouping.apply_divisions(order, pairs, cut, since, rules, free, state, losses, values, gain)
         )

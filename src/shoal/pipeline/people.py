@@ -22,7 +22,8 @@ from shoal.encoding.published_table import read_published_table
 from shoal.engines import Counts, Engine
 from shoal.errors import DataError
 from shoal.formats.column_pairs import pair_names
-from shoal.kernels.interface import LossArrays
+from shoal.kernels.interface import GroupBoxes, GroupTree, LossArrays, NearestGroups
+from shoal.pipeline.local_search import tabulate_losses
 from shoal.policy import Policy, Unit
 from shoal.recoding import Placement
 from shoal.recoding.grouping import Grouping, build_raw_groups
@@ -213,9 +214,7 @@ class _Splits:
     @classmethod
     def of(cls, codes: Codes, grouping: Grouping, losses: LossArrays) -> _Splits:
         assert codes.person is not None  # noqa: S101
-        cell, group_tree = grouping.placement.cell, kernels.group_tree
-        pairs, starts = group_tree.tabulate_losses(losses)
-        tables = group_tree.Losses(pairs, starts, losses, np.arange(codes.quasi.shape[1]))
+        cell, tables = grouping.placement.cell, tabulate_losses(losses)
         return cls(codes, grouping, len(grouping.lo), codes.combination[cell], codes.person[cell], tables)
 
     def find_cuts(self, waiting: Int64Array, least: int) -> tuple[Int32Array, Int32Array]:
@@ -395,16 +394,16 @@ def find_cheapest_boxes(
     losses: LossArrays,
 ) -> Int32Array:
     """For every box of records the group whose information loss grows least; never the group ``own`` of the box."""
-    group_tree = kernels.group_tree
-    pairs, begin = group_tree.tabulate_losses(losses)
-    tables = group_tree.Losses(pairs, begin, losses, np.arange(low.shape[1]))
+    tables, m = tabulate_losses(losses), low.shape[1]
     loss = kernels.people.rate_boxes(group_low, group_high, tables)
-    numbers = np.arange(len(group_low), dtype=np.int64)
-    tree = group_tree.build_tree(
-        numbers, group_low, group_high, loss, loss.sum(axis=1), size.astype(np.float64), tables
+    tree = GroupTree.allocate(np.arange(len(group_low)), m)
+    boxes = GroupBoxes(group_low, group_high, loss, loss.sum(axis=1), size.astype(np.int64))
+    kernels.group_tree.build_tree(tree, boxes, tables)
+    found, nearest = np.empty(len(low), np.int32), NearestGroups.allocate(len(tree.child), 1)
+    kernels.people.find_cheapest_boxes(
+        low, high, records.astype(np.int64), own, tree, tables, nearest, np.empty(m), found
     )
-    found = kernels.people.find_cheapest_boxes(low, high, records.astype(np.float64), own, tree, tables)
-    return np.asarray(found, np.int32)
+    return found
 
 
 def merge_groups(codes: Codes, grouping: Grouping, failing: BoolArray, losses: LossArrays) -> Grouping:

@@ -763,9 +763,10 @@ class MoveScratch(Bundle):
     @classmethod
     def allocate(cls, width: int, m: int, nodes: int = 0) -> MoveScratch:
         """Room for ``width`` counts, ``m`` attributes, and a search in trees of up to so many nodes."""
-        counts = np.zeros(width, np.int64), np.zeros(width, np.int64)
-        boxes = (np.empty(m, np.int32) for _ in range(4))
-        return cls(*counts, *boxes, np.zeros(m), NearestGroups.allocate(nodes, MOST_NEAR))
+        one, other = np.zeros(width, np.int64), np.zeros(width, np.int64)
+        low, high, other_low, other_high = (np.empty(m, np.int32) for _ in range(4))
+        near = NearestGroups.allocate(nodes, MOST_NEAR)
+        return cls(one, other, low, high, other_low, other_high, np.zeros(m), near)
 
 
 @dataclass(frozen=True, eq=False)
@@ -790,10 +791,11 @@ class Division(Bundle):
     @classmethod
     def allocate(cls, n: int, m: int, width: int) -> Division:
         """Room for groups of up to ``n`` entries."""
-        entries = (np.empty(n, np.int64) for _ in range(3))
-        runs = (np.empty(n + 1, np.int64) for _ in range(2))
-        boxes = (np.empty((n + 1, m), np.int32) for _ in range(6))
-        return cls(*entries, np.empty(n), np.empty(n), *runs, *boxes, np.empty((n + 1, width), np.int64))
+        entry: list[NDArray[Any]] = [np.empty(n, np.int64) for _ in range(3)]
+        run: list[NDArray[Any]] = [np.empty(n + 1, np.int64) for _ in range(2)]
+        box: list[NDArray[Any]] = [np.empty((n + 1, m), np.int32) for _ in range(6)]
+        arrays = [*entry, np.empty(n), np.empty(n), *run, *box, np.empty((n + 1, width), np.int64)]
+        return cls(**dict(zip(cls.__dataclass_fields__, arrays, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,26 +20,22 @@ class Bundle:
     `compiler.BundleType`): an array is its address, its shape and its strides in bytes; a bundle is the address of its words.
     """
 
-    @cached_property
-    def _words(self) -> NDArray[np.int64]:
-        """The fields as 64-bit words, in their order."""
-        return np.array([word for field in fields(self) for word in _list_words(getattr(self, field.name))], np.int64)
+    def __post_init__(self) -> None:
+        # At once, and not at the first use, because threads share bundles.
+        words = np.array([word for field in fields(self) for word in _list_words(getattr(self, field.name))], np.int64)
+        self.__dict__["_words"] = words
+        self.__dict__["_address"] = int(words.ctypes.data)
 
-    @cached_property
-    def _address(self) -> int:
-        """The address of the words, which live as long as the bundle."""
-        return int(self._words.ctypes.data)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The fields alone: addresses have no meaning in another process."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Only the fields: addresses have no meaning in another process."""
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
 
 def _list_words(value: Any) -> list[int]:
     if isinstance(value, np.ndarray):
         return [value.ctypes.data, *value.shape, *value.strides]
     if isinstance(value, Bundle):
-        return [value._address]
+        return [value.__dict__["_address"]]
     if isinstance(value, float | np.floating):
         return [int(np.float64(value).view(np.int64))]
     return [int(value)]

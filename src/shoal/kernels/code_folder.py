@@ -55,12 +55,16 @@ def _list_parents(given: str) -> Iterator[Path]:
     if given:
         yield Path(given)
     yield Path(__file__).parent / "__pycache__"
+    try:
+        home = Path.home()
+    except RuntimeError:  # this user has no home
+        return
     if sys.platform == "win32":
-        yield Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "shoal" / "compiled"
+        yield Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "shoal" / "compiled"
     elif sys.platform == "darwin":
-        yield Path.home() / "Library" / "Caches" / "shoal"
+        yield home / "Library" / "Caches" / "shoal"
     else:
-        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "shoal"
+        yield Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "shoal"
 
 
 def _remove_others(folder: Path) -> None:

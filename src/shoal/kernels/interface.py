@@ -689,9 +689,16 @@ class MoveScratch(Bundle):
     @classmethod
     def allocate(cls, width: int, m: int, nodes: int = 0) -> MoveScratch:
         """Room for ``width`` counts, ``m`` attributes, and a search in trees of up to so many nodes."""
-        counts = np.zeros(width, np.int64), np.zeros(width, np.int64)
-        boxes = (np.empty(m, np.int32) for _ in range(4))
-        return cls(*counts, *boxes, np.zeros(m), NearestGroups.allocate(nodes, MOST_NEAR))
+        return cls(
+            counts=np.zeros(width, np.int64),
+            other_counts=np.zeros(width, np.int64),
+            low=np.empty(m, np.int32),
+            high=np.empty(m, np.int32),
+            other_low=np.empty(m, np.int32),
+            other_high=np.empty(m, np.int32),
+            point_loss=np.zeros(m),
+            nearest=NearestGroups.allocate(nodes, MOST_NEAR),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -716,10 +723,22 @@ class Division(Bundle):
     @classmethod
     def allocate(cls, n: int, m: int, width: int) -> Division:
         """Room for groups of up to ``n`` entries."""
-        entries = (np.empty(n, np.int64) for _ in range(3))
-        runs = (np.empty(n + 1, np.int64) for _ in range(2))
-        boxes = (np.empty((n + 1, m), np.int32) for _ in range(6))
-        return cls(*entries, np.empty(n), np.empty(n), *runs, *boxes, np.empty((n + 1, width), np.int64))
+        return cls(
+            entries=np.empty(n, np.int64),
+            codes=np.empty(n, np.int64),
+            order=np.empty(n, np.int64),
+            cost=np.empty(n),
+            run_cost=np.empty(n),
+            run_code=np.empty(n + 1, np.int64),
+            run_size=np.empty(n + 1, np.int64),
+            run_low=np.empty((n + 1, m), np.int32),
+            run_high=np.empty((n + 1, m), np.int32),
+            before_low=np.empty((n + 1, m), np.int32),
+            before_high=np.empty((n + 1, m), np.int32),
+            after_low=np.empty((n + 1, m), np.int32),
+            after_high=np.empty((n + 1, m), np.int32),
+            run_counts=np.empty((n + 1, width), np.int64),
+        )
 
 
 @dataclass(frozen=True, eq=False)

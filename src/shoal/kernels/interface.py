@@ -763,10 +763,16 @@ class MoveScratch(Bundle):
     @classmethod
     def allocate(cls, width: int, m: int, nodes: int = 0) -> MoveScratch:
         """Room for ``width`` counts, ``m`` attributes, and a search in trees of up to so many nodes."""
-        one, other = np.zeros(width, np.int64), np.zeros(width, np.int64)
-        low, high, other_low, other_high = (np.empty(m, np.int32) for _ in range(4))
-        near = NearestGroups.allocate(nodes, MOST_NEAR)
-        return cls(one, other, low, high, other_low, other_high, np.zeros(m), near)
+        return cls(
+            counts=np.zeros(width, np.int64),
+            other_counts=np.zeros(width, np.int64),
+            low=np.empty(m, np.int32),
+            high=np.empty(m, np.int32),
+            other_low=np.empty(m, np.int32),
+            other_high=np.empty(m, np.int32),
+            point_loss=np.zeros(m),
+            nearest=NearestGroups.allocate(nodes, MOST_NEAR),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -791,11 +797,22 @@ class Division(Bundle):
     @classmethod
     def allocate(cls, n: int, m: int, width: int) -> Division:
         """Room for groups of up to ``n`` entries."""
-        entry: list[NDArray[Any]] = [np.empty(n, np.int64) for _ in range(3)]
-        run: list[NDArray[Any]] = [np.empty(n + 1, np.int64) for _ in range(2)]
-        box: list[NDArray[Any]] = [np.empty((n + 1, m), np.int32) for _ in range(6)]
-        arrays = [*entry, np.empty(n), np.empty(n), *run, *box, np.empty((n + 1, width), np.int64)]
-        return cls(**dict(zip(cls.__dataclass_fields__, arrays, strict=True)))
+        return cls(
+            entries=np.empty(n, np.int64),
+            codes=np.empty(n, np.int64),
+            order=np.empty(n, np.int64),
+            cost=np.empty(n),
+            run_cost=np.empty(n),
+            run_code=np.empty(n + 1, np.int64),
+            run_size=np.empty(n + 1, np.int64),
+            run_low=np.empty((n + 1, m), np.int32),
+            run_high=np.empty((n + 1, m), np.int32),
+            before_low=np.empty((n + 1, m), np.int32),
+            before_high=np.empty((n + 1, m), np.int32),
+            after_low=np.empty((n + 1, m), np.int32),
+            after_high=np.empty((n + 1, m), np.int32),
+            run_counts=np.empty((n + 1, width), np.int64),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -168,22 +168,24 @@ def reset_queues(forest):
 
 
 @entry
-def grow_clusters(state, max_clusters, indexed_cells, chance, cells, forest, labels, rules, cluster, out):
+def grow_clusters(state, max_clusters, indexed_cells, distant, chance, cells, forest, labels, rules, cluster, out):
     """Make up to ``max_clusters`` clusters. Stop when fewer than half of the ``indexed_cells`` of the forests are left.
 
     ``cells`` are `interface.ClusterCells`, ``rules`` `interface.ClusterRules`, ``out`` is `interface.ClusterOutput`, and
     ``cluster`` is `interface.ClusterBox`. ``forest`` is a single tree, used while labels do not matter; ``labels`` is
-    `interface.LabelSearch`, or None: labels never matter, and every cluster of k records meets the requirement. ``chance`` has
-    a random number for every cluster, or is None: the seeds are distant. The compiler leaves out branches for what is None.
+    `interface.LabelSearch`, or None: labels never matter, and every cluster of k records meets the requirement. Seeds are
+    ``distant``, or ``chance`` has a random number for every cluster; the other one is None. The compiler leaves out branches
+    for arguments that are None.
     """
     k, rows, picks = rules.k, cells.rows, out.picks
     for _ in range(max_clusters):
         if state[REMAINING] < k or 2 * state[NONEMPTY] < indexed_cells:
             return
-        if chance is None:
+        seed = NONE64
+        if distant is not None:
             reset_box(state[REFERENCE], rows, cluster)
             seed = find_furthest(forest, cells, cluster)
-        else:
+        if chance is not None:
             seed = find_in_fenwick_tree(cells.sums, np.int64(chance[state[CLUSTERS]] * state[REMAINING]))
         out.starts[state[CLUSTERS]] = state[PICKED]
         reset_box(seed, rows, cluster)

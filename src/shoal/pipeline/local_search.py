@@ -453,7 +453,7 @@ class Search:
                 partner[first:last],
             ),
         )
-        pairs: Int32Array = np.column_stack((np.repeat(groups, NEAR), partner.ravel()))
+        pairs: Int64Array = np.column_stack((np.repeat(groups, NEAR), partner.ravel())).astype(np.int64)
         pairs = np.unique(np.sort(pairs[pairs[:, 1] >= 0], axis=1), axis=0)
         return self._apply_divisions(pairs.astype(np.int32))
 

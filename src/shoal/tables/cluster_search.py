@@ -104,6 +104,7 @@ class ClusterSearch:
                 state,
                 max(1, records.total // records.k // REPORTS),
                 indexed_cells,
+                None if self.mode == RANDOM else True,
                 draws if self.mode == RANDOM else None,
                 cells_left,
                 forest,

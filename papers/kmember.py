@@ -19,7 +19,6 @@ import pandas as pd
 import shoal
 from papers import adult, page, plots
 from papers.lab import QUASI, Lab, Run, Setting, build_policy
-from shoal import kernels
 from shoal.encoding.codes import encode_and_count
 from shoal.engines import open_data
 from shoal.kernels.interface import LAST, Penalties
@@ -228,14 +227,7 @@ def split_clusters(frame: pd.DataFrame, k: int, pieces: int = 4) -> list[Quarter
     cell, group = ClusterSearch(LAST, True, Penalties.none()).run(records, np.random.default_rng(0), lambda done: None)
     groups = int(group.max()) + 1
     piece = group * pieces // groups
-    losses = [
-        float(
-            kernels.cluster_merging.total_loss(
-                records.rows, cell[piece == i], group[piece == i], groups, records.loss_tables
-            )
-        )
-        for i in range(pieces)
-    ]
+    losses = [records.total_loss(cell[piece == i], group[piece == i]) for i in range(pieces)]
     place = QUASI.index("native-country")
     tree = codes.attributes[place].taxonomy
     home = -1 if tree is None else tree.code[HOME]

@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def one_database() -> Iterator[None]:
     """Sessions connect to one database in memory."""
     duckdb = pytest.importorskip("duckdb")
@@ -21,7 +22,12 @@ def one_database() -> Iterator[None]:
 
     names = itertools.count()
     with duckdb.connect(config=session.OFFLINE) as database, pytest.MonkeyPatch.context() as patch:
-        shared = SimpleNamespace(**{**vars(duckdb), "connect": lambda config: database.cursor()})
+
+        def connect(*given: Any, **options: Any) -> Any:
+            """A connection to the one database, unless a file is opened."""
+            return duckdb.connect(*given, **options) if given or set(options) - {"config"} else database.cursor()
+
+        shared = SimpleNamespace(**{**vars(duckdb), "connect": connect})
         patch.setattr(session, "_import_duckdb", lambda: shared)
         patch.setattr(session.Session, "new_name", lambda self, prefix: f"{prefix}_{next(names)}")
         yield

@@ -17,6 +17,7 @@ BUDGETS = {  # seconds of one worker on a quiet machine, for all tests of the fo
     "tests/cli": 60,
     "tests/contract": 350,
     "tests/datasets": 10,
+    "tests/docs": 10,
     "tests/encoding": 5,
     "tests/engines": 140,
     "tests/formats": 10,

@@ -1,7 +1,8 @@
 """Settings of all tests: hypothesis profiles and seeds, the check of counted property tests, one secret, and time budgets.
 
 Property tests try other examples in every run. The first lines of a run print the seed; ``--hypothesis-seed`` repeats its
-examples, in any selection and order of the tests. The profile `quick` tries few examples; HYPOTHESIS_PROFILE=thorough many.
+examples, in any selection and order of the tests. The profile `quick` tries few examples; HYPOTHESIS_PROFILE=thorough many. The
+profile `ci` tries the same examples in every run, so that a failure comes from a change.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from tests.support.outcomes import assert_enough_tested, is_enough_tested, outco
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("quick", max_examples=12, deadline=None, suppress_health_check=QUIET, print_blob=True)
+settings.register_profile(
+    "ci", max_examples=25, derandomize=True, deadline=None, suppress_health_check=QUIET, print_blob=True
+)
 settings.register_profile("thorough", max_examples=400, deadline=None, suppress_health_check=QUIET, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
@@ -74,6 +78,17 @@ def no_sessions_of_other_tests() -> Iterator[None]:
         session._kept_sessions.clear()
 
 
+def run_repeatable(test: object) -> Generator[None, None, None]:
+    """Run a property test with the same examples as ever, and count them if it is counted."""
+    outcomes = outcomes_of(test)
+    if outcomes is not None:
+        outcomes.clear()
+    result = yield
+    if outcomes is not None:
+        assert_enough_tested(outcomes)
+    return result
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """Seed a property test with the seed of the run and its own name, so that parametrized tests try different examples.
@@ -83,6 +98,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     test = getattr(item, "obj", None)
     if not is_hypothesis_test(test):
         return (yield)
+    if settings.default.derandomize:
+        return (yield from run_repeatable(test))
     chosen = f"{item.config.option.hypothesis_seed} {item.nodeid}"
     seed(chosen)(test)
     outcomes = outcomes_of(test)

@@ -45,8 +45,8 @@ class Case:
 
 
 def is_thorough() -> bool:
-    """Whether this run searches long, with large examples."""
-    return settings.default.max_examples > 100
+    """Whether this run tries large examples too."""
+    return settings.default.max_examples > 12
 
 
 def lists_of(values: Sequence[object], count: int) -> st.SearchStrategy[list[object]]:

@@ -21,7 +21,7 @@ from shoal.pipeline.publication import Publication, RecodedTable
 from shoal.requirements import PersonalizedK, TableDistribution, combine_limits
 from shoal.requirements.groups import Groups
 from shoal.tables import Condensation
-from tests.support.cases import Case, as_rows, cases, covers, holds, without_rounding
+from tests.support.cases import Case, as_rows, cases, covers, holds
 from tests.support.kernels import compile_inner
 from tests.support.outcomes import Outcome, counted
 
@@ -105,7 +105,6 @@ def test_the_groups_behind_the_records_hold_when_recounted(case: Case) -> Outcom
 @given(case=cases())
 @counted
 def test_what_is_drawn_lies_within_the_group_and_the_table(case: Case) -> Outcome:
-    case = without_rounding(case)  # a date that is rounded to its month is no longer between exact dates
     method = Watched(case.policy)
     try:
         release = method.release(case.frame, seed=3)

@@ -23,7 +23,7 @@ from shoal.tables.lattice import MOST_NODES, Lattice, list_levels, thin_levels
 from shoal.tables.peel import Peeling
 from tests.reference import peel as reference
 from tests.reference.requirements import passes
-from tests.support.cases import Case, cases, holds, recount, released, suited, without_rounding
+from tests.support.cases import Case, cases, holds, recount, released, suited
 from tests.support.outcomes import Outcome, counted
 
 Given = dict[str, Any]
@@ -93,7 +93,6 @@ def test_same_rounds_as_the_slow_twin(
     data: st.DataObject, case: Case, step: float, objective: str, spread: float
 ) -> Outcome:
     assume(len(case.policy.quasi) <= 4)
-    case = without_rounding(case)  # the twin does not round the ends of ranges
     weights = data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=7, max_size=7))[
         : len(case.policy.quasi)
     ]

@@ -325,7 +325,6 @@ def test_a_limited_path_is_the_beginning_of_the_whole(case: Case, n: int) -> Out
 @given(case=cases(most=30), n=st.integers(0, 9))
 @counted
 def test_a_step_is_measured_as_its_table_would_be(case: Case, n: int) -> Outcome:
-    case = without_rounding(case)  # the path has the loss of the cut, a release that of its rounded ends
     try:
         release, path = specialized(case.frame, case.policy, max_steps=n)
     except shoal.RequirementNotMet:

@@ -132,6 +132,16 @@ def test_release_holds_for_people_and_covers(case: Case, method: str, parameters
     return None
 
 
+def test_labels_cover_records_that_join_the_vote_of_their_person() -> None:
+    seen = ["2024-02-29T23:59:59"] * 14 + ["2024-03-01T10:20:30", *["2024-03-01"] * 4, "2023-12-31T08:00:00"]
+    frame = pd.DataFrame({"seen": seen, "person": ["p0"] * 15 + ["p1", "p2", "p3", "p4", "p5"]})
+    policy = shoal.Policy(quasi={"seen": "date"}, unit="person", require=[shoal.KAnonymity(3)])
+    for seed in range(10):
+        release = shoal.anonymize(frame, policy, method="mondrian", cut="median", relaxed=True, ends="cut", seed=seed)
+        for raw, label in zip(seen, release.frame["seen"], strict=True):
+            assert covers(label, raw, policy.quasi["seen"]), (seed, raw, label)
+
+
 @functools.cache
 def list_runs() -> list[Row]:
     """All pairs of methods, each with its first example, requirements and engines that need no server."""

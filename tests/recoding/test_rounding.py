@@ -130,3 +130,32 @@ def test_a_suppressed_record_stays_suppressed_though_a_rounded_range_contains_it
     found = shoal.anonymize(frame, policy, method="tds", seed=3)
     assert found.certificate.suppressed > 0
     pd.testing.assert_frame_equal(found.recoding.apply(frame), found.frame)
+
+
+@pytest.mark.parametrize("method", ["samarati", "datafly", "incognito", "optimal"])
+def test_values_of_one_rounded_label_stay_together_after_suppression(method: str) -> None:
+    frame = pd.DataFrame({"x": [20] * 18 + [21, 22]})
+    quasi = {"x": {"kind": "numeric", "round": 4}}
+    policy = shoal.Policy(quasi=quasi, require=[shoal.KAnonymity(2)], suppress=0.1)
+    found = shoal.anonymize(frame, policy, method=method, seed=1)
+    assert found.frame["x"].tolist() == ["[20, 24]"] * 19 and found.certificate.suppressed == 1
+    assert found.recoding.apply(frame)["x"].tolist() == ["[20, 24]"] * 19
+
+
+@given(
+    values=st.lists(st.sampled_from([20, 21, 22, 24, 25, 29, 40, 41, 60]), min_size=8, max_size=30),
+    step=st.sampled_from([2, 4, 5]),
+    suppress=st.sampled_from([0.1, 0.3]),
+    method=st.sampled_from(["tds", "samarati", "datafly", "incognito", "optimal", "mondrian"]),
+    more=st.sampled_from([{}, {"balanced": 2}]),
+)
+def test_rounding_and_suppression_never_fail_the_audit(
+    values: list[int], step: int, suppress: float, method: str, more: dict[str, int]
+) -> None:
+    frame = pd.DataFrame({"x": values, "y": [v % 3 for v in values]})
+    quasi = {"x": {"kind": "numeric", "round": step, **more}, "y": "categorical"}
+    policy = shoal.Policy(quasi=quasi, require=[shoal.KAnonymity(3)], suppress=suppress)
+    found = shoal.anonymize(frame, policy, method=method, seed=1)
+    assert found.frame.groupby(["x", "y"]).size().min() >= 3
+    again = found.recoding.apply(frame)
+    assert sorted(again.itertuples(index=False)) == sorted(found.frame.itertuples(index=False))

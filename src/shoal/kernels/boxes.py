@@ -25,6 +25,8 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+SMALLEST_GAP = 1e-300  # a value beside a box is outside, also where its gap over the span is too small for a float
+
 
 @inner(error_model="numpy", forceinline=True)
 def lowest_node(a, lo, hi, ints):
@@ -203,9 +205,9 @@ def search_boxes(points, categorical, span, lo, hi, best, shortest):
                 if categorical[j] or np.isnan(x) or np.isinf(x) or np.isinf(low):
                     distance += 1.0
                 elif x < low:
-                    distance += (low - x) / span[j]
+                    distance += max((low - x) / span[j], SMALLEST_GAP)
                 else:
-                    distance += (x - high) / span[j]
+                    distance += max((x - high) / span[j], SMALLEST_GAP)
                 if distance >= shortest[p]:
                     break
             if distance < shortest[p]:

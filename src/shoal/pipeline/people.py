@@ -110,7 +110,8 @@ class Votes:
         lo, hi = kernels.boxes.bound_groups(
             codes.quasi, codes.combination[placement.cell], placement.group, len(grouping.lo)
         )
-        return replace(grouping, placement=placement, lo=lo, hi=hi)
+        regions = None if grouping.regions is None else grouping.regions.cover(lo, hi)
+        return replace(grouping, placement=placement, lo=lo, hi=hi, regions=regions)
 
     @property
     def _is_unknown(self) -> BoolArray:

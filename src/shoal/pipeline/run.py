@@ -357,21 +357,28 @@ class Run:
         return LabelledGroups(grouping, self.publication.label(codes, grouping))
 
     def suppress_failing_groups(self, codes: Codes, labelled: LabelledGroups) -> LabelledGroups:
-        """Suppress failing groups, as far as the policy allows; no label shows a value of suppressed records alone."""
-        grouping, require = labelled.grouping, self.method.full_policy().require
-        groups, merged_group = self._publish(codes, labelled)
-        kept = select_passing_groups(groups, require)[merged_group]
-        lost = codes.records - int(grouping.size()[kept].sum())
-        allowed = self.policy.most_suppressed(codes.records)
-        if lost > allowed or not kept.any():
-            wanted = "; ".join(describe(r) for r in require)
-            certificate = certify(groups, require, fingerprint="", label=lambda *_: None)
-            none = "" if kept.any() else "no group passes, so "
-            raise RequirementNotMet(
-                f"{self.method.name} cannot meet {wanted}: {none}{lost} of {codes.records} records would have to be "
-                f"suppressed, and the policy allows {allowed}. Relax the requirement or raise 'suppress'."
-            ).with_certificate(certificate)
-        return labelled if kept.all() else self._label(codes, grouping.keep_groups(kept))
+        """Suppress failing groups, as far as the policy allows; no label shows a value of suppressed records alone.
+
+        Labels can become narrower when records are suppressed. Then groups that shared a label can be told apart, so the groups
+        are tested again until all pass.
+        """
+        require, allowed = self.method.full_policy().require, self.policy.most_suppressed(codes.records)
+        while True:
+            grouping = labelled.grouping
+            groups, merged_group = self._publish(codes, labelled)
+            kept = select_passing_groups(groups, require)[merged_group]
+            lost = codes.records - int(grouping.size()[kept].sum())
+            if lost > allowed or not kept.any():
+                wanted = "; ".join(describe(r) for r in require)
+                certificate = certify(groups, require, fingerprint="", label=lambda *_: None)
+                none = "" if kept.any() else "no group passes, so "
+                raise RequirementNotMet(
+                    f"{self.method.name} cannot meet {wanted}: {none}{lost} of {codes.records} records would have to be "
+                    f"suppressed, and the policy allows {allowed}. Relax the requirement or raise 'suppress'."
+                ).with_certificate(certificate)
+            if kept.all():
+                return labelled
+            labelled = self._label(codes, grouping.keep_groups(kept))
 
     def suppress_failing_people(self, codes: Codes, labelled: LabelledGroups) -> LabelledGroups:
         """Suppress failing groups and all records of people whose histories fail, as far as the policy allows."""

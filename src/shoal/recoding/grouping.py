@@ -96,6 +96,10 @@ class Regions:
             np.concatenate([shared, self.shared[groups]]),
         )
 
+    def cover(self, lo: Int32Array, hi: Int32Array) -> Regions:
+        """The smallest regions with the boxes of all groups, for groups with records that no cut assigned to them."""
+        return Regions(np.minimum(self.lo, lo), np.maximum(self.hi, hi), self.shared & (hi <= self.hi))
+
     def of(self, groups: NDArray[np.integer] | BoolArray) -> Regions:
         """The regions of some groups."""
         return Regions(self.lo[groups], self.hi[groups], self.shared[groups])
@@ -196,7 +200,9 @@ class Grouping:
             split_tree=None
             if self.split_tree is None
             else replace(self.split_tree, group=renumber(self.split_tree.group)),
-            suppressed_boxes=self.lo[~kept],
+            suppressed_boxes=self.lo[~kept]
+            if self.suppressed_boxes is None
+            else np.concatenate([self.suppressed_boxes, self.lo[~kept]]),
             regions=None if self.regions is None else self.regions.of(kept),
             rank=None if self.rank is None else self.rank[kept],
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -84,11 +85,16 @@ class AttributeLevels:
         levels = []
         for cut in list_cuts(attribute, records):
             labels = rules.label_cut(attribute, cut)
+            cut, labels = _merge_equal(cut, labels)
             extents = read_extents(attribute, labels, records)
             loss = np.array([0.0 if single else getattr(e, figure) for e in extents], np.float64)
             interval = cut.table(attribute.size)
-            number = {label: i for i, label in enumerate(dict.fromkeys(labels))}  # rounded ranges can have equal labels
-            value = np.array([number[label] for label in labels], np.int32)
+            value = np.arange(len(labels), dtype=np.int32)
+            if (
+                not rules.policy.suppress
+            ):  # nodes with equal rounded ranges; these can differ when records are suppressed
+                number = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+                value = np.array([number[label] for label in labels], np.int32)
             levels.append(AttributeLevel(cut, value[interval], loss[interval]))
         return cls(attribute, _nest(levels), records, 0.0 if single else 1.0)
 
@@ -121,6 +127,17 @@ class AttributeLevels:
         taken = np.minimum(np.cumsum(self.records[order]), suppressed)
         saved = float((excess[order] * np.diff(taken, prepend=0)).sum())
         return self.mean(level) - saved / max(int(self.records.sum()), 1)
+
+
+def _merge_equal(cut: AttributeCut, labels: Sequence[object]) -> tuple[AttributeCut, list[object]]:
+    """A cut of numbers without the boundaries between equal labels; rounded ranges can have equal labels.
+
+    The values of such a range stay in one group when other records are suppressed and ranges become narrower.
+    """
+    if cut.node is not None:
+        return cut, list(labels)
+    kept = [i for i, label in enumerate(labels) if i == 0 or label != labels[i - 1]]
+    return AttributeCut(cut.first[kept]), [labels[i] for i in kept]
 
 
 def _nest(levels: list[AttributeLevel]) -> tuple[AttributeLevel, ...]:

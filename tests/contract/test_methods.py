@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 

@@ -15,12 +15,12 @@ from unittest import mock
 import click
 import pyarrow as pa
 import pyarrow.csv
-from shoal.cli.app import app, main
 from typer.main import get_command
 
 import shoal
 from benchmarks.same_releases.outcomes import Outcome, read_folders, record
 from benchmarks.same_releases.table_cases import FEW, PLAIN, SEED, list_cases, make_patients
+from shoal.cli import app, main
 from shoal.pipeline.method import Method, list_constructor_parameters
 from shoal.policy import Policy, QuasiIdentifier, parse_policy
 from shoal.requirements import REQUIREMENTS, list_parameters

@@ -332,59 +332,39 @@ class Search:
         return since, self.build_tree(np.ones_like(changed)), self.build_tree(changed)
 
     def _shift(self) -> float:
-        since, tree, changed = self._trees("shift")
-        state, losses, values, rules = self.state, self.losses, self.values, self.rules
-        entries = int(state.used[0])
+        search, entries = kernels.local_search, int(self.state.used[0])
         target, moved, gain = np.zeros(entries, np.int64), np.zeros(entries, np.int64), np.zeros(entries)
-        search = kernels.local_search
-        self._in_parallel(
-            entries,
-            lambda first, last: search.propose_shifts(
-                first,
-                last,
-                since,
-                rules,
-                state,
-                tree,
-                changed,
-                losses,
-                values,
-                self._allocate_scratch(tree, changed),
-                target,
-                moved,
-                gain,
-            ),
-        )
-        order = self._sort_proposals(gain)
-        return float(search.apply_shifts(order, rules, state, losses, values, self._allocate_scratch(), target, moved))
+        order = self._propose("shift", search.propose_shifts, target, moved, gain)
+        work = self.rules, self.state, self.losses, self.values, self._allocate_scratch()
+        return float(search.apply_shifts(order, *work, target, moved))
 
     def _exchange(self) -> float:
-        since, tree, changed = self._trees("exchange")
-        state, losses, values, rules = self.state, self.losses, self.values, self.rules
-        entries = int(state.used[0])
+        search, state, entries = kernels.local_search, self.state, int(self.state.used[0])
         partner, gain = np.zeros(entries, np.int64), np.zeros(entries)
-        search = kernels.local_search
+        order = self._propose("exchange", search.propose_exchanges, partner, gain)
+        work = self.rules, state, self.losses, self.values, self._allocate_scratch()
+        return float(search.apply_exchanges(order, *work, partner, state.group.copy(), state.records.copy()))
+
+    def _propose(self, kind: str, propose: Callable[..., None], *found: NDArray[Any]) -> Int64Array:
+        """Find a proposal for every entry, written to ``found``; return the entries with a gain, the last of ``found``."""
+        since, tree, changed = self._trees(kind)
         self._in_parallel(
-            entries,
-            lambda first, last: search.propose_exchanges(
+            len(found[0]),
+            lambda first, last: propose(
                 first,
                 last,
                 since,
-                rules,
-                state,
+                self.rules,
+                self.state,
                 tree,
                 changed,
-                losses,
-                values,
+                self.losses,
+                self.values,
                 self._allocate_scratch(tree, changed),
-                partner,
-                gain,
+                *found,
             ),
         )
-        order = self._sort_proposals(gain)
-        group, count = state.group.copy(), state.records.copy()
-        scratch = self._allocate_scratch()
-        return float(search.apply_exchanges(order, rules, state, losses, values, scratch, partner, group, count))
+        return self._sort_proposals(found[-1])
 
     def _sort_proposals(self, gain: FloatArray) -> Int64Array:
         """The entries with a gain, largest first; ties: the earlier one in keyed order, then the earlier group."""

@@ -129,7 +129,7 @@ class AttributeLevels:
         return self.mean(level) - saved / max(int(self.records.sum()), 1)
 
 
-def _merge_equal(cut: AttributeCut, labels: Sequence[object]) -> tuple[AttributeCut, list[object]]:
+def _merge_equal(cut: AttributeCut, labels: Sequence[str | None]) -> tuple[AttributeCut, list[str | None]]:
     """A cut of numbers without the boundaries between equal labels; rounded ranges can have equal labels.
 
     The values of such a range stay in one group when other records are suppressed and ranges become narrower.

@@ -79,7 +79,7 @@ def table(seed: int, kind: str) -> tuple[pd.DataFrame, shoal.Policy]:
         quasi=kinds[kind],
         sensitive=["ill"],
         keep=["note"],
-        allow_unique=["note"],
+        accept={"note": "a test"},
         require=[shoal.KAnonymity(3), shoal.KAnonymity(4, on=[next(iter(kinds[kind]))])],
         suppress=0.5,
     )

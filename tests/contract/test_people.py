@@ -59,7 +59,7 @@ def policy_of(require: Sequence[Any], **more: Any) -> shoal.Policy:
         "quasi": QUASI,
         "sensitive": ["illness"],
         "keep": ["note"],
-        "allow_unique": ["note"],
+        "accept": {"note": "a test"},
         "unit": "person",
         **more,
     }
@@ -321,7 +321,7 @@ def test_more_people_than_there_are() -> None:
 def test_the_unit_has_no_other_role(role: str) -> None:
     given = {"quasi": {"person": "categorical", **QUASI}} if role == "quasi" else {role: "person"}
     if role in ("sensitive", "keep"):
-        given = {role: ["person"], "allow_unique": []}
+        given = {role: ["person"], "accept": {}}
     with pytest.raises(PolicyError, match="is both the unit and"):
         policy_of([shoal.KAnonymity(3)], **given)
     assert policy_of([shoal.KAnonymity(3)], identifiers=["person"]).hidden_columns == ("person",)
@@ -410,7 +410,7 @@ def test_later_figures_are_those_of_pandas(seed: int, tmp_path: Path) -> None:
         quasi={"age": "numeric"},
         sensitive=["ill"],
         keep=["id"],
-        allow_unique=["id"],
+        accept={"id": "a test"},
         unit="who",
         require=[shoal.KAnonymity(2)],
     )

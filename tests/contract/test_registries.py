@@ -55,7 +55,7 @@ def table() -> pd.DataFrame:
 def policy_of(*require: Any) -> shoal.Policy:
     quasi = {"age": {"kind": "numeric", "balanced": 3}, "sex": "categorical"}
     return shoal.Policy(
-        quasi=quasi, sensitive=["illness"], keep=["note"], allow_unique=["note"], require=require, suppress=0.3
+        quasi=quasi, sensitive=["illness"], keep=["note"], accept={"note": "a test"}, require=require, suppress=0.3
     )
 
 

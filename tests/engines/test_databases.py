@@ -119,7 +119,10 @@ def test_a_written_release_is_the_same_in_every_format(server: Server, tmp_path:
         r"INSERT INTO odd SELECT 'x', i / 8.0, '2024-01-01 12:00+05', '\x01', gen_random_uuid() FROM generate_series(1, 40) i",
     )
     policy = shoal.Policy(
-        quasi={"q": "categorical"}, keep=["n", "z", "u"], allow_unique=["n", "u"], require=[shoal.KAnonymity(3)]
+        quasi={"q": "categorical"},
+        keep=["n", "z", "u"],
+        accept={"n": "a test", "u": "a test"},
+        require=[shoal.KAnonymity(3)],
     )
     release = anonymize(server, policy, "odd")
     for name, given in (
@@ -466,7 +469,7 @@ def physical_rows(server: Server, table: str) -> list[tuple[Any, ...]]:
 def test_the_physical_order_depends_on_the_secret_and_not_on_the_input(server: Server, tmp_path: Path) -> None:
     ages, notes = list(range(60)), [f"n{i:02}" for i in range(60)]
     policy = shoal.Policy(
-        quasi={"age": "numeric"}, keep=["note"], allow_unique=["note"], require=[shoal.KAnonymity(60)]
+        quasi={"age": "numeric"}, keep=["note"], accept={"note": "a test"}, require=[shoal.KAnonymity(60)]
     )
     orders = {}
     for name, step, seed in (("one", 1, SEED), ("two", -1, SEED), ("three", 1, SEED + 1)):

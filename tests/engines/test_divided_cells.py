@@ -59,7 +59,7 @@ def test_cells_of_a_policy_with_a_unit_are_divided_alike(method: str, parameters
         quasi={"age": "numeric", "day": "numeric"},
         sensitive=["illness"],
         keep=["note"],
-        allow_unique=["note"],
+        accept={"note": "a test"},
         unit="person",
         require=[shoal.KAnonymity(3)],
     )

@@ -913,7 +913,7 @@ def test_a_table_larger_than_the_memory_it_may_use(tmp_path: Path) -> None:
     policy = shoal.Policy(
         quasi={"age": "numeric", "zip": {"mask": "right"}},
         keep=["note"],
-        allow_unique=["note"],
+        accept={"note": "a test"},
         require=[shoal.KAnonymity(50)],
     )
     release = shoal.anonymize(tmp_path / "table.parquet", policy, memory="200MB", temp=tmp_path)

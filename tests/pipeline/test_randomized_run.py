@@ -33,7 +33,7 @@ def people(rows: int = 400) -> pd.DataFrame:
 
 def policy_of(*require: Any) -> shoal.Policy:
     quasi = {"age": "numeric", "sex": "categorical"}
-    return shoal.Policy(quasi=quasi, sensitive=["ill"], keep=["note"], allow_unique=["note"], require=require)
+    return shoal.Policy(quasi=quasi, sensitive=["ill"], keep=["note"], accept={"note": "a test"}, require=require)
 
 
 def draw_one(code: int, uniform: float, keep: list[float], draw: list[list[float]]) -> int:

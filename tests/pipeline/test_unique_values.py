@@ -24,7 +24,7 @@ def test_a_kept_text_column_of_unique_values_is_refused(engine: str) -> None:
     frame = people(name=[f"person {i}" for i in range(40)])
     with pytest.raises(PolicyError, match="column 'name' is listed under 'keep', but 40 of its 40 values occur once"):
         shoal.anonymize(frame, policy(keep=["name"]), engine=engine)
-    allowed = shoal.anonymize(frame, policy(keep=["name"], allow_unique=["name"]), engine=engine)
+    allowed = shoal.anonymize(frame, policy(keep=["name"], accept={"name": "agreed with the board"}), engine=engine)
     (note,) = [n for n in allowed.notes if "occur once (" in n]
     assert "(name: 40 of 40 values)" in note
 
@@ -32,7 +32,7 @@ def test_a_kept_text_column_of_unique_values_is_refused(engine: str) -> None:
 @pytest.mark.parametrize("method", ["mondrian", "tds", "kmember"])
 def test_every_method_refuses_them(method: str) -> None:
     frame = people(name=[f"person {i}" for i in range(40)])
-    with pytest.raises(PolicyError, match="allow_unique"):
+    with pytest.raises(PolicyError, match="accept"):
         shoal.anonymize(frame, policy(keep=["name"]), method=method)
 
 
@@ -64,11 +64,24 @@ def test_no_note_without_unique_values() -> None:
     assert not [n for n in shoal.anonymize(people(), policy()).notes if "occur once" in n]
 
 
-def test_only_kept_columns_may_be_allowed() -> None:
+def test_accepted_columns_have_a_reason_and_are_released() -> None:
+    with pytest.raises(PolicyError, match="'accept' names 'name', which is no column that is released"):
+        policy(accept={"name": "agreed with the board"})
+    with pytest.raises(PolicyError, match="'accept' has no reason for 'name'"):
+        policy(keep=["name"], accept={"name": " "})
+    with pytest.raises(PolicyError, match="'accept' maps each column to the reason"):
+        policy(keep=["name"], accept=["name"])
+    loaded = shoal.Policy.parse(policy(keep=["name"], accept={"name": "agreed", "attack:linkage": "known"}).to_yaml())
+    assert loaded.accept == {"name": "agreed", "attack:linkage": "known"}
+
+
+def test_the_key_of_earlier_versions_is_read() -> None:
     with pytest.raises(PolicyError, match="'ill' is listed under 'allow_unique' but not under 'keep'"):
         policy(allow_unique=["ill"])
-    loaded = shoal.Policy.parse(policy(keep=["name"], allow_unique=["name"]).to_yaml())
-    assert loaded.allow_unique == ("name",)
+    with pytest.raises(PolicyError, match="must be a list"):
+        policy(keep=["name"], allow_unique=5)
+    loaded = shoal.Policy.parse(policy(keep=["name"], allow_unique="name").to_yaml())
+    assert loaded.accept == {"name": "allow_unique"}
 
 
 def test_engines_count_the_same() -> None:

@@ -292,7 +292,7 @@ def test_the_schema_accepts_what_the_loader_accepts() -> None:
             "sensitive",
             "target",
             "keep",
-            "allow_unique",
+            "accept",
             "key",
             "unit",
             "truly_sensitive",

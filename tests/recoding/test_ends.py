@@ -265,7 +265,7 @@ def test_a_balanced_tree_that_is_given_names_no_suppressed_value_either(method: 
     policy = shoal.Policy(
         quasi={"w": {"taxonomy": tree}, "z": {"mask": "right"}},
         keep=["note"],
-        allow_unique=["note"],
+        accept={"note": "a test"},
         require=[shoal.KAnonymity(3)],
         suppress=0.2,
     )

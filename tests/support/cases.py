@@ -126,7 +126,7 @@ def cases(draw: st.DrawFn, *, secrets: bool = True, least: int = 1, most: int = 
         sensitive=["illness"],
         target=target,
         keep=["note"],
-        allow_unique=["note"],
+        accept={"note": "a test"},
         require=require,
         suppress=suppress,
     )

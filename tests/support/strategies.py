@@ -148,7 +148,7 @@ def policies(draw: st.DrawFn) -> shoal.Policy:
         normalize=draw(st.lists(st.sampled_from(sensitive), unique=True)) if sensitive else (),
         require=draw(st.lists(requirements(quasi, sensitive), max_size=4)),
         suppress=draw(st.sampled_from([0.0, 0.02, 0.5, 1.0])),
-        allow_unique=draw(st.lists(st.sampled_from(kept), unique=True)) if kept else (),
+        accept=draw(st.dictionaries(st.sampled_from(kept), words.filter(str.strip))) if kept else {},
         **given,
     )
 

@@ -41,7 +41,7 @@ def people(rows: int = 120, seed: int = 0) -> pd.DataFrame:
 def make_policy(*require: Any, **given: Any) -> shoal.Policy:
     quasi = {"age": "numeric", "sex": "categorical", "score": "numeric"}
     given = {"quasi": quasi, "sensitive": ["disease"], "keep": ["note"], **given}
-    given["allow_unique"] = given["keep"]
+    given["accept"] = dict.fromkeys(given["keep"], "a test")
     return shoal.Policy(require=list(require) or [shoal.LDiversity(3, of="disease")], **given)
 
 

@@ -73,7 +73,7 @@ QUASI = {"age": "numeric", "income": "numeric", "city": "categorical", "born": "
 
 
 def policy_of(k: int = 5, *more: Any, **other: Any) -> shoal.Policy:
-    given: dict[str, Any] = {"quasi": QUASI, "sensitive": "ill", "keep": ["note"], "allow_unique": ["note"]}
+    given: dict[str, Any] = {"quasi": QUASI, "sensitive": "ill", "keep": ["note"], "accept": {"note": "a test"}}
     return shoal.Policy(**{**given, **other}, require=[shoal.KAnonymity(k), *more])
 
 

@@ -24,12 +24,12 @@ def note_unique_values(engine: Engine, policy: Policy) -> tuple[str, ...]:
         if not once:
             continue
         found.append(f"{column}: {once:,} of {records:,} values")
-        is_kept = column in policy.keep and column not in policy.allow_unique
+        is_kept = column in policy.keep and column not in policy.accept
         if is_kept and records >= LEAST_RECORDS and once > MOST_UNIQUE * records and _has_texts(engine, column):
             raise PolicyError(
                 f"column {column!r} is listed under 'keep', but {once:,} of its {records:,} values occur once, so it can "
-                f"identify people. List it under 'identifiers' to drop it, under 'quasi' to generalize it, or also under "
-                f"'allow_unique' if it must be published."
+                f"identify people. List it under 'identifiers' to drop it, under 'quasi' to generalize it, or name it "
+                f"under 'accept' with the reason if it must be published."
             )
     if not found:
         return ()

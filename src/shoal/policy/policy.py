@@ -67,6 +67,8 @@ EXPECTED = {  # by the type of an error of pydantic
 }
 
 
+ATTACK = "attack:"  # before the name of an attack whose result is accepted
+ALLOWED = "allow_unique"  # the key of earlier versions for accepted columns
 REQUIRE_FORM = "write each requirement with its value, such as '- k-anonymity: 5' (in Python: [KAnonymity(5)])"
 FOREIGN = {  # files of a release that are not policies, by two of their keys
     ("holds", "findings"): "a certificate",
@@ -154,6 +156,35 @@ def _check_share(value: Any) -> Any:
     return share
 
 
+def _check_reasons(value: Any) -> Any:
+    """The accepted columns with their reasons; a reason is a text that is not empty."""
+    if not isinstance(value, Mapping):
+        raise PolicyError("'accept' maps each column to the reason, for example 'mrn: agreed with the board'")
+    for name, reason in value.items():
+        if not isinstance(reason, str) or not reason.strip():
+            raise PolicyError(
+                f"'accept' has no reason for {list_some([name])}; write the reason, for example 'agreed with the board'",
+                place=("accept", str(name)),
+            )
+    return {str(name): reason for name, reason in value.items()}
+
+
+def _accept_allowed(given: dict[str, Any]) -> dict[str, Any]:
+    """Read the key of earlier versions: its columns are accepted, with its name as the reason."""
+    names = _to_list(given[ALLOWED]) or ()
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise PolicyError("the value must be a list, such as [a, b]", place=(ALLOWED,))
+    kept = _to_list(given.get("keep")) or ()
+    for place, name in enumerate(names):
+        if name not in kept:
+            raise PolicyError(
+                f"column {name!r} is listed under {ALLOWED!r} but not under 'keep'; {_suggest(name, tuple(kept), 'keep')}",
+                place=(ALLOWED, place),
+            )
+    accept = {**dict.fromkeys(names, ALLOWED), **(given.get("accept") or {})}
+    return {**{key: value for key, value in given.items() if key != ALLOWED}, "accept": accept}
+
+
 Names = Annotated[
     tuple[str, ...],
     BeforeValidator(_to_list),
@@ -194,7 +225,8 @@ class Policy(BaseModel):
     sensitive : sensitive attributes; released unchanged
     target : the class to predict; released unchanged if it is not a quasi-identifier
     keep : other columns that are released unchanged
-    allow_unique : columns under ``keep`` that may be released although nearly every value occurs once
+    accept : columns that are released although Shoal would refuse them, each with the reason, for example because nearly every
+        value occurs once; ``attack:NAME`` accepts the result of an attack. Certificate and report show the reasons
     key : a column that distinguishes the records; dropped. If equal records belong to different groups, a keyed hash of this
         column divides them, so that every engine assigns the same record to the same group
     unit : the column of the person a record belongs to, where a person can have several records; requirements then count
@@ -232,7 +264,7 @@ class Policy(BaseModel):
     sensitive: Names = ()
     target: str | None = None
     keep: Names = ()
-    allow_unique: Names = ()
+    accept: Annotated[dict[str, str], BeforeValidator(_check_reasons)] = Field(default_factory=dict)
     key: str | None = None
     unit: Annotated[Unit | None, BeforeValidator(parse_unit)] = None
     truly_sensitive: dict[str, Names] = Field(default_factory=dict)
@@ -259,6 +291,8 @@ class Policy(BaseModel):
             raise PolicyError(
                 "'quasi' maps each column to its kind, for example 'age: numeric'; " + list_choices("", KINDS)
             )
+        if isinstance(value, dict) and ALLOWED in value:
+            value = _accept_allowed(value)
         return _mark_derived(value) if isinstance(value, dict) and "derived" in value else value
 
     @model_validator(mode="after")
@@ -272,6 +306,16 @@ class Policy(BaseModel):
                     place=(name,),
                 )
         return self
+
+    def _check_accepted(self) -> None:
+        """Raise an error for an accepted column that is not released."""
+        released = (*self.quasi, *self.unchanged_columns)
+        for name in self.accept:
+            if name not in released and not name.startswith(ATTACK):
+                raise PolicyError(
+                    f"'accept' names {name!r}, which is no column that is released; {_suggest(name, released, 'keep')}",
+                    place=("accept", name),
+                )
 
     def _check_part_of(self, name: str, role: str) -> None:
         """Raise an error for a column that is listed under ``name`` but does not have the role."""
@@ -296,8 +340,8 @@ class Policy(BaseModel):
                         place=(role, column if role == "quasi" else place),
                     )
                 roles[column] = role
-        for name, role in (("allow_unique", "keep"), ("truly_sensitive", "sensitive")):
-            self._check_part_of(name, role)
+        self._check_part_of("truly_sensitive", "sensitive")
+        self._check_accepted()
         if self.key is not None and (roles.get(self.key, "identifiers") != "identifiers" or self.key == self.target):
             role = roles.get(self.key, "target")
             raise PolicyError(
@@ -414,7 +458,7 @@ class Policy(BaseModel):
             elif value is not None and name in ("unit", "read"):
                 found |= {name: plain} if (plain := value.to_plain()) else {}
             elif isinstance(value, dict):
-                found |= {name: {key: list(listed) for key, listed in value.items()}} if value else {}
+                found |= {name: {k: v if isinstance(v, str) else list(v) for k, v in value.items()}} if value else {}
             elif value != field.default:
                 found[name] = list(value) if isinstance(value, tuple) else value
         if not public and (derived := self._derived_columns()):
@@ -598,7 +642,7 @@ class Policy(BaseModel):
 
     def _fault(self, text: str, *place: str | int) -> PolicyError:
         """An error of this policy, with the line of its file if known."""
-        if len(place) == 2 and place[0] in ("identifiers", "sensitive", "keep", "allow_unique"):  # lists are numbered
+        if len(place) == 2 and place[0] in ("identifiers", "sensitive", "keep"):  # lists are numbered
             place = (place[0], getattr(self, place[0]).index(place[1]))
         return _add_line(text, place, self._file, self._lines)
 

@@ -370,7 +370,10 @@ def schema(
 def compile_kernels(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[METHOD]...", help="Methods to compile, or 'models' (default: all of them)."),
+        typer.Argument(
+            metavar="[METHOD]...",
+            help="Methods to compile, 'improve' (the local search) or 'models' (default: all of them).",
+        ),
     ] = None,
 ) -> None:
     """Compile searches in advance, on all cores. Otherwise each method compiles its search at its first use.

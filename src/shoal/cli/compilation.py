@@ -15,11 +15,10 @@ import pyarrow as pa
 import shoal
 from shoal import threads
 from shoal.errors import PolicyError, list_choices
-from shoal.pipeline.method import GroupingMethod
 from shoal.progress import Progress
 
 PEOPLE = 60
-MODELS = "models"  # beside the names of methods
+IMPROVE, MODELS = "improve", "models"  # beside the names of methods: the local search after a method, and models
 SECONDS = 8  # of one core for a method, roughly; methods share kernels
 
 
@@ -52,21 +51,12 @@ def watch_compilation(show: Callable[[bool], None]) -> Iterator[None]:
 
 
 def choose_names(names: Sequence[str]) -> list[str]:
-    """The methods to compile, all and the models if no name is given; raise a `PolicyError` for another name."""
-    known = [*shoal.tables.METHODS.names(), MODELS]
+    """The methods to compile, everything if no name is given; raise a `PolicyError` for another name."""
+    known = [IMPROVE, *shoal.tables.METHODS.names(), MODELS]
     for name in names:
         if name not in known:
             raise PolicyError(f"unknown method {name!r}; {list_choices(name, known)}")
     return list(dict.fromkeys(names)) or known
-
-
-def list_examples(name: str) -> list[Mapping[str, Any]]:
-    """The parameters with which a method is compiled: those that it declares, and the local search of grouping methods."""
-    method = shoal.tables.METHODS.find(name)
-    examples = [dict(example) for example in method.examples]
-    if issubclass(method, GroupingMethod) and method.improvable:
-        examples.append({"improve": True})
-    return [one for number, one in enumerate(examples) if one not in examples[:number]]
 
 
 def make_people() -> pa.Table:
@@ -96,14 +86,22 @@ def list_policies(name: str, parameters: Mapping[str, Any]) -> Iterator[shoal.Po
 
 def compile_method(name: str) -> str:
     """Release a small table with every example of a method, which compiles all kernels that it uses. Return its name."""
-    method, people = shoal.tables.METHODS.find(name), make_people()
-    for parameters in list_examples(name):
-        for policy in list_policies(name, parameters):
-            with contextlib.suppress(
-                shoal.ShoalError
-            ):  # a family of methods guarantees only some of these requirements
-                method(policy, **parameters).release(people, seed=1)
+    for parameters in shoal.tables.METHODS.find(name).examples:
+        _release(name, parameters)
     return name
+
+
+def compile_improvement() -> str:
+    """Compile the local search, which is the same after all methods."""
+    _release("mondrian", {"improve": True})
+    return IMPROVE
+
+
+def _release(name: str, parameters: Mapping[str, Any]) -> None:
+    method, people = shoal.tables.METHODS.find(name), make_people()
+    for policy in list_policies(name, parameters):
+        with contextlib.suppress(shoal.ShoalError):  # a family of methods guarantees only some of these requirements
+            method(policy, **parameters).release(people, seed=1)
 
 
 def compile_models() -> str:
@@ -143,9 +141,8 @@ def compile_named(names: Sequence[str], progress: Progress) -> float:
     if left:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(max_workers=min(threads.CORES, len(left)), mp_context=context) as pool:
-            tasks = [
-                pool.submit(compile_models) if name == MODELS else pool.submit(compile_method, name) for name in left
-            ]
+            others = {IMPROVE: compile_improvement, MODELS: compile_models}
+            tasks = [pool.submit(others[n]) if n in others else pool.submit(compile_method, n) for n in left]
             for task in as_completed(tasks):
                 _find_mark(task.result()).touch()
                 done += 1

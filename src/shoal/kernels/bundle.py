@@ -16,8 +16,9 @@ class Bundle:
     of the compiler. A kernel reads a field from memory each time it names the field, so loops take their arrays from the bundle
     before they begin. Kernels cannot make, change or return bundles; they may write into the arrays.
 
-    The fields are arrays, integers, truth values, floats and bundles. Its words describe them to the compiler (see
-    `compiler.BundleType`): an array is its address, its shape and its strides in bytes; a bundle is the address of its words.
+    The fields are arrays, integers, truth values, floats, bundles, and None for what a run does not use. Its words describe
+    them to the compiler (see `compiler.BundleType`): an array is its address, its shape and its strides in bytes; a bundle is
+    the address of its words.
     """
 
     def __post_init__(self) -> None:
@@ -36,6 +37,8 @@ def _list_words(value: Any) -> list[int]:
         return [value.ctypes.data, *value.shape, *value.strides]
     if isinstance(value, Bundle):
         return [value.__dict__["_address"]]
+    if value is None:
+        return [0]
     if isinstance(value, float | np.floating):
         return [int(np.float64(value).view(np.int64))]
     return [int(value)]

@@ -164,6 +164,8 @@ def _load_field(context: Any, builder: Any, kind: BundleType, words: Any, name: 
         return _load_array(context, builder, member, [load(place + i) for i in range(1 + 2 * member.ndim)])
     if isinstance(member, BundleType):
         return builder.inttoptr(load(place), WORD.as_pointer())
+    if member is types.none:
+        return context.get_dummy_value()
     if member is types.float64:
         return builder.bitcast(load(place), ir.DoubleType())
     return context.cast(builder, load(place), types.int64, member)

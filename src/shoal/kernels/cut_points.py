@@ -14,7 +14,7 @@ import numpy as np
 
 from shoal.kernels.compiler import entry, inner
 from shoal.kernels.interface import NONE64, SQUARED_SIZES
-from shoal.kernels.limits import holds
+from shoal.kernels.limits import all_values_hold
 
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # the odd number next to 2^64 / golden ratio: spreads keys over the slots
 HIGH = np.uint64(32)
@@ -80,7 +80,7 @@ def number_cuts(cut, table, room):
 @inner
 def passes(size, histogram, rules):
     """Whether a group is released."""
-    return size >= rules.least and (not rules.tests_values or holds(size, histogram, rules.limits))
+    return size >= rules.least and all_values_hold(size, histogram, rules.limits)
 
 
 @inner
@@ -187,7 +187,7 @@ def rate_intervals(attribute, cut, table, rules, room):
     for a in range(slots + 1):
         for b in range(slots + 1):
             cost_of[a, b], lost_of[a, b] = 0, 0
-    least, tests_values, squared = rules.least, rules.tests_values, rules.kind == SQUARED_SIZES
+    least, squared = rules.least, rules.kind == SQUARED_SIZES
     first_class, last_class, limits = rules.class_first, rules.class_last, rules.limits
     price = rules.records if squared else 1
     fixed_cost, fixed_lost, begin = 0, 0, 0
@@ -225,7 +225,7 @@ def rate_intervals(attribute, cut, table, rules, room):
                     total[c] += histogram[y, c]
                     if first_class <= c < last_class:
                         most = max(most, total[c])
-                if records >= least and (not tests_values or holds(records, total, limits)):
+                if records >= least and all_values_hold(records, total, limits):
                     cost = records * records if squared else records - most
                 else:
                     cost = records * price

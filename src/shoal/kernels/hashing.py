@@ -66,27 +66,28 @@ def add_digests(rows, out):
         out[2] ^= mix(h + PRIME)
 
 
-@inner(inline="always")
-def sip_round(a, b, c, d):
-    """One round of SipHash on its four words."""
-    a += b
-    b = (b << np.uint64(13)) | (b >> np.uint64(51))
-    b ^= a
-    a = (a << np.uint64(32)) | (a >> np.uint64(32))
-    c += d
-    d = (d << np.uint64(16)) | (d >> np.uint64(48))
-    d ^= c
-    a += d
-    d = (d << np.uint64(21)) | (d >> np.uint64(43))
-    d ^= a
-    c += b
-    b = (b << np.uint64(17)) | (b >> np.uint64(47))
-    b ^= c
-    c = (c << np.uint64(32)) | (c >> np.uint64(32))
+@inner
+def sip_rounds(a, b, c, d, count):
+    """Rounds of SipHash on its four words."""
+    for _ in range(count):
+        a += b
+        b = (b << np.uint64(13)) | (b >> np.uint64(51))
+        b ^= a
+        a = (a << np.uint64(32)) | (a >> np.uint64(32))
+        c += d
+        d = (d << np.uint64(16)) | (d >> np.uint64(48))
+        d ^= c
+        a += d
+        d = (d << np.uint64(21)) | (d >> np.uint64(43))
+        d ^= a
+        c += b
+        b = (b << np.uint64(17)) | (b >> np.uint64(47))
+        b ^= c
+        c = (c << np.uint64(32)) | (c >> np.uint64(32))
     return a, b, c, d
 
 
-@inner(inline="always")
+@inner
 def sip_initialize(key):
     """The initial state of SipHash, four words; ``key`` has two words."""
     return (
@@ -97,22 +98,18 @@ def sip_initialize(key):
     )
 
 
-@inner(inline="always")
+@inner
 def sip_absorb(a, b, c, d, word):
     """The state of SipHash after one more word of the message."""
-    d ^= word
-    a, b, c, d = sip_round(a, b, c, d)
-    a, b, c, d = sip_round(a, b, c, d)
+    a, b, c, d = sip_rounds(a, b, c, d ^ word, 2)
     return a ^ word, b, c, d
 
 
-@inner(inline="always")
+@inner
 def sip_finalize(a, b, c, d, last):
     """The hash; ``last`` is the last word, with the length of the message in its highest byte."""
     a, b, c, d = sip_absorb(a, b, c, d, last)
-    c ^= np.uint64(0xFF)
-    for _ in range(4):
-        a, b, c, d = sip_round(a, b, c, d)
+    a, b, c, d = sip_rounds(a, b, c ^ np.uint64(0xFF), d, 4)
     return a ^ b ^ c ^ d
 
 

@@ -388,7 +388,7 @@ class LookAheadInput(Bundle):
     fan_out: NDArray[Any]
     alive: NDArray[Any]
     cells: CombinationCells
-    limits: RuleArrays
+    limits: RuleArrays | None
     least: int
     size_only: bool
 
@@ -865,7 +865,7 @@ class LatticeTable(Bundle):
     codes: NDArray[Any]
     records: NDArray[Any]
     cells: CombinationCells
-    limits: RuleArrays
+    limits: RuleArrays | None
     least: int
 
 
@@ -933,7 +933,7 @@ class SearchRules(Bundle):
     limit: int
     least: int
     tests_values: bool
-    limits: RuleArrays
+    limits: RuleArrays | None
     relaxed: RuleArrays
     inherits: bool
     decides: int
@@ -1081,7 +1081,7 @@ class AttackerArrays(Bundle):
     public: NDArray[Any]
     knows_class: NDArray[Any]
     first_term: NDArray[Any]
-    rules: RuleArrays
+    rules: RuleArrays | None
     least: NDArray[Any]
     size_only: bool
     spare_single: bool

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from shoal.kernels.boxes import weighted_loss, widen_to_label
 from shoal.kernels.bundle import Bundle
 from shoal.kernels.compiler import entry, inner
-from shoal.kernels.limits import holds
+from shoal.kernels.limits import all_values_hold, holds
 
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # the odd number next to 2^64 / golden ratio: spreads keys over the slots
 LEAST_SLOTS = 16
@@ -122,7 +122,7 @@ def test_groups(groups, rows, table, scratch):
                     histogram[g, offset[s] + sensitive[c, s]] += records[c]
     for g in range(groups):
         if passes[g]:
-            passes[g] = holds(size[g], histogram[number[g]], table.limits)
+            passes[g] = all_values_hold(size[g], histogram[number[g]], table.limits)
 
 
 @inner

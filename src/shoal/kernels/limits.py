@@ -95,6 +95,22 @@ def holds(total, histogram, limits):
 
 
 @inner
+def values_hold(total, histogram, limits, begin, end):
+    """As `rules_hold`; ``limits`` are None where the requirements do not depend on values, and then no rule is compiled."""
+    if limits is None:
+        return True
+    return rules_hold(total, histogram, limits, begin, end)
+
+
+@inner
+def all_values_hold(total, histogram, limits):
+    """As `values_hold`, for all rules."""
+    if limits is None:
+        return True
+    return rules_hold(total, histogram, limits, ZERO64, limits.term.shape[0])
+
+
+@inner
 def rules_hold(total, histogram, limits, begin, end):
     """Whether a group of ``total`` records meets the rules ``begin`` to ``end`` - 1.
 

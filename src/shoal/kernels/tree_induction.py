@@ -34,7 +34,7 @@ from shoal.kernels.interface import (
     SPAN_COUNT,
     ZERO64,
 )
-from shoal.kernels.limits import rules_hold
+from shoal.kernels.limits import values_hold
 from shoal.kernels.order import sort_items
 
 BITS = 50  # the entropy of all records has about this many bits in its unit, so that sums are exact
@@ -165,7 +165,7 @@ def rows_hold(rows, chosen, begin, end, attackers, b, histogram):
         r = chosen[i]
         for j in range(offset.shape[0]):
             histogram[offset[j] + sensitive[r, j]] += votes[r]
-    return rules_hold(total, histogram, attackers.rules, attackers.first_term[b], attackers.first_term[b + 1])
+    return values_hold(total, histogram, attackers.rules, attackers.first_term[b], attackers.first_term[b + 1])
 
 
 @inner

@@ -291,7 +291,10 @@ def list_levels(tree: Taxonomy) -> tuple[Int32Array, Int32Array]:
 
 def _lower_attackers(table: LearningTable, attackers: Sequence[Attacker], rule: str) -> tuple[AttackerArrays, Limits]:
     """The attackers as arrays, and the limits of all their requirements."""
-    terms = [[t for r in attacker.requirements for t in r.limits(table.distribution)] for attacker in attackers]
+    by_values = [
+        [r for r in attacker.requirements if not r.size_only] for attacker in attackers
+    ]  # ``least`` tests the others
+    terms = [[t for r in requirements for t in r.limits(table.distribution)] for requirements in by_values]
     limits = Limits.of([t for own in terms for t in own], table.distribution, 1)
     names = [f.name for f in table.features]
     public = [[name in attacker.columns for name in names] for attacker in attackers]
@@ -300,7 +303,7 @@ def _lower_attackers(table: LearningTable, attackers: Sequence[Attacker], rule: 
         np.array(public, np.bool_).reshape(len(attackers), len(names)),
         np.array(knows_class, np.bool_),
         np.append(_starts(np.array([len(own) for own in terms])), sum(map(len, terms))).astype(np.int64),
-        limits.arrays(),
+        limits.arrays() if len(limits.term) else None,
         np.array([max(r.least for r in attacker.requirements) for attacker in attackers], np.int64),
         not len(limits.term) and not table.counts_people,
         rule == "claim3",

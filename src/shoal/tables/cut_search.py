@@ -68,6 +68,8 @@ class CutSearch:
         self.decides = self.rules.decides == DECIDES and not len(self.rules.least_of_set)
         if not self.decides:
             self.rules = replace(self.rules, tests_values=False)
+        if not self.rules.tests_values:
+            self.rules = replace(self.rules, limits=None)
         self.slots = tuple(
             AttributeSlots.of(a.attribute, lattice.codes.count_own_codes(j), covered=j not in lattice.uncovered)
             for j, a in enumerate(lattice.attributes)

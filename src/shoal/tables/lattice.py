@@ -123,7 +123,7 @@ class Lattice:
             combinations.quasi,
             combinations.size,
             combinations.cells,
-            combinations.limits.arrays(),
+            combinations.limits.arrays() if combinations.cells.width else None,
             combinations.limits.least,
         )
         arrays = _pack_levels(levels, weights)
